@@ -1,0 +1,256 @@
+"""What each task on an array makes beforehand, what it times and how its result is checked. Lower is better in every metric.
+
+repository_tasks.py adds those that need a repository."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+import data
+import engines
+from rows import Box, Row, Spec
+
+Metrics = dict[str, float]
+
+
+class Wrong(Exception):
+    """The engine answered, but not the truth."""
+
+
+class Clock:
+    """with Clock() as clock: ...; clock.seconds, clock.cpu (all threads); adds up when entered again."""
+
+    seconds = cpu = 0.0
+
+    def __enter__(self) -> Self:
+        self.started, self.cpu_started = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter() - self.started
+        self.cpu += time.process_time() - self.cpu_started
+
+
+def check(got: Any, expected: Any) -> None:
+    if isinstance(expected, np.ndarray):
+        if not isinstance(got, np.ndarray) or (got.shape, got.dtype) != (expected.shape, expected.dtype):
+            raise Wrong(
+                f"{getattr(got, 'dtype', type(got))} {np.shape(got)} instead of {expected.dtype} {expected.shape}"
+            )
+        if differ := np.count_nonzero(got != expected):
+            raise Wrong(f"{differ} of {expected.size} elements")
+    elif got != expected:
+        raise Wrong(f"{str(got)[:60]} instead of {str(expected)[:60]}")
+
+
+def bytes_written() -> int:
+    """By this process so far: what it passed to write(), or the pages it made dirty where that is more (memory maps)."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return max(int(fields["wchar"]), int(fields["write_bytes"]))
+
+
+def memory_kib(field: str) -> int:
+    return next(
+        int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field)
+    )
+
+
+def import_seconds(modules: tuple[str, ...]) -> float:
+    code = f"import time; t = time.perf_counter(); import {', '.join(modules)}; print(time.perf_counter() - t)"
+    return float(
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()[-1]
+    )
+
+
+class ArrayTasks:
+    """Answers the driver's verbs (hello, prepare, measure, drop); the other public methods are the tasks of rows.py."""
+
+    # What a task needs first, by the name of the method that makes it.
+    fixtures: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(
+            ("open", "read", "random", "points", "lines", "element", "poke", "memory", "http"), "make_array"
+        ),
+        "plan": "make_empty",
+    }
+
+    engine: engines.Engine
+
+    def __init__(self, engine: engines.Engine, name: str, scratch: Path, server: str) -> None:
+        self.engine, self.name, self.scratch, self.server = engine, name, scratch, server
+        self.path, self.new = str(scratch / name / "array"), str(scratch / name / "new")
+        self.fixture: object = None  # what lies at self.path
+        self.turn = 0  # how often a task changed it
+        self.loaded: tuple[Path, np.ndarray] | None = None
+
+    def hello(self, _row: None) -> dict[str, Any]:
+        versions = {module: importlib.metadata.version(module) for module in self.engine.modules}
+        return {
+            "kind": self.engine.kind,
+            "python": platform.python_version(),
+            "versions": {**versions, "numpy": np.__version__},
+        }
+
+    def prepare(self, row: Row) -> None:
+        """Makes what the row needs, untimed, unless the row before left it."""
+        make = self.fixtures.get(row.task)
+        wanted = (make, row.spec, row.start)
+        if make and self.fixture != wanted:
+            self.fixture, self.turn = None, 0
+            self.fresh(self.path)
+            getattr(self, make)(row)
+            self.fixture = wanted
+
+    def measure(self, row: Row) -> Metrics:
+        metrics: Metrics = getattr(self, row.task)(row)
+        return metrics
+
+    def drop(self, _row: None) -> None:
+        self.fixture = self.loaded = None
+        self.fresh(self.path)
+
+    def fresh(self, path: str) -> str:
+        shutil.rmtree(path, ignore_errors=True)
+        return path
+
+    def values(self, spec: Spec) -> np.ndarray:
+        path = data.file_of(spec, self.scratch)
+        if self.loaded is None or self.loaded[0] != path:
+            self.loaded = (path, np.load(path))
+        return self.loaded[1]
+
+    def check_whole(self, path: str, expected: np.ndarray) -> None:
+        check(self.engine.read(self.engine.open(path), tuple(slice(0, n) for n in expected.shape)), expected)
+
+    # --- arrays ---------------------------------------------------------------------------------------------------------------
+
+    def make_array(self, row: Row) -> None:
+        self.engine.write(self.engine.create(self.path, row.spec), row.spec.whole, self.values(row.spec))
+        self.engine.commit("array")
+
+    def make_empty(self, row: Row) -> None:
+        self.engine.create(self.path, row.spec)
+        self.engine.commit("array")
+
+    def write(self, row: Row) -> Metrics:
+        values = self.values(row.spec)
+        array = self.engine.create(self.fresh(self.new), row.spec)
+        with Clock() as clock:
+            self.engine.write(array, row.spec.whole, values)
+            self.engine.commit("write")
+        stored = sum(file.stat().st_size for file in Path(self.new).rglob("*") if file.is_file())
+        self.check_whole(self.new, values)
+        self.fresh(self.new)  # at once, so that the disk need not write it back during the next measurement
+        return {"s": clock.seconds, "cpu s": clock.cpu, "MB stored": stored / 1e6}
+
+    def open(self, row: Row) -> Metrics:
+        with Clock() as clock:
+            array = self.engine.open(self.path)
+        corner = tuple(slice(0, n) for n in row.spec.chunks)
+        check(self.engine.read(array, corner), self.values(row.spec)[corner])
+        return {"ms": clock.seconds * 1e3}
+
+    def read(self, row: Row) -> Metrics:
+        array = self.engine.open(self.path)
+        with Clock() as clock:
+            got = self.engine.read(array, row.box)
+        check(got, self.values(row.spec)[row.box])
+        return {"s": clock.seconds, "cpu s": clock.cpu}
+
+    def points(self, row: Row) -> Metrics:
+        array, values = self.engine.open(self.path), self.values(row.spec)
+        places = tuple(
+            np.random.default_rng(2).integers(0, np.array(row.spec.shape)[:, None], (len(row.spec.shape), row.count))
+        )
+        with Clock() as clock:
+            got = self.engine.points(array, places)
+        check(got, values[places])
+        return {"s": clock.seconds, "cpu s": clock.cpu}
+
+    def lines(self, row: Row) -> Metrics:
+        array, values = self.engine.open(self.path), self.values(row.spec)
+        rows = np.random.default_rng(3).integers(0, row.spec.shape[0], row.count)
+        with Clock() as clock:
+            got = self.engine.lines(array, rows)
+        check(got, values[rows])
+        return {"s": clock.seconds, "cpu s": clock.cpu}
+
+    def random(self, row: Row) -> Metrics:
+        array, values, clock = self.engine.open(self.path), self.values(row.spec), Clock()
+        grid = [n // size for n, size in zip(row.spec.shape, row.size, strict=True)]
+        places = np.random.default_rng(1).integers(0, grid, (row.count, len(grid))) * row.size
+        for place in places.tolist():
+            box = tuple(slice(at, at + n) for at, n in zip(place, row.size, strict=True))
+            with clock:
+                got = self.engine.read(array, box)
+            check(got, values[box])
+        return {"ms each": clock.seconds / row.count * 1e3}
+
+    def element(self, row: Row) -> Metrics:
+        array, values = self.engine.open(self.path), self.values(row.spec)
+        places = list(
+            zip(*np.random.default_rng(4).integers(0, row.spec.shape[0], (2, row.count)).tolist(), strict=True)
+        )
+        with Clock() as clock:
+            got = [self.engine.element(array, place) for place in places]
+        check(np.array(got, row.spec.dtype), values[tuple(np.transpose(places))])
+        return {"us each": clock.seconds / row.count * 1e6}
+
+    def poke(self, row: Row) -> Metrics:
+        values, self.turn = self.values(row.spec), self.turn + 1
+        box: Box = tuple(
+            slice(at, at + 1) for at in np.random.default_rng(self.turn).integers(0, row.spec.shape).tolist()
+        )
+        values[box] += 1
+        array, before = self.engine.open(self.path, write=True), bytes_written()
+        with Clock() as clock:
+            self.engine.write(array, box, values[box])
+            self.engine.commit("poke")
+        written = bytes_written() - before
+        self.check_whole(self.path, values)
+        return {"ms": clock.seconds * 1e3, "kB written": written / 1e3}
+
+    def memory(self, row: Row) -> Metrics:
+        array = self.engine.open(self.path)
+        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+        before = memory_kib("VmRSS")
+        got = self.engine.read(array, row.box)
+        above = memory_kib("VmHWM") - before
+        check(got, self.values(row.spec)[row.box])
+        return {"MiB above start": above / 1024}
+
+    def plan(self, row: Row) -> Metrics:
+        array = self.engine.open(self.path)
+        Path("/proc/self/clear_refs").write_text("5")
+        before = memory_kib("VmRSS")
+        with Clock() as clock:
+            got = self.engine.read(array, row.box)
+        above = memory_kib("VmHWM") - before
+        check((got.shape, got.dtype, np.count_nonzero(got)), (row.spec.shape, np.dtype(row.spec.dtype), 0))
+        return {"MiB beside the result": max(above / 1024 - got.nbytes / 2**20, 0), "s": clock.seconds}
+
+    def import_time(self, _row: Row) -> Metrics:
+        seconds, numpy = import_seconds(self.engine.modules), import_seconds(("numpy",))
+        return {"s": seconds, "x import numpy": seconds / numpy, "ms over numpy": max(seconds - numpy, 0) * 1e3}
+
+    def http(self, row: Row) -> Metrics:
+        def requests() -> int:
+            return int(urllib.request.urlopen(f"{self.server}/__count__").read())
+
+        expected = self.values(row.spec)[row.box]
+        requests()
+        array = self.engine.open(f"{self.server}/{self.name}/array")
+        counts = {"to open": requests()}
+        for state in ("cold", "warm"):
+            check(self.engine.read(array, row.box), expected)
+            counts[f"column, {state}"] = requests()
+        return dict(counts)

@@ -1,0 +1,199 @@
+"""Reads what a run of compare.py measured and says which of the project's targets it met.
+
+    python targets.py out.json [--markdown]
+
+Here live the targets and how each is read from the results; measuring is compare.py's. Ratios are to the best peer of the same run, round by round
+(compare.py, "x best"). Seconds mean something only on a quiet machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+OWN = "frazil"
+ZARR = ("zarr", "zarr_fused")
+
+Report = Mapping[str, Any]  # what compare.py --json writes
+Line = Mapping[str, Any]  # what one engine measured in one row, one metric
+Measured = tuple[float, str]  # the value that is judged, and what it was made from
+
+
+class Target(NamedTuple):
+    """One line of the table."""
+
+    name: str
+    goal: float
+    unit: str  # "x" is a ratio
+    at_least: bool  # or at most
+    read: Callable[[Report, Sequence[str], str], Measured | None]  # None: the run does not have what it needs
+    rows: tuple[str, ...]  # patterns, as sizes differ in a quick run
+    metric: str
+
+
+class Verdict(NamedTuple):
+    """A target with what a run measured for it. `met` is None when the run did not measure it."""
+
+    target: Target
+    met: bool | None
+    value: float | None
+    source: str
+
+
+def judge(report: Report, targets: Iterable[Target]) -> list[Verdict]:
+    """Each target, in their order. A row that failed, or whose result was wrong, is a target missed."""
+    return [_verdict(report, target) for target in targets]
+
+
+def _verdict(report: Report, target: Target) -> Verdict:
+    failures = [
+        line["error"]
+        for line in report["rows"]
+        if line["engine"] == OWN and "error" in line and any(re.fullmatch(row, line["row"]) for row in target.rows)
+    ]
+    if failures:
+        return Verdict(target, False, None, failures[0])
+    measured = target.read(report, target.rows, target.metric)
+    if measured is None:
+        return Verdict(target, None, None, "")
+    value, source = measured
+    return Verdict(target, value >= target.goal if target.at_least else value <= target.goal, value, source)
+
+
+# --- ways to read a value from a run --------------------------------------------------------------------------------------------------
+
+
+def lines_of(report: Report, row: str, metric: str) -> dict[str, Line]:
+    """Engine -> its line, of the row whose name fits the pattern."""
+    return {
+        line["engine"]: line
+        for line in report["rows"]
+        if "error" not in line and line["metric"] == metric and re.fullmatch(row, line["row"])
+    }
+
+
+def best_peer(lines: Mapping[str, Line], report: Report) -> str:
+    """What the best other engine of the same kind measured, as a text."""
+    own_kind = report["engines"][OWN]["kind"]
+    peers = {
+        name: line["median"]
+        for name, line in lines.items()
+        if not name.startswith(OWN) and report["engines"][name]["kind"] == own_kind
+    }
+    return f"best peer {min(peers, key=peers.__getitem__)} {min(peers.values()):.3g}" if peers else "no peer"
+
+
+def ratio_to_best(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+    """Times as fast (or as small) as the best peer."""
+    lines = lines_of(report, rows[0], metric)
+    if OWN not in lines or lines[OWN]["ratio"] is None:
+        return None
+    return lines[OWN]["ratio"], f"{lines[OWN]['median']:.3g} {metric}; {best_peer(lines, report)}"
+
+
+def median_value(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+    """The median as it is."""
+    lines = lines_of(report, rows[0], metric)
+    return (lines[OWN]["median"], best_peer(lines, report)) if OWN in lines else None
+
+
+def ratio_to_zarr(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+    """What zarr-python takes, with the better of its pipelines / what frazil takes, round by round."""
+    lines = lines_of(report, rows[0], metric)
+    peers = [lines[name] for name in ZARR if name in lines]
+    if OWN not in lines or not peers:
+        return None
+    peer, own = min(peers, key=lambda line: float(line["median"])), lines[OWN]
+    ratio = median(theirs / ours for theirs, ours in zip(peer["samples"], own["samples"], strict=True))
+    return ratio, f"{own['median']:.3g} {metric}; {peer['engine']} {peer['median']:.3g}"
+
+
+def share_of_zarr(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+    """The inverse: what frazil takes / what zarr-python takes."""
+    measured = ratio_to_zarr(report, rows, metric)
+    return (1 / measured[0], measured[1]) if measured else None
+
+
+def growth(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+    """What frazil takes in the second row / what it takes in the first."""
+    small, large = (lines_of(report, row, metric).get(OWN) for row in rows)
+    if small is None or large is None:
+        return None
+    return large["median"] / small["median"], f"from {small['median']:.3g} to {large['median']:.3g} {metric}"
+
+
+# --- the targets ----------------------------------------------------------------------------------------------------------------------
+
+
+def cube(inner: int, what: str) -> str:
+    return rf"\d+\^3 inner {inner}\^3: {what}"
+
+
+DEFAULT_CUBE = cube(32, "write all, own default codec")
+DEFAULT_ERA = "ERA float64, own default codec: write all"
+SHEET = r"\d+\^2 inner 16\^2 raw: "
+
+TARGETS = (
+    *(
+        Target(f"512^3 zstd 0, {what} all, inner {inner}^3", goal, "x", True, ratio_to_best, (cube(inner, f"{what} all"),), "s")
+        for what, goals in (("read", {64: 1.05, 32: 1.3, 16: 2}), ("write", {64: 1, 32: 1.1, 16: 1.3}))
+        for inner, goal in goals.items()
+    ),
+    Target("own default codec, 512^3: write, to zarr-python", 3, "x", True, ratio_to_zarr, (DEFAULT_CUBE,), "s"),
+    Target("own default codec, 512^3: bytes, of zarr-python's", 1.05, "x", False, share_of_zarr, (DEFAULT_CUBE,), "MB stored"),
+    Target("own default codec, ERA: write, to zarr-python", 3, "x", True, ratio_to_zarr, (DEFAULT_ERA,), "s"),
+    Target("own default codec, ERA: bytes, of zarr-python's", 1.05, "x", False, share_of_zarr, (DEFAULT_ERA,), "MB stored"),
+    Target("one random inner chunk, 32^3", 0.09, "ms", False, median_value, (cube(32, "random inner chunks"),), "ms each"),
+    Target("one random inner chunk, 16^3", 0.05, "ms", False, median_value, (cube(16, "random inner chunks"),), "ms each"),
+    Target("one element, unsharded, uncompressed", 35, "us", False, median_value, (r"\d+\^2 unsharded 64\^2 raw: one element",), "us each"),
+    Target("4096^2 raw, inner 16^2, shard 1024^2: write", 2, "x", True, ratio_to_best, (f"{SHEET}write all",), "s"),
+    Target("4096^2 raw, inner 16^2, shard 1024^2: read", 2, "x", True, ratio_to_best, (f"{SHEET}read all",), "s"),
+    Target("CPU of read all, inner 16^3 over 64^3", 1.4, "x", False, growth, (cube(64, "read all"), cube(16, "read all")), "cpu s"),
+    Target("peak memory above the start, reading 128 MiB", 133, "MiB", False, median_value, (r"read \d+ MiB: peak memory",), "MiB above start"),
+    Target("memory beside the result, 1e8 inner chunks, none stored", 200, "MiB", False, median_value,
+           (r"plan \d+\^2 inner chunks, none stored",), "MiB beside the result"),
+    Target("sharded draft array, 512^3: read, of the final codec's time", 1.05, "x", False, median_value,
+           (r"\d+\^3 inner \d+\^3: read all, draft",), "x final codec"),
+    Target("1 GB of shards converted to another folder, of the time of copying", 1.1, "x", False, median_value,
+           (r"convert \d+ MB of shards",), "x copying"),
+    Target("import frazil, over import numpy", 25, "ms", False, median_value, ("import",), "ms over numpy"),
+)  # fmt: skip
+
+
+# --- showing them ---------------------------------------------------------------------------------------------------------------------
+
+
+def table(verdicts: Iterable[Verdict], *, markdown: bool = False) -> list[str]:
+    """The lines to print."""
+    cells = [("target", "goal", "measured", "met", "from")]
+    for target, met, value, source in verdicts:
+        goal = f"{'>=' if target.at_least else '<='} {target.goal:g} {target.unit}"
+        measured = "-" if value is None else f"{value:.3g} {target.unit}"
+        cells.append((target.name, goal, measured, {True: "yes", False: "NO", None: "not measured"}[met], source))
+    if markdown:
+        rows = [f"| {' | '.join(line)} |" for line in cells]
+        return [rows[0], "|---" * len(cells[0]) + "|", *rows[1:]]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("report", type=Path, help="what compare.py --json wrote")
+    parser.add_argument("--markdown", action="store_true", help="as a table for a document")
+    options = parser.parse_args()
+    report = json.loads(options.report.read_text())
+    verdicts = judge(report, TARGETS)
+    print(*table(verdicts, markdown=options.markdown), sep="\n")
+    met = [verdict.met for verdict in verdicts]
+    print(f"\n{met.count(True)} met, {met.count(False)} missed, {met.count(None)} not measured")
+    if report["quick"]:
+        print("QUICK: sizes are small, the figures mean nothing")
+
+
+if __name__ == "__main__":
+    main()

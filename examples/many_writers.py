@@ -1,0 +1,47 @@
+"""Eight processes write one array at the same time, in stripes that share shards, and none loses what another wrote.
+
+A process that covers a shard in part replaces it as a whole: it carries the other inner chunks over as they are, and does so again
+where somebody was quicker. Stripes of whole shards would be quicker still, as nothing would be read. Usage: python many_writers.py [FOLDER]"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+
+import frazil
+
+ROWS, COLUMNS, WRITERS = 1024, 2048, 8
+STRIPE = ROWS // WRITERS  # 128 rows: four stripes to a shard
+
+
+def write_stripe(array: frazil.Array, number: int) -> int:
+    """Rows of its own for each writer. Arrays pickle: every process gets a handle."""
+    rows = np.arange(number * STRIPE, (number + 1) * STRIPE)[:, None]
+    array[number * STRIPE : (number + 1) * STRIPE] = rows * COLUMNS + np.arange(COLUMNS)
+    return number
+
+
+def main(folder: str) -> None:
+    array = frazil.create_array(
+        folder,
+        shape=(ROWS, COLUMNS),
+        dtype="uint32",
+        chunks=(64, 64),
+        shards=(512, 512),
+        fill_value=2**32 - 1,
+        overwrite=True,
+    )
+    with ProcessPoolExecutor(WRITERS, mp_context=multiprocessing.get_context("spawn")) as processes:
+        done = sorted(processes.map(write_stripe, [array] * WRITERS, range(WRITERS)))
+    values = array[:, :]
+    assert np.array_equal(values, np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS))
+    print(
+        f"{len(done)} processes wrote {array.nchunks} inner chunks into {array.info().stored_objects} shards; all {array.size:,} elements are right"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "stripes.zarr")

@@ -1,0 +1,117 @@
+//! Opening names beneath a folder, without following links. Nothing here reads or writes.
+//!
+//! Linux has openat2, which makes the system itself hold every step beneath the root. Where it is missing (older kernels, sandboxes, other
+//! systems) each folder on the way is opened from the one before with O_NOFOLLOW, which gives the same promise for more calls.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
+
+const FILE: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Opens the regular file `name` ("c/0/1") beneath `root` for reading, and says what fstat said. A folder is EISDIR, what is neither is
+/// EINVAL.
+pub fn open_beneath(root: BorrowedFd<'_>, name: &str) -> Result<(OwnedFd, Stat), Errno> {
+    // NONBLOCK: a FIFO without a writer would wait for ever.
+    let file = resolve_beneath(root, name, OFlags::RDONLY | FILE, Mode::empty())?;
+    let stat = fstat(&file)?;
+    match FileType::from_raw_mode(stat.st_mode as _) {
+        FileType::RegularFile => Ok((file, stat)),
+        FileType::Directory => Err(Errno::ISDIR),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// openat beneath `root` with any flags; every component is a plain name.
+pub fn resolve_beneath(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    check_name(name)?;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{ResolveFlags, openat2};
+        use std::sync::atomic::{AtomicBool, Ordering};
+        static MISSING: AtomicBool = AtomicBool::new(false);
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        while !MISSING.load(Ordering::Relaxed) {
+            match openat2(root, name, flags, mode, resolve) {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::NOSYS) => MISSING.store(true, Ordering::Relaxed),
+                Err(Errno::PERM) => break, // sandboxes refuse the call itself so
+                answer => return answer,
+            }
+        }
+    }
+    resolve_by_steps(root, name, flags, mode)
+}
+
+fn resolve_by_steps(root: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    let step = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut parts = name.split('/').peekable();
+    let mut folder: Option<OwnedFd> = None;
+    while let Some(part) = parts.next() {
+        let here = folder.as_ref().map_or(root, |fd| fd.as_fd());
+        if parts.peek().is_none() {
+            return retry(|| openat(here, part, flags | OFlags::NOFOLLOW, mode)).map_err(|error| tell_link(error, here, part));
+        }
+        folder = Some(retry(|| openat(here, part, step, Mode::empty())).map_err(|error| tell_link(error, here, part))?);
+    }
+    Err(Errno::NOENT)
+}
+
+/// A link where a folder should be is "not a folder" to the system; but what lies behind it is refused, not missing.
+fn tell_link(error: Errno, folder: BorrowedFd<'_>, part: &str) -> Errno {
+    let is_link = error == Errno::NOTDIR
+        && statat(folder, part, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode as _) == FileType::Symlink);
+    if is_link { Errno::LOOP } else { error }
+}
+
+fn check_name(name: &str) -> Result<(), Errno> {
+    if name.split('/').any(|part| matches!(part, "" | "." | "..")) || name.contains('\0') {
+        return Err(Errno::INVAL);
+    }
+    Ok(())
+}
+
+/// Calls again while the call was interrupted by a signal.
+pub fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    type Resolve = fn(BorrowedFd<'_>, &str, OFlags, Mode) -> Result<OwnedFd, Errno>;
+
+    #[test]
+    fn both_ways_stay_beneath_the_root() {
+        let base = std::env::temp_dir().join(format!("frazil-beneath-{}", std::process::id()));
+        fs::create_dir_all(base.join("root/a")).unwrap();
+        fs::write(base.join("outside"), "no").unwrap();
+        fs::write(base.join("root/a/file"), "yes").unwrap();
+        symlink("../outside", base.join("root/climb")).unwrap();
+        symlink("a", base.join("root/link")).unwrap();
+        let root = fs::File::open(base.join("root")).unwrap();
+        for resolve in [resolve_beneath as Resolve, resolve_by_steps] {
+            let open = |name: &str| resolve(root.as_fd(), name, OFlags::RDONLY | FILE, Mode::empty());
+            assert!(open("a/file").is_ok());
+            assert_eq!(open("a/none").unwrap_err(), Errno::NOENT);
+            assert_eq!(open("climb").unwrap_err(), Errno::LOOP);
+            assert_eq!(open("link/file").unwrap_err(), Errno::LOOP);
+            assert_eq!(resolve(root.as_fd(), "link", OFlags::DIRECTORY, Mode::empty()).unwrap_err(), Errno::LOOP);
+            assert_eq!(open("a/file/x").unwrap_err(), Errno::NOTDIR);
+        }
+        for name in ["../outside", "/etc/passwd", "a/../a/file", "", "a//file", "a/\0"] {
+            assert_eq!(open_beneath(root.as_fd(), name).unwrap_err(), Errno::INVAL, "{name:?}");
+        }
+        assert_eq!(open_beneath(root.as_fd(), "a").unwrap_err(), Errno::ISDIR);
+        fs::remove_dir_all(base).unwrap();
+    }
+}

@@ -1,0 +1,170 @@
+//! The boxes of chunks: which elements of each go where, in columns. Checked here once, so that copying needs no checks.
+
+use std::ops::Range;
+
+use crate::columns::Table;
+
+/// Elements start, start + step, ... (count of them) of a chunk along one dimension, at at, at + 1, ... of the array.
+pub type Run = [i64; 4];
+
+/// A dimension longer than this, covered by several runs, counts as not covered: then the old chunk is read for nothing, no more.
+const LONGEST_BITMAP: usize = 1 << 30;
+
+/// What an entry's runs amount to.
+struct Fact {
+    runs: Range<usize>,
+    only: Option<Run>, // where there is one run
+    low: usize,        // the first element of the chunk that they touch
+    reach: usize,      // one more than the last
+    place: usize,      // one more than the last place in the array
+    elements: usize,   // how many, repeated ones counted
+    covered: usize,    // `reach` where every element below it is among them, otherwise 0
+}
+
+/// The boxes of n chunks of d dimensions.
+pub struct Boxes<'a> {
+    units: usize,
+    dimensions: usize,
+    index: &'a [i64],
+    runs: &'a [Run],
+    facts: Vec<Fact>,
+    some_empty: bool,
+}
+
+impl<'a> Boxes<'a> {
+    /// Checks that every box lies inside a chunk of `shape` and inside an array of shape `places`. An Err says what does not.
+    pub fn new(index: &'a Table, entries: &[[i64; 2]], runs: &'a [Run], shape: &[usize], places: &[usize]) -> Result<Boxes<'a>, String> {
+        if shape.len() != places.len() {
+            return Err(format!("the array has {} dimensions, the chunk {}", places.len(), shape.len()));
+        }
+        let most = shape.iter().copied().max().unwrap_or(0);
+        let facts = entries.iter().map(|&entry| fact(entry, runs, most)).collect::<Result<Vec<_>, _>>()?;
+        let dimensions = shape.len();
+        let some_empty = facts.iter().any(|fact| fact.elements == 0);
+        let boxes = Boxes { units: index.rows(), dimensions, index: index.values(), runs, facts, some_empty };
+        for (i, &entry) in boxes.index.iter().enumerate() {
+            let dimension = i % dimensions;
+            let fact = usize::try_from(entry).ok().and_then(|entry| boxes.facts.get(entry));
+            let fact = fact.ok_or_else(|| format!("index: there is no entry {entry}"))?;
+            if fact.reach > shape[dimension] || fact.place > places[dimension] {
+                let unit = i / dimensions;
+                return Err(format!("the box of chunk {unit} reaches outside along dimension {dimension}"));
+            }
+        }
+        Ok(boxes)
+    }
+
+    pub fn units(&self) -> usize {
+        self.units
+    }
+
+    fn facts(&self, unit: usize) -> impl DoubleEndedIterator<Item = &Fact> + ExactSizeIterator {
+        let row = &self.index[unit * self.dimensions..(unit + 1) * self.dimensions];
+        row.iter().map(|&entry| &self.facts[entry as usize])
+    }
+
+    /// The runs of a chunk along each dimension.
+    pub fn runs_of(&self, unit: usize) -> impl DoubleEndedIterator<Item = &'a [Run]> + ExactSizeIterator {
+        self.facts(unit).map(|fact| &self.runs[fact.runs.clone()])
+    }
+
+    /// The run of a chunk along each dimension; None along those that have several.
+    pub fn only_runs(&self, unit: usize) -> impl Iterator<Item = Option<&Run>> {
+        self.facts(unit).map(|fact| fact.only.as_ref())
+    }
+
+    pub fn is_empty(&self, unit: usize) -> bool {
+        self.some_empty && self.facts(unit).any(|fact| fact.elements == 0)
+    }
+
+    /// Whether the box has every element of a chunk of `shape`.
+    pub fn covers(&self, unit: usize, shape: &[usize]) -> bool {
+        self.facts(unit).zip(shape).all(|(fact, &extent)| fact.covered == extent)
+    }
+
+    /// How many elements the box has along the dimensions from `from` on, and the bytes of the chunk, given its strides along all
+    /// dimensions, from the first of them to the end of the last.
+    pub fn hull(&self, unit: usize, from: usize, strides: &[isize], itemsize: usize) -> (usize, Range<usize>) {
+        let (mut elements, mut low, mut high) = (1usize, 0, 0);
+        for (fact, &stride) in self.facts(unit).zip(strides).skip(from) {
+            elements = elements.saturating_mul(fact.elements);
+            low += fact.low * stride as usize;
+            high += fact.reach.saturating_sub(1) * stride as usize;
+        }
+        (elements, low..high + itemsize)
+    }
+}
+
+/// `most` is the longest dimension of a chunk; what reaches farther is refused later, where the dimension is known.
+fn fact([first, count]: [i64; 2], runs: &[Run], most: usize) -> Result<Fact, String> {
+    let wrong = || format!("entries: ({first}, {count}) is not among {} runs", runs.len());
+    let first = usize::try_from(first).map_err(|_| wrong())?;
+    let end = usize::try_from(count).ok().and_then(|count| first.checked_add(count)).ok_or_else(wrong)?;
+    let mine = runs.get(first..end).ok_or_else(wrong)?;
+    let mut fact = Fact { runs: first..end, only: None, low: usize::MAX, reach: 0, place: 0, elements: 0, covered: 0 };
+    for run in mine {
+        let (reach, place) = ends(run).ok_or_else(|| format!("runs: {run:?} is not a run"))?;
+        fact.low = fact.low.min(run[0] as usize);
+        fact.reach = fact.reach.max(reach);
+        fact.place = fact.place.max(place);
+        fact.elements = fact.elements.saturating_add(run[1] as usize);
+    }
+    fact.low = if mine.is_empty() { 0 } else { fact.low };
+    if let [run] = mine {
+        fact.only = Some(*run);
+    }
+    if fact.reach <= most && covers_all(mine, &fact) {
+        fact.covered = fact.reach;
+    }
+    Ok(fact)
+}
+
+/// One more than the last element, and than the last place.
+fn ends(&[start, count, step, at]: &Run) -> Option<(usize, usize)> {
+    if start < 0 || count < 1 || step < 1 || at < 0 {
+        return None;
+    }
+    let last = (count - 1).checked_mul(step)?.checked_add(start)?;
+    Some((usize::try_from(last.checked_add(1)?).ok()?, usize::try_from(at.checked_add(count)?).ok()?))
+}
+
+fn covers_all(runs: &[Run], fact: &Fact) -> bool {
+    if let [[0, count, step, _]] = runs {
+        return *step == 1 || *count == 1;
+    }
+    if fact.elements < fact.reach || fact.low > 0 || fact.reach > LONGEST_BITMAP {
+        return false;
+    }
+    let mut seen = vec![false; fact.reach];
+    for &[start, count, step, _] in runs {
+        (0..count).for_each(|i| seen[(start + i * step) as usize] = true);
+    }
+    seen.into_iter().all(|seen| seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_make_no_sense_are_refused() {
+        let max = i64::MAX;
+        for run in [[-1, 1, 1, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 1, -1], [1, max, max, 0], [max, 1, 1, 0], [0, max, 1, 1]] {
+            assert!(fact([0, 1], &[run], 10).is_err(), "{run:?}");
+        }
+        for entry in [[-1, 1], [0, 2], [0, -1], [max, max], [2, 0]] {
+            assert!(fact(entry, &[[0, 1, 1, 0]], 10).is_err(), "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn coverage_counts_elements_once() {
+        let covered = |runs: &[Run]| fact([0, runs.len() as i64], runs, 10).unwrap().covered;
+        assert_eq!(covered(&[[0, 5, 1, 3]]), 5);
+        assert_eq!(covered(&[[0, 3, 2, 0], [1, 2, 2, 3]]), 5);
+        assert_eq!(covered(&[[0, 3, 2, 0], [0, 3, 2, 3]]), 0);
+        assert_eq!(covered(&[[1, 4, 1, 0]]), 0);
+        assert_eq!(covered(&[[0, 3, 2, 0]]), 0);
+        assert_eq!(covered(&[]), 0);
+    }
+}

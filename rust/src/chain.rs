@@ -1,0 +1,357 @@
+//! Chains of bytes-to-bytes codecs: the bounds of each stage, decoding and encoding through scratch.
+
+use std::ffi::CString;
+use std::ops::Range;
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::codecs::{Blosc, Codec, Contexts, Refusal, check_crc32c};
+use crate::columns::wrong;
+use crate::failures::{Code, Fault, Outcome};
+use crate::memory::{Growing, Memory};
+
+/// How many bytes a stage of a chain decodes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    Exactly(usize),
+    AtMost(usize),
+}
+
+/// Contexts of the codecs, and scratch for what lies between two of them.
+#[derive(Default)]
+pub struct Tools {
+    contexts: Contexts,
+    pub stages: [Memory; 2],
+}
+
+/// Where the last stage of decoding puts its bytes.
+pub enum Target<'a> {
+    /// In scratch, or nowhere when the codecs only cut bytes off.
+    Anywhere,
+    /// Here; the size must be that of the slice.
+    Slice(&'a mut [u8]),
+    /// Here, grown as needed.
+    Memory(&'a mut Memory),
+}
+
+/// Where they are.
+#[derive(Clone)]
+pub enum Decoded {
+    Input(Range<usize>),
+    Stage(usize, Range<usize>),
+    Target(usize),
+}
+
+pub struct Chain {
+    codecs: Vec<Codec>, // in the order of encoding
+}
+
+impl Chain {
+    pub fn parse(codecs: &Bound<'_, PyAny>) -> PyResult<Chain> {
+        Ok(Chain { codecs: codecs.try_iter()?.map(|codec| parse_codec(&codec?)).collect::<PyResult<_>>()? })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.codecs.is_empty()
+    }
+
+    /// Whether the decoded bytes come out of a compressor, and so can be put anywhere at no cost.
+    pub fn begins_with_compressor(&self) -> bool {
+        self.codecs.first().is_some_and(Codec::is_compressor)
+    }
+
+    /// The sizes that codec i decodes to (sizes[i]) for a whole of `whole`; the last is that of the encoded bytes.
+    pub fn sizes(&self, whole: Size) -> Vec<Size> {
+        let mut sizes = vec![whole];
+        for codec in &self.codecs {
+            sizes.push(match (*codec == Codec::Crc32c, sizes[sizes.len() - 1]) {
+                (true, Size::Exactly(size)) => Size::Exactly(size.saturating_add(4)),
+                (_, Size::Exactly(size) | Size::AtMost(size)) => Size::AtMost(codec.most_encoded(size)),
+            });
+        }
+        sizes
+    }
+
+    /// Room that encoding `len` bytes can need; None where a codec cannot take so many.
+    pub fn bound(&self, len: usize) -> Option<usize> {
+        self.codecs.iter().try_fold(len, |len, codec| codec.bound(len))
+    }
+
+    /// Undoes the codecs; `sizes` as `sizes()` gives them.
+    pub fn decode(&self, tools: &mut Tools, input: &[u8], sizes: &[Size], mut target: Target<'_>) -> Outcome<Decoded> {
+        check_size(input.len(), sizes[self.codecs.len()])?;
+        let mut at = Decoded::Input(0..input.len());
+        for (i, codec) in self.codecs.iter().enumerate().rev() {
+            let [one, two] = &mut tools.stages;
+            let (bytes, stage, number, range) = match &at {
+                Decoded::Stage(0, range) => (&one.bytes()[range.clone()], two, 1, range.clone()),
+                Decoded::Stage(_, range) => (&two.bytes()[range.clone()], one, 0, range.clone()),
+                Decoded::Input(range) => (&input[range.clone()], one, 0, range.clone()),
+                Decoded::Target(_) => break,
+            };
+            if *codec == Codec::Crc32c {
+                let shorter = range.start..range.start + check_crc32c(bytes)?.len();
+                check_size(shorter.len(), sizes[i])?;
+                at = match at {
+                    Decoded::Stage(number, _) => Decoded::Stage(number, shorter),
+                    _ => Decoded::Input(shorter),
+                };
+                continue;
+            }
+            at = match &mut target {
+                Target::Slice(out) if i == 0 => Decoded::Target(exactly(codec, &mut tools.contexts, bytes, out)?),
+                Target::Memory(memory) if i == 0 => Decoded::Target(within(codec, &mut tools.contexts, bytes, sizes[i], memory)?),
+                _ => Decoded::Stage(number, 0..within(codec, &mut tools.contexts, bytes, sizes[i], stage)?),
+            };
+        }
+        let bytes = match &at {
+            Decoded::Input(range) => &input[range.clone()],
+            Decoded::Stage(number, range) => &tools.stages[*number].bytes()[range.clone()],
+            Decoded::Target(_) => return Ok(at),
+        };
+        match target {
+            Target::Anywhere => return Ok(at),
+            Target::Slice(out) if out.len() == bytes.len() => out.copy_from_slice(bytes),
+            Target::Slice(out) => return Err(other_size(bytes.len(), out.len())),
+            Target::Memory(memory) => memory.room(bytes.len())?.copy_from_slice(bytes),
+        }
+        Ok(Decoded::Target(bytes.len()))
+    }
+
+    /// Decodes to bytes that lie in the input or in scratch.
+    pub fn view<'a>(&self, tools: &'a mut Tools, input: &'a [u8], sizes: &[Size]) -> Outcome<&'a [u8]> {
+        Ok(match self.decode(tools, input, sizes, Target::Anywhere)? {
+            Decoded::Input(range) => &input[range],
+            Decoded::Stage(number, range) => &tools.stages[number].bytes()[range],
+            Decoded::Target(_) => &[],
+        })
+    }
+
+    /// Does the codecs and appends what comes out; the number of bytes.
+    pub fn encode(&self, tools: &mut Tools, input: &[u8], out: &mut Growing) -> Outcome<usize> {
+        let start = out.len();
+        let last = self.codecs.iter().rposition(Codec::is_compressor);
+        let mut at = Decoded::Input(0..input.len());
+        for codec in &self.codecs[..last.unwrap_or(0)] {
+            let [one, two] = &mut tools.stages;
+            let (bytes, stage, number) = match &at {
+                Decoded::Stage(0, range) => (&one.bytes()[range.clone()], two, 1),
+                Decoded::Stage(_, range) => (&two.bytes()[range.clone()], one, 0),
+                _ => (input, one, 0),
+            };
+            let room = stage.room(bound(codec, bytes.len())?)?;
+            at = Decoded::Stage(number, 0..codec.encode(&mut tools.contexts, bytes, room)?);
+        }
+        let bytes = match at {
+            Decoded::Stage(number, range) => &tools.stages[number].bytes()[range],
+            _ => input,
+        };
+        match last {
+            Some(last) => {
+                let codec = &self.codecs[last];
+                let made = codec.encode(&mut tools.contexts, bytes, out.tail(bound(codec, bytes.len())?)?)?;
+                out.advance(made);
+            }
+            None => out.append(bytes)?,
+        }
+        for _crc32c in &self.codecs[last.map_or(0, |last| last + 1)..] {
+            let sum = crc32c::crc32c(&out.bytes()[start..]);
+            out.append(&sum.to_le_bytes())?;
+        }
+        Ok(out.len() - start)
+    }
+}
+
+fn bound(codec: &Codec, len: usize) -> Outcome<usize> {
+    codec.bound(len).ok_or_else(|| Fault::new(Code::Decode, format!("{}: {len} bytes are more than it can take", codec.name())))
+}
+
+#[cold]
+fn other_size(found: usize, wanted: usize) -> Fault {
+    Fault::new(Code::Size, format!("{found} bytes where {wanted} are expected"))
+}
+
+fn check_size(found: usize, wanted: Size) -> Outcome {
+    match wanted {
+        Size::Exactly(size) if found != size => Err(other_size(found, size)),
+        Size::AtMost(size) if found > size => Err(Fault::new(Code::Size, format!("{found} bytes where at most {size} are expected"))),
+        _ => Ok(()),
+    }
+}
+
+/// Decodes to precisely the bytes of `out`.
+fn exactly(codec: &Codec, contexts: &mut Contexts, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
+    match codec.decode(contexts, input, out) {
+        Ok(made) if made == out.len() => Ok(made),
+        Ok(made) => Err(Fault::new(Code::Size, format!("{}: decodes to {made} bytes, not {}", codec.name(), out.len()))),
+        Err(Refusal::Full) => Err(Fault::new(Code::Size, format!("{}: decodes to more than {} bytes", codec.name(), out.len()))),
+        Err(Refusal::Bad(fault)) => Err(fault),
+    }
+}
+
+/// Decodes into memory of a known size, or memory that grows with what comes out: never because of what a header claims.
+fn within(codec: &Codec, contexts: &mut Contexts, input: &[u8], size: Size, memory: &mut Memory) -> Outcome<usize> {
+    let most = match size {
+        Size::Exactly(size) => return exactly(codec, contexts, input, memory.room(size)?),
+        Size::AtMost(most) => most,
+    };
+    let mut room = input.len().saturating_mul(32).max(64 << 10).min(most);
+    loop {
+        match codec.decode(contexts, input, memory.room(room)?) {
+            Ok(made) => return Ok(made),
+            Err(Refusal::Bad(fault)) => return Err(fault),
+            Err(Refusal::Full) if room == most => {
+                return Err(Fault::new(Code::Size, format!("{}: decodes to more than {most} bytes", codec.name())));
+            }
+            Err(Refusal::Full) => room = room.saturating_mul(4).min(most),
+        }
+    }
+}
+
+fn parse_codec(codec: &Bound<'_, PyAny>) -> PyResult<Codec> {
+    let codec = codec.cast::<PyTuple>().map_err(|_| wrong("codecs: expected tuples"))?;
+    let name: String = codec.get_item(0)?.extract()?;
+    let number = |at: usize, low: i64, high: i64| -> PyResult<i64> {
+        let value: i64 = codec.get_item(at)?.extract()?;
+        if value < low || value > high {
+            return Err(wrong(format!("codecs: {name}: {value} is not in {low}..={high}")));
+        }
+        Ok(value)
+    };
+    let (parsed, length) = match name.as_str() {
+        "crc32c" => (Codec::Crc32c, 1),
+        "gzip" => (Codec::Gzip { level: number(1, 0, 9)? as i32 }, 2),
+        "zlib" => (Codec::Zlib { level: number(1, 0, 9)? as i32 }, 2),
+        "zstd" => (Codec::Zstd { level: number(1, -131_072, 22)? as i32, checksum: codec.get_item(2)?.extract()? }, 3),
+        "lz4" => (Codec::Lz4 { acceleration: number(1, i64::from(i32::MIN), i64::from(i32::MAX))? as i32 }, 2),
+        "blosc" => {
+            let compressor: String = codec.get_item(1)?.extract()?;
+            if !["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"].contains(&compressor.as_str()) {
+                return Err(wrong(format!("codecs: blosc: unknown compressor {compressor:?}")));
+            }
+            let blosc = Blosc {
+                compressor: CString::new(compressor)?,
+                level: number(2, 0, 9)? as i32,
+                shuffle: number(3, 0, 2)? as i32,
+                typesize: number(4, 1, i64::from(i32::MAX))? as usize,
+                blocksize: number(5, 0, i64::from(i32::MAX))? as usize,
+            };
+            (Codec::Blosc(blosc), 6)
+        }
+        _ => return Err(wrong(format!("codecs: unknown codec {name:?}"))),
+    };
+    if codec.len() != length {
+        return Err(wrong(format!("codecs: {name}: expected {length} items, got {}", codec.len())));
+    }
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZSTD: Codec = Codec::Zstd { level: 3, checksum: true };
+    const GZIP: Codec = Codec::Gzip { level: 5 };
+    const ZLIB: Codec = Codec::Zlib { level: 1 };
+    const LZ4: Codec = Codec::Lz4 { acceleration: 1 };
+
+    fn blosc() -> Codec {
+        Codec::Blosc(Blosc { compressor: c"lz4".into(), level: 5, shuffle: 1, typesize: 2, blocksize: 0 })
+    }
+
+    fn snappy() -> Codec {
+        Codec::Blosc(Blosc { compressor: c"snappy".into(), level: 5, shuffle: 2, typesize: 2, blocksize: 0 })
+    }
+
+    fn data(len: usize) -> Vec<u8> {
+        (0..len).map(|i| (i / 7 % 50 + i % 3) as u8).collect()
+    }
+
+    fn chains() -> Vec<Chain> {
+        let all = [Codec::Crc32c, ZSTD, GZIP, ZLIB, LZ4, blosc()];
+        let mut chains = vec![Chain { codecs: vec![] }, Chain { codecs: vec![ZSTD, snappy()] }];
+        for a in &all {
+            chains.push(Chain { codecs: vec![a.clone()] });
+            for b in &all {
+                chains.push(Chain { codecs: vec![a.clone(), b.clone()] });
+                for c in &all {
+                    chains.push(Chain { codecs: vec![a.clone(), b.clone(), c.clone(), Codec::Crc32c] });
+                }
+            }
+        }
+        chains
+    }
+
+    #[test]
+    fn every_chain_round_trips() {
+        let mut tools = Tools::default();
+        for chain in chains() {
+            for len in [1usize, 300, 70_000] {
+                let data = data(len);
+                let mut encoded = Growing::default();
+                let made = chain.encode(&mut tools, &data, &mut encoded).unwrap();
+                assert_eq!(made, encoded.len());
+                assert!(made <= chain.bound(len).unwrap());
+                let sizes = chain.sizes(Size::Exactly(len));
+                assert_eq!(chain.view(&mut tools, encoded.bytes(), &sizes).unwrap(), data);
+                let mut out = vec![0; len];
+                chain.decode(&mut tools, encoded.bytes(), &sizes, Target::Slice(&mut out)).unwrap();
+                assert_eq!(out, data);
+                let (sizes, mut memory) = (chain.sizes(Size::AtMost(len)), Memory::default());
+                let Decoded::Target(made) = chain.decode(&mut tools, encoded.bytes(), &sizes, Target::Memory(&mut memory)).unwrap() else {
+                    panic!("not in the target")
+                };
+                assert_eq!(memory.bytes()[..made], data);
+            }
+        }
+    }
+
+    #[test]
+    fn another_size_is_a_failure_of_size() {
+        let mut tools = Tools::default();
+        for chain in chains() {
+            let mut encoded = Growing::default();
+            chain.encode(&mut tools, &data(1000), &mut encoded).unwrap();
+            for size in [Size::Exactly(999), Size::Exactly(1001), Size::AtMost(999)] {
+                let sizes = chain.sizes(size);
+                let fault = chain.view(&mut tools, encoded.bytes(), &sizes).unwrap_err();
+                assert_eq!(fault.code, Code::Size, "{}", fault.text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_costs_no_more_than_its_bound() {
+        let mut tools = Tools::default();
+        let zeros = vec![0u8; 64 << 20];
+        for codec in [ZSTD, GZIP, ZLIB, LZ4, snappy()] {
+            let chain = Chain { codecs: vec![codec] };
+            let mut encoded = Growing::default();
+            chain.encode(&mut tools, &zeros, &mut encoded).unwrap();
+            let mut tools = Tools::default();
+            let sizes = chain.sizes(Size::AtMost(1 << 20));
+            assert_eq!(chain.view(&mut tools, encoded.bytes(), &sizes).unwrap_err().code, Code::Size);
+            assert!(tools.stages[0].capacity() <= 1 << 20);
+        }
+    }
+
+    #[test]
+    fn cut_or_changed_bytes_never_panic() {
+        let mut tools = Tools::default();
+        for chain in chains() {
+            let data = data(500);
+            let mut encoded = Growing::default();
+            chain.encode(&mut tools, &data, &mut encoded).unwrap();
+            let sizes = chain.sizes(Size::Exactly(500));
+            for cut in (0..encoded.len()).step_by(7) {
+                assert!(chain.view(&mut tools, &encoded.bytes()[..cut], &sizes).is_err());
+            }
+            for at in (0..encoded.len()).step_by(5) {
+                let mut bytes = encoded.bytes().to_vec();
+                bytes[at] ^= 1 << (at % 8);
+                let _ = chain.view(&mut tools, &bytes, &sizes);
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! gzip (RFC 1952) and zlib (RFC 1950), through libdeflate.
+
+use std::ptr::NonNull;
+
+use libdeflate_sys as sys;
+
+use super::Refusal;
+use crate::failures::{Code, Fault, Outcome};
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Format {
+    Gzip,
+    Zlib,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Format::Gzip => "gzip",
+            Format::Zlib => "zlib",
+        }
+    }
+}
+
+pub fn bound(format: Format, len: usize) -> Option<usize> {
+    if len > usize::MAX / 4 {
+        return None;
+    }
+    // SAFETY: a null compressor asks for the bound of every level; nothing is dereferenced.
+    Some(unsafe {
+        match format {
+            Format::Gzip => sys::libdeflate_gzip_compress_bound(std::ptr::null_mut(), len),
+            Format::Zlib => sys::libdeflate_zlib_compress_bound(std::ptr::null_mut(), len),
+        }
+    })
+}
+
+#[cold]
+fn no_memory() -> Fault {
+    Fault::new(Code::Io, "12 libdeflate: no memory")
+}
+
+pub struct Unpacker(NonNull<sys::libdeflate_decompressor>);
+
+// SAFETY: a decompressor is plain memory of its own without ties to a thread.
+unsafe impl Send for Unpacker {}
+
+impl Drop for Unpacker {
+    fn drop(&mut self) {
+        // SAFETY: made by libdeflate, freed once.
+        unsafe { sys::libdeflate_free_decompressor(self.0.as_ptr()) }
+    }
+}
+
+impl Unpacker {
+    pub fn lazy(slot: &mut Option<Unpacker>) -> Outcome<&mut Unpacker> {
+        match slot {
+            Some(known) => Ok(known),
+            None => {
+                // SAFETY: takes nothing; null means that there is no memory.
+                let made = NonNull::new(unsafe { sys::libdeflate_alloc_decompressor() }).ok_or_else(no_memory)?;
+                Ok(slot.insert(Unpacker(made)))
+            }
+        }
+    }
+
+    /// All members of a gzip file, one after the other (zero bytes may follow the last), or one zlib stream.
+    pub fn decode(&mut self, format: Format, input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
+        let (mut used, mut made) = (0, 0);
+        loop {
+            let (eaten, grown) = self.member(format, &input[used..], &mut out[made..])?;
+            (used, made) = (used + eaten, made + grown);
+            let rest = &input[used..];
+            if rest.is_empty() || (format == Format::Gzip && rest.iter().all(|&byte| byte == 0)) {
+                return Ok(made);
+            }
+            if format == Format::Zlib {
+                return Err(Refusal::bad(Code::Decode, format!("zlib: {} bytes follow the stream", rest.len())));
+            }
+        }
+    }
+
+    fn member(&mut self, format: Format, input: &[u8], out: &mut [u8]) -> Result<(usize, usize), Refusal> {
+        let (mut used, mut made) = (0, 0);
+        let call = match format {
+            Format::Gzip => sys::libdeflate_gzip_decompress_ex,
+            Format::Zlib => sys::libdeflate_zlib_decompress_ex,
+        };
+        // SAFETY: the decompressor is live and ours alone (&mut self); pointers and lengths are those of the slices.
+        let answer = unsafe {
+            let (from, to) = (input.as_ptr().cast(), out.as_mut_ptr().cast());
+            call(self.0.as_ptr(), from, input.len(), to, out.len(), &raw mut used, &raw mut made)
+        };
+        match answer {
+            sys::libdeflate_result_LIBDEFLATE_SUCCESS if used > 0 && used <= input.len() && made <= out.len() => Ok((used, made)),
+            sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => Err(Refusal::Full),
+            _ => Err(Refusal::bad(Code::Decode, format!("{}: corrupt, cut short, or its checksum does not match", format.name()))),
+        }
+    }
+}
+
+/// A compressor and the level that it was made for.
+pub struct Packer(NonNull<sys::libdeflate_compressor>, i32);
+
+// SAFETY: as for Unpacker.
+unsafe impl Send for Packer {}
+
+impl Drop for Packer {
+    fn drop(&mut self) {
+        // SAFETY: made by libdeflate, freed once.
+        unsafe { sys::libdeflate_free_compressor(self.0.as_ptr()) }
+    }
+}
+
+impl Packer {
+    pub fn lazy(slot: &mut Option<Packer>, level: i32) -> Outcome<&mut Packer> {
+        if slot.as_ref().is_some_and(|known| known.1 != level) {
+            *slot = None;
+        }
+        match slot {
+            Some(known) => Ok(known),
+            None => {
+                // SAFETY: takes a number; null means that there is no memory, or no such level.
+                let made = NonNull::new(unsafe { sys::libdeflate_alloc_compressor(level) }).ok_or_else(no_memory)?;
+                Ok(slot.insert(Packer(made, level)))
+            }
+        }
+    }
+
+    /// One member without name or time, or one stream.
+    pub fn encode(&mut self, format: Format, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
+        let call = match format {
+            Format::Gzip => sys::libdeflate_gzip_compress,
+            Format::Zlib => sys::libdeflate_zlib_compress,
+        };
+        // SAFETY: as in Unpacker::member.
+        let made = unsafe { call(self.0.as_ptr(), input.as_ptr().cast(), input.len(), out.as_mut_ptr().cast(), out.len()) };
+        if made == 0 {
+            return Err(Fault::new(Code::Decode, format!("{}: could not encode {} bytes", format.name(), input.len())));
+        }
+        Ok(made)
+    }
+}

@@ -1,0 +1,58 @@
+//! LZ4 blocks behind their decoded size, four bytes little-endian: as numcodecs frames them.
+
+use std::ffi::c_int;
+
+use lz4_sys as sys;
+
+use super::Refusal;
+use crate::failures::{Code, Fault, Outcome};
+
+const HEADER: usize = 4;
+const MOST: usize = 0x7E00_0000; // what LZ4 takes at once
+
+pub fn bound(len: usize) -> Option<usize> {
+    // the library's own bound: a literal run costs one byte in 255, and the last needs some room
+    (len <= MOST).then(|| HEADER + len + len / 255 + 16)
+}
+
+pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
+    let bad = |text: &str| Refusal::bad(Code::Decode, format!("lz4: {text}"));
+    let Some((header, block)) = input.split_first_chunk::<HEADER>() else {
+        return Err(bad("shorter than its header"));
+    };
+    let size = u32::from_le_bytes(*header) as usize;
+    let Ok(block_size) = c_int::try_from(block.len()) else {
+        return Err(bad("a block of 2 GiB or more"));
+    };
+    if size > MOST || size > block.len().saturating_mul(255) {
+        return Err(bad("its header says more bytes than the block can hold"));
+    }
+    if size > out.len() {
+        return Err(Refusal::Full);
+    }
+    // SAFETY: reads `block_size` bytes of block and writes at most `size` bytes of out, which has as many; size <= MOST fits.
+    let made = unsafe { sys::LZ4_decompress_safe(block.as_ptr().cast(), out.as_mut_ptr().cast(), block_size, size as c_int) };
+    if usize::try_from(made) != Ok(size) {
+        return Err(bad("corrupt, or not of the size that its header says"));
+    }
+    Ok(size)
+}
+
+/// acceleration: the larger, the faster and the longer; below 1 means 1.
+pub fn encode(acceleration: i32, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
+    let refused = || Fault::new(Code::Decode, format!("lz4: could not encode {} bytes", input.len()));
+    let (true, Some((header, room))) = (input.len() <= MOST, out.split_first_chunk_mut::<HEADER>()) else {
+        return Err(refused());
+    };
+    *header = (input.len() as u32).to_le_bytes();
+    let room_size = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
+    // SAFETY: pointers and lengths are those of the slices; the input is at most MOST, and what is written at most room_size.
+    let made = unsafe {
+        let (from, to) = (input.as_ptr().cast(), room.as_mut_ptr().cast());
+        sys::LZ4_compress_fast(from, to, input.len() as c_int, room_size, acceleration)
+    };
+    match usize::try_from(made) {
+        Ok(made) if made > 0 => Ok(HEADER + made),
+        _ => Err(refused()),
+    }
+}

@@ -1,0 +1,134 @@
+//! Bytes-to-bytes codecs: what one is, how large its answers may be, and the contexts that they work with. One file each; chains are in
+//! chain.rs.
+
+mod blosc;
+mod deflate;
+mod lz4;
+mod snappy;
+mod zstd;
+
+pub use blosc::{Blosc, version as blosc_version};
+use deflate::{Format, Packer, Unpacker};
+
+use crate::failures::{Code, Fault, Outcome};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Codec {
+    Crc32c,
+    Gzip { level: i32 },
+    Zlib { level: i32 },
+    Zstd { level: i32, checksum: bool },
+    Blosc(Blosc),
+    Lz4 { acceleration: i32 },
+}
+
+/// Why a codec could not decode.
+pub enum Refusal {
+    /// There is more than fits in the room that it was given.
+    Full,
+    Bad(Fault),
+}
+
+impl Refusal {
+    #[cold]
+    fn bad(code: Code, text: impl Into<String>) -> Refusal {
+        Refusal::Bad(Fault::new(code, text))
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal::Bad(fault)
+    }
+}
+
+/// What the libraries keep between calls, made when first needed.
+#[derive(Default)]
+pub struct Contexts {
+    zstd_out: Option<zstd_safe::DCtx<'static>>,
+    zstd_in: Option<zstd::Compressor>,
+    unpacker: Option<Unpacker>,
+    packer: Option<Packer>,
+}
+
+impl Codec {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Codec::Crc32c => "crc32c",
+            Codec::Gzip { .. } => "gzip",
+            Codec::Zlib { .. } => "zlib",
+            Codec::Zstd { .. } => "zstd",
+            Codec::Blosc(_) => "blosc",
+            Codec::Lz4 { .. } => "lz4",
+        }
+    }
+
+    pub fn is_compressor(&self) -> bool {
+        *self != Codec::Crc32c
+    }
+
+    /// Bytes that encoding `len` bytes can need; None where the codec cannot take so many.
+    pub fn bound(&self, len: usize) -> Option<usize> {
+        match self {
+            Codec::Crc32c => len.checked_add(4),
+            Codec::Gzip { .. } => deflate::bound(Format::Gzip, len),
+            Codec::Zlib { .. } => deflate::bound(Format::Zlib, len),
+            Codec::Zstd { .. } => zstd::bound(len),
+            Codec::Blosc(_) => blosc::bound(len),
+            Codec::Lz4 { .. } => lz4::bound(len),
+        }
+    }
+
+    /// Encoded bytes beyond which no sane encoder goes, for what decodes to `len`: more than that is not even read.
+    pub fn most_encoded(&self, len: usize) -> usize {
+        match self {
+            Codec::Crc32c => len.saturating_add(4),
+            _ => len.saturating_mul(8).saturating_add(1 << 20),
+        }
+    }
+
+    /// Decodes with a compressor into `out`, which may stay partly unused; the number of bytes.
+    pub fn decode(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8]) -> Result<usize, Refusal> {
+        match self {
+            Codec::Crc32c => {
+                let bytes = check_crc32c(input)?;
+                out.get_mut(..bytes.len()).ok_or(Refusal::Full)?.copy_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            Codec::Gzip { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Gzip, input, out),
+            Codec::Zlib { .. } => Unpacker::lazy(&mut contexts.unpacker)?.decode(Format::Zlib, input, out),
+            Codec::Zstd { .. } => zstd::decode(&mut contexts.zstd_out, input, out),
+            Codec::Blosc(_) => blosc::decode(input, out),
+            Codec::Lz4 { .. } => lz4::decode(input, out),
+        }
+    }
+
+    /// Encodes into `out`, which has room for `bound` bytes; the number of bytes.
+    pub fn encode(&self, contexts: &mut Contexts, input: &[u8], out: &mut [u8]) -> Outcome<usize> {
+        match self {
+            Codec::Crc32c => {
+                let (bytes, sum) = out.split_at_mut(input.len());
+                bytes.copy_from_slice(input);
+                sum[..4].copy_from_slice(&crc32c::crc32c(input).to_le_bytes());
+                Ok(input.len() + 4)
+            }
+            Codec::Gzip { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Gzip, input, out),
+            Codec::Zlib { level } => Packer::lazy(&mut contexts.packer, *level)?.encode(Format::Zlib, input, out),
+            Codec::Zstd { level, checksum } => zstd::Compressor::lazy(&mut contexts.zstd_in, *level, *checksum)?.encode(input, out),
+            Codec::Blosc(blosc) => blosc.encode(input, out),
+            Codec::Lz4 { acceleration } => lz4::encode(*acceleration, input, out),
+        }
+    }
+}
+
+/// The bytes before a CRC-32C (its last four bytes, little-endian), once it matches them.
+pub fn check_crc32c(input: &[u8]) -> Outcome<&[u8]> {
+    let Some((bytes, sum)) = input.split_last_chunk::<4>() else {
+        return Err(Fault::new(Code::Decode, format!("crc32c: {} bytes are too few for a checksum", input.len())));
+    };
+    let (stored, found) = (u32::from_le_bytes(*sum), crc32c::crc32c(bytes));
+    if stored != found {
+        return Err(Fault::new(Code::Checksum, format!("crc32c: stored {stored:08x}, computed {found:08x}")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,199 @@
+//! Frames of blosc 1 with Snappy inside, which c-blosc is built without: the streams are this file's, the shuffles of reading c-blosc's.
+
+use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
+
+const HEADER: usize = 16;
+const SNAPPY: u8 = 2; // the format, in the upper three bits of the flags
+const SHUFFLED: u8 = 0x01;
+const STORED: u8 = 0x02;
+const BIT_SHUFFLED: u8 = 0x04;
+const NOT_SPLIT: u8 = 0x10;
+const MOST_SPLITS: usize = 16;
+const LEAST_SPLIT: usize = 128;
+const USUAL_BLOCK: usize = 128 << 10;
+
+/// Whether a frame, at least a header of it, has Snappy inside.
+pub fn is_inside(frame: &[u8]) -> bool {
+    frame[2] >> 5 == SNAPPY && frame[2] & STORED == 0
+}
+
+fn number(frame: &[u8], at: usize) -> Option<usize> {
+    let bytes = frame.get(at..at.checked_add(4)?)?;
+    usize::try_from(i32::from_le_bytes(bytes.try_into().ok()?)).ok()
+}
+
+/// The same frame with every stream as it decodes, which is a frame of any compressor; None where it makes no sense.
+/// The frame's size is no more than that of its decoded bytes and of what it says of its blocks.
+pub fn opened(frame: &[u8]) -> Option<Vec<u8>> {
+    let (flags, typesize) = (frame[2], usize::from(frame[3]));
+    let (size, block) = (number(frame, 4)?, number(frame, 8)?);
+    if block == 0 || typesize == 0 || frame[1] != 1 {
+        return None;
+    }
+    let blocks = size.div_ceil(block);
+    if blocks > (frame.len() - HEADER) / 4 {
+        return None;
+    }
+    let mut made = frame[..HEADER].to_vec();
+    made[2] = flags & 0x1F;
+    made.resize(HEADER + 4 * blocks, 0);
+    let mut decoder = Decoder::new();
+    for i in 0..blocks {
+        let bytes = block.min(size - i * block);
+        let split = flags & NOT_SPLIT == 0 && typesize <= MOST_SPLITS && block / typesize >= LEAST_SPLIT && bytes == block;
+        let splits = if split { typesize } else { 1 };
+        let each = bytes / splits;
+        let start = i32::try_from(made.len()).ok()?;
+        made[HEADER + 4 * i..HEADER + 4 * i + 4].copy_from_slice(&start.to_le_bytes());
+        let mut at = number(frame, HEADER + 4 * i)?;
+        for _ in 0..splits {
+            let length = number(frame, at)?;
+            let stream = frame.get(at + 4..(at + 4).checked_add(length)?)?;
+            at += 4 + length;
+            made.extend_from_slice(&i32::try_from(each).ok()?.to_le_bytes());
+            if length == each {
+                made.extend_from_slice(stream);
+                continue;
+            }
+            if decompress_len(stream).ok()? != each {
+                return None;
+            }
+            let from = made.len();
+            made.resize(from + each, 0);
+            decoder.decompress(stream, &mut made[from..]).ok()?;
+        }
+    }
+    let whole = i32::try_from(made.len()).ok()?;
+    made[12..16].copy_from_slice(&whole.to_le_bytes());
+    Some(made)
+}
+
+/// A frame; its length is at most that of the input and 16 bytes. shuffle: 0 not, 1 by bytes, 2 by bits. None beyond 2 GiB.
+pub fn encode(level: i32, shuffle: i32, typesize: usize, blocksize: usize, input: &[u8]) -> Option<Vec<u8>> {
+    let size = i32::try_from(input.len()).ok()?;
+    i32::try_from(input.len() + HEADER).ok()?;
+    let typesize = if typesize > usize::from(u8::MAX) { 1 } else { typesize };
+    let block = block_size(if blocksize == 0 { USUAL_BLOCK } else { blocksize }, typesize, input.len());
+    let blocks = input.len().div_ceil(block);
+    let flag = match shuffle {
+        1 if typesize > 1 => SHUFFLED,
+        2 => BIT_SHUFFLED,
+        _ => 0,
+    };
+    let mut made = vec![2, 1, flag | NOT_SPLIT | SNAPPY << 5, typesize as u8];
+    made.extend_from_slice(&size.to_le_bytes());
+    made.extend_from_slice(&i32::try_from(block).ok()?.to_le_bytes());
+    made.resize(HEADER + 4 * blocks, 0);
+    let (mut encoder, mut stream) = (Encoder::new(), vec![0; max_compress_len(block)]);
+    for (i, bytes) in input.chunks(block).enumerate() {
+        if level == 0 || made.len() >= input.len() + HEADER {
+            break;
+        }
+        let shuffled = match flag {
+            SHUFFLED => shuffle_bytes(bytes, typesize),
+            BIT_SHUFFLED => shuffle_bits(bytes, typesize),
+            _ => bytes.to_vec(),
+        };
+        let start = i32::try_from(made.len()).ok()?;
+        made[HEADER + 4 * i..HEADER + 4 * i + 4].copy_from_slice(&start.to_le_bytes());
+        let length = encoder.compress(&shuffled, &mut stream).ok()?;
+        let kept = if length < shuffled.len() { &stream[..length] } else { &shuffled };
+        made.extend_from_slice(&i32::try_from(kept.len()).ok()?.to_le_bytes());
+        made.extend_from_slice(kept);
+    }
+    if level == 0 || made.len() >= input.len() + HEADER {
+        made.truncate(HEADER);
+        made[2] |= STORED;
+        made.extend_from_slice(input);
+    }
+    let whole = i32::try_from(made.len()).ok()?;
+    made[12..16].copy_from_slice(&whole.to_le_bytes());
+    Some(made)
+}
+
+/// Whole elements, eight of them at a time where there are as many: bits are shuffled so.
+fn block_size(wanted: usize, typesize: usize, len: usize) -> usize {
+    let block = wanted.min(len).max(1);
+    [8 * typesize, typesize].iter().find(|&&unit| block >= unit).map_or(block, |unit| block / unit * unit)
+}
+
+/// The first bytes of all elements, then the second ones ...; what is no whole element stays at the end.
+fn shuffle_bytes(bytes: &[u8], typesize: usize) -> Vec<u8> {
+    let (elements, rest) = bytes.split_at(bytes.len() / typesize * typesize);
+    let mut made = Vec::with_capacity(bytes.len());
+    for at in 0..typesize {
+        made.extend(elements.iter().skip(at).step_by(typesize));
+    }
+    made.extend_from_slice(rest);
+    made
+}
+
+/// The lowest bits of the first bytes of all elements, then the next bits ...; nothing where elements are not a multiple of eight.
+fn shuffle_bits(bytes: &[u8], typesize: usize) -> Vec<u8> {
+    let count = bytes.len() / typesize;
+    if count == 0 || !count.is_multiple_of(8) {
+        return bytes.to_vec();
+    }
+    let mut made = bytes.to_vec();
+    let (row, mut at) = (count / 8, 0);
+    for byte in 0..typesize {
+        for bit in 0..8 {
+            for group in 0..row {
+                made[at] = (0..8).fold(0, |packed, i| packed | (bytes[(8 * group + i) * typesize + byte] >> bit & 1) << i);
+                at += 1;
+            }
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(len: usize) -> Vec<u8> {
+        (0..len).map(|i| (i / 64 % 50) as u8).collect()
+    }
+
+    #[test]
+    fn frames_are_opened() {
+        for (len, shuffle, typesize, blocksize) in [(1, 0, 1, 0), (1000, 1, 4, 0), (5003, 2, 2, 512), (4096, 2, 8, 500), (999, 1, 7, 140)] {
+            let frame = encode(5, shuffle, typesize, blocksize, &data(len)).unwrap();
+            assert!(frame.len() <= len + HEADER);
+            assert_eq!(is_inside(&frame), len > 1);
+            if is_inside(&frame) {
+                let opened = opened(&frame).unwrap();
+                assert!(!is_inside(&opened));
+                assert_eq!(number(&opened, 12), Some(opened.len()));
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_frames_never_panic() {
+        let frame = encode(5, 1, 2, 256, &data(1000)).unwrap();
+        assert!(is_inside(&frame));
+        for cut in HEADER..frame.len() {
+            let _ = opened(&frame[..cut]);
+        }
+        for at in 0..frame.len() {
+            for value in [0, 1, 0x7F, 0x80, 0xFF] {
+                let mut bytes = frame.clone();
+                bytes[at] = value;
+                if let Some(made) = number(&bytes, 4).filter(|&size| size <= 2000).and_then(|_| opened(&bytes)) {
+                    assert!(made.len() < 20_000);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_stored() {
+        let noise: Vec<u8> = (0..1000u32).map(|i| (i.wrapping_mul(i).wrapping_mul(2_654_435_761) >> 21) as u8).collect();
+        for (level, input) in [(0, data(1000)), (9, noise), (9, vec![])] {
+            let frame = encode(level, 0, 1, 0, &input).unwrap();
+            assert!(!is_inside(&frame));
+            assert_eq!(frame[HEADER..], input);
+        }
+    }
+}

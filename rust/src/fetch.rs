@@ -1,0 +1,331 @@
+//! Reads rows and hands their bytes on: sorted by place, neighbours of a file merged into one read, groups of rows shared among threads.
+//!
+//! What becomes of the bytes is the sink's affair; whether they are still those of the version that was expected is checked here.
+
+use std::borrow::Borrow;
+use std::mem;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use pyo3::prelude::*;
+
+use crate::columns::wrong;
+use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
+use crate::memory::Memory;
+use crate::share::{Lease, Worker, share};
+use crate::sources::{Blob, Files, Opened, Sources, Version, span};
+
+/// Bytes of one merged read (each thread holds as many), and the gap that is read through to merge.
+const MERGED: u64 = 512 << 10;
+const GAP: u64 = 4 << 10;
+/// What decodes to less is not worth a thread, when it goes through a codec and when it is only copied.
+const WORTH_A_THREAD: usize = 160 << 10;
+const WORTH_A_THREAD_COPIED: usize = 1 << 20;
+/// Decoded bytes that one ticket holds at most.
+const TICKET: usize = 8 << 20;
+
+/// Which part of a row is wanted.
+pub enum Wanted {
+    All,
+    /// These bytes of it, counted from its start.
+    Part(Range<usize>),
+    /// The sink reads what it wants by itself (`scattered`).
+    Scattered,
+}
+
+/// Reads bytes of a row, counted from its start.
+pub type ReadPart<'a> = &'a mut dyn FnMut(usize, &mut [u8]) -> Outcome;
+
+/// What becomes of the bytes of each row.
+pub trait Sink: Sync {
+    /// What a thread keeps from one row to the next.
+    type Local;
+
+    fn local(&self) -> Self::Local;
+
+    /// Decoded bytes of a row, roughly: how much work it is.
+    fn weight(&self, unit: usize) -> usize;
+
+    /// Whether bytes go through a codec.
+    fn decodes(&self) -> bool;
+
+    /// Whether a row of so many bytes may be read at all.
+    fn check_length(&self, unit: usize, length: u64) -> Outcome;
+
+    /// What of a row in a file is read.
+    fn wanted(&self, _unit: usize) -> Wanted {
+        Wanted::All
+    }
+
+    /// Where the wanted bytes can be put as they are, which makes an end of it. Each row has a place of its own there.
+    #[allow(clippy::mut_from_ref)]
+    fn straight(&self, _local: &mut Self::Local, _unit: usize, _length: usize) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn missing(&self, local: &mut Self::Local, worker: &mut Worker, unit: usize) -> Outcome;
+
+    /// `bytes` are those of the row from `start` on.
+    fn take(&self, local: &mut Self::Local, worker: &mut Worker, unit: usize, bytes: &[u8], start: usize) -> Outcome;
+
+    fn scattered(&self, _local: &mut Self::Local, _worker: &mut Worker, _unit: usize, _read: ReadPart<'_>) -> Outcome {
+        Ok(())
+    }
+}
+
+/// A row, and what of it is read.
+struct Read {
+    blob: i64,
+    start: i64,
+    length: i64,
+    unit: usize,
+    wanted: Wanted,
+}
+
+impl Read {
+    /// The bytes of the object that are read, where they are known before it is open and simple enough to merge.
+    fn extent(&self) -> Option<(u64, u64)> {
+        let (start, length) = (u64::try_from(self.start).ok()?, u64::try_from(self.length).ok()?);
+        let (from, to) = match &self.wanted {
+            Wanted::All => (0, length),
+            Wanted::Part(part) => (part.start as u64, part.end as u64),
+            Wanted::Scattered => return None,
+        };
+        Some((start.checked_add(from)?, start.checked_add(to)?))
+    }
+}
+
+/// What is known of a file's version in this call.
+const UNSEEN: u8 = 0;
+const AS_EXPECTED: u8 = 1;
+const STALE: u8 = 2;
+
+/// The versions that the files of a call must have, before and after.
+pub struct Watch {
+    expected: Vec<Option<Version>>,
+    seen: Vec<AtomicU8>,
+}
+
+impl Watch {
+    pub fn new(expected: Vec<Option<Version>>) -> Watch {
+        let seen = expected.iter().map(|_| AtomicU8::new(UNSEEN)).collect();
+        Watch { expected, seen }
+    }
+
+    /// Compares a file as it was opened, at its first use in the call, or, `again`, as it is after its last.
+    fn check(&self, number: usize, opened: &Opened, again: bool) -> Outcome {
+        let Some(expected) = self.expected[number] else { return Ok(()) };
+        let seen = &self.seen[number];
+        let state = match seen.load(Ordering::Relaxed) {
+            AS_EXPECTED if !again => AS_EXPECTED,
+            STALE => STALE,
+            _ => {
+                let version = if again { opened.version_now().map_err(Fault::io)? } else { opened.version };
+                if version == expected { AS_EXPECTED } else { STALE }
+            }
+        };
+        seen.store(state, Ordering::Relaxed);
+        if state == STALE { Err(stale()) } else { Ok(()) }
+    }
+
+    /// Looks once more at the files that were used and stay open.
+    fn check_again(&self, files: &Files) {
+        for (number, seen) in self.seen.iter().enumerate() {
+            if seen.load(Ordering::Relaxed) == AS_EXPECTED
+                && files.stays_open()
+                && !matches!(files.handle(number), Ok(Some(handle)) if self.check(number, handle.borrow(), true).is_ok())
+            {
+                seen.store(STALE, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn is_stale(&self, blob: i64) -> bool {
+        usize::try_from(blob).is_ok_and(|number| self.seen.get(number).is_some_and(|seen| seen.load(Ordering::Relaxed) == STALE))
+    }
+}
+
+#[cold]
+fn stale() -> Fault {
+    Fault::new(Code::Stale, "the file is not the one that was expected")
+}
+
+/// The `expect` of a call: for each file 24 bytes, or None.
+pub fn parse_expect(expect: Option<&Bound<'_, PyAny>>, files: Option<&Files>) -> PyResult<Option<Watch>> {
+    let Some(expect) = expect else { return Ok(None) };
+    let mut expected = Vec::new();
+    for version in expect.try_iter()? {
+        let version: Option<Vec<u8>> = version?.extract()?;
+        let parsed = version.map(|bytes| Version::parse(&bytes).ok_or_else(|| wrong("expect: a version is 24 bytes")));
+        expected.push(parsed.transpose()?);
+    }
+    if expected.len() != files.map_or(0, Files::len) {
+        return Err(wrong(format!("expect: got {} versions for {} files", expected.len(), files.map_or(0, Files::len))));
+    }
+    Ok(expected.iter().any(Option::is_some).then(|| Watch::new(expected)))
+}
+
+/// Reads all rows; `sources` has all blobs that they name.
+pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&Watch>, threads: isize, sink: &S) -> Failures {
+    let failures = Failures::default();
+    let mut reads: Vec<Read> = Vec::with_capacity(rows.len());
+    let mut weight = 0usize;
+    for (unit, &[blob, start, length]) in rows.iter().enumerate() {
+        weight = weight.saturating_add(sink.weight(unit));
+        let wanted = if blob >= 0 { sink.wanted(unit) } else { Wanted::All };
+        reads.push(Read { blob, start, length, unit, wanted });
+    }
+    let place = |read: &Read| (read.blob, read.start);
+    if !reads.is_sorted_by_key(place) {
+        reads.sort_unstable_by_key(|read| (read.blob, read.start, read.unit));
+    }
+    let enough = if sink.decodes() { WORTH_A_THREAD } else { WORTH_A_THREAD_COPIED };
+    let threads = if weight < enough { 1 } else { threads.max(1) as usize };
+    let groups = groups(&reads, sink, (weight / (threads * 4)).clamp(WORTH_A_THREAD, TICKET));
+    let fetch = Fetch { sources, watch, sink, failures: &failures };
+    let start = || (Lease::take(), sink.local());
+    share(groups.len(), threads, start, |(worker, local), ticket| fetch.group(worker, local, &reads[groups[ticket].clone()]));
+    if let (Some(watch), Some(files)) = (watch, sources.files) {
+        watch.check_again(files);
+        failures.drop_units(|unit| watch.is_stale(rows[unit][0]));
+        for (unit, row) in rows.iter().enumerate() {
+            if watch.is_stale(row[0]) {
+                failures.add(unit, stale());
+            }
+        }
+    }
+    failures
+}
+
+/// Tickets: rows of one file that make one read, or rows that need none; none of much more than `most` decoded bytes.
+fn groups<S: Sink>(reads: &[Read], sink: &S, most: usize) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    let (mut weight, mut low, mut high) = (0usize, 0, None);
+    for (at, read) in reads.iter().enumerate() {
+        let extent = if read.blob >= 0 { read.extent() } else { None };
+        weight = weight.saturating_add(sink.weight(read.unit));
+        if let Some(group) = groups.last_mut()
+            && weight <= most
+        {
+            let first = &reads[group.start];
+            let joins = match (extent, high) {
+                (Some((from, to)), Some(end)) => {
+                    first.blob == read.blob && from >= low && from <= end + GAP && to.saturating_sub(low) <= MERGED
+                }
+                _ => read.blob < 0 && first.blob < 0,
+            };
+            if joins {
+                group.end = at + 1;
+                high = high.max(extent.map(|extent| extent.1));
+                continue;
+            }
+        }
+        groups.push(at..at + 1);
+        weight = sink.weight(read.unit);
+        (low, high) = extent.map_or((0, None), |(from, to)| (from, Some(to)));
+    }
+    groups
+}
+
+struct Fetch<'a, S> {
+    sources: &'a Sources<'a>,
+    watch: Option<&'a Watch>,
+    sink: &'a S,
+    failures: &'a Failures,
+}
+
+impl<S: Sink> Fetch<'_, S> {
+    fn group(&self, worker: &mut Worker, local: &mut S::Local, reads: &[Read]) {
+        if let Some(Blob::File(files, number)) = self.sources.blob(reads[0].blob) {
+            if let Err(fault) = self.file_group(worker, local, files, number, reads) {
+                reads.iter().for_each(|read| self.failures.add(read.unit, fault.clone()));
+            }
+            return;
+        }
+        for read in reads {
+            let done = match self.sources.blob(read.blob) {
+                Some(Blob::Buffer(bytes)) => self.buffer(worker, local, read, bytes),
+                _ => self.sink.missing(local, worker, read.unit),
+            };
+            self.note(read, done);
+        }
+    }
+
+    fn note(&self, read: &Read, done: Outcome) {
+        if let Err(fault) = done {
+            self.failures.add(read.unit, fault);
+        }
+    }
+
+    fn buffer(&self, worker: &mut Worker, local: &mut S::Local, read: &Read, bytes: &[u8]) -> Outcome {
+        let (start, length) = span(read.start, read.length, bytes.len() as u64)?;
+        self.sink.check_length(read.unit, length)?;
+        self.sink.take(local, worker, read.unit, &bytes[start as usize..(start + length) as usize], 0)
+    }
+
+    /// An Err is of all rows.
+    fn file_group(&self, worker: &mut Worker, local: &mut S::Local, files: &Files, number: usize, reads: &[Read]) -> Outcome {
+        let Some(handle) = files.handle(number)? else {
+            for read in reads {
+                debug_assert!(read.blob != MISSING);
+                self.note(read, self.sink.missing(local, worker, read.unit));
+            }
+            return Ok(());
+        };
+        let opened: &Opened = handle.borrow();
+        if let Some(watch) = self.watch {
+            watch.check(number, opened, false)?;
+        }
+        let mut scratch = mem::take(&mut worker.read);
+        if reads.len() == 1 || !self.merged(worker, local, opened, reads, &mut scratch) {
+            for read in reads {
+                self.note(read, self.single(worker, local, opened, read, &mut scratch));
+            }
+        }
+        worker.read = scratch;
+        match self.watch {
+            Some(watch) if !files.stays_open() => watch.check(number, opened, true),
+            _ => Ok(()),
+        }
+    }
+
+    /// One read for all; false where it does not succeed, so that each row is tried alone and those at fault are known.
+    fn merged(&self, worker: &mut Worker, local: &mut S::Local, opened: &Opened, reads: &[Read], scratch: &mut Memory) -> bool {
+        let size = opened.version.size as u64;
+        let fits = |read: &Read| span(read.start, read.length, size).and_then(|(_, length)| self.sink.check_length(read.unit, length));
+        if !reads.iter().all(|read| fits(read).is_ok()) {
+            return false;
+        }
+        let extents = || reads.iter().filter_map(Read::extent);
+        let (low, high) = extents().fold((u64::MAX, 0), |(low, high), (from, to)| (low.min(from), high.max(to)));
+        let Ok(bytes) = scratch.room((high - low) as usize) else { return false };
+        if opened.read_at(low, bytes).is_err() {
+            return false;
+        }
+        for (read, (from, to)) in reads.iter().zip(extents()) {
+            let bytes = &bytes[(from - low) as usize..(to - low) as usize];
+            let start = if let Wanted::Part(part) = &read.wanted { part.start } else { 0 };
+            self.note(read, self.sink.take(local, worker, read.unit, bytes, start));
+        }
+        true
+    }
+
+    fn single(&self, worker: &mut Worker, local: &mut S::Local, opened: &Opened, read: &Read, scratch: &mut Memory) -> Outcome {
+        let (start, length) = span(read.start, read.length, opened.version.size as u64)?;
+        self.sink.check_length(read.unit, length)?;
+        let part = match &read.wanted {
+            Wanted::All => 0..length as usize,
+            Wanted::Part(part) => part.clone(),
+            Wanted::Scattered => {
+                return self.sink.scattered(local, worker, read.unit, &mut |from, into| opened.read_at(start + from as u64, into));
+            }
+        };
+        let from = start + part.start as u64;
+        if let Some(into) = self.sink.straight(local, read.unit, part.len()) {
+            return opened.read_at(from, into);
+        }
+        let bytes = scratch.room(part.len())?;
+        opened.read_at(from, bytes)?;
+        self.sink.take(local, worker, read.unit, bytes, part.start)
+    }
+}

@@ -1,0 +1,185 @@
+//! Memory that is used again: scratch that grows, and the pool that segments give theirs back to.
+//!
+//! Pools are taken with `try_lock` only: a child of a fork may find them locked for ever, and then simply goes without.
+
+use std::alloc::{Layout, alloc_zeroed};
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Mutex;
+
+use crate::failures::{Code, Fault, Outcome};
+
+/// Bytes that the segment pool keeps at most.
+const POOLED: usize = 128 << 20;
+/// Segments of at least this size are worth pooling: fresh memory costs a page fault every 4 KiB.
+const WORTH_POOLING: usize = 16 << 10;
+
+/// Bytes, all initialised, that a caller may overwrite; they never shrink by themselves.
+#[derive(Default)]
+pub struct Memory(Vec<u8>);
+
+impl Memory {
+    pub fn of(bytes: Vec<u8>) -> Memory {
+        Memory(bytes)
+    }
+
+    /// Room for `len` bytes of any value; what was in it before may be lost.
+    pub fn room(&mut self, len: usize) -> Outcome<&mut [u8]> {
+        if self.0.len() < len {
+            self.0 = Vec::new(); // first give back, then take
+            self.0 = zeroed(len.max(4096)).ok_or_else(|| out_of_memory(len))?;
+        }
+        Ok(&mut self.0[..len])
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn free(&mut self) {
+        self.0 = Vec::new();
+    }
+}
+
+/// Zeroed bytes: large ones come from the system page by page as they are touched, so an unused rest costs nothing.
+fn zeroed(len: usize) -> Option<Vec<u8>> {
+    let layout = Layout::array::<u8>(len).ok().filter(|layout| layout.size() > 0)?;
+    // SAFETY: the layout has a size above zero.
+    let start = unsafe { alloc_zeroed(layout) };
+    if start.is_null() {
+        return None;
+    }
+    // SAFETY: allocated by the global allocator with the layout of `len` bytes, all of them initialised to zero.
+    Some(unsafe { Vec::from_raw_parts(start, len, len) })
+}
+
+#[cold]
+fn out_of_memory(len: usize) -> Fault {
+    Fault::new(Code::Io, format!("12 no memory for {len} bytes")) // 12 is ENOMEM
+}
+
+struct Pool {
+    idle: VecDeque<Memory>,
+    bytes: usize,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { idle: VecDeque::new(), bytes: 0 });
+
+/// Memory of at least `len` bytes, from the pool where it has some that fits.
+pub fn take(len: usize) -> Outcome<Memory> {
+    if len >= WORTH_POOLING
+        && let Ok(mut pool) = POOL.try_lock()
+        && let Some(at) = pool.idle.iter().rposition(|memory| (len..=len.saturating_mul(4)).contains(&memory.capacity()))
+        && let Some(memory) = pool.idle.remove(at)
+    {
+        pool.bytes -= memory.capacity();
+        return Ok(memory);
+    }
+    let mut memory = Memory::default();
+    if len > 0 {
+        memory.room(len)?;
+    }
+    Ok(memory)
+}
+
+/// Gives memory back; the pool lets go of what it has held for longest, where it would hold too much.
+pub fn give(memory: Memory) {
+    let size = memory.capacity();
+    if (WORTH_POOLING..=POOLED).contains(&size)
+        && let Ok(mut pool) = POOL.try_lock()
+    {
+        while pool.bytes + size > POOLED {
+            let Some(oldest) = pool.idle.pop_front() else { break };
+            pool.bytes -= oldest.capacity();
+        }
+        pool.bytes += size;
+        pool.idle.push_back(memory);
+    }
+}
+
+/// Bytes that are appended to, in pooled memory.
+#[derive(Default)]
+pub struct Growing {
+    memory: Memory,
+    len: usize,
+}
+
+impl Growing {
+    pub fn with_room(len: usize) -> Outcome<Growing> {
+        Ok(Growing { memory: take(len)?, len: 0 })
+    }
+
+    pub fn of(memory: Memory, len: usize) -> Growing {
+        Growing { memory, len }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory.bytes()[..self.len]
+    }
+
+    /// The next `len` bytes, to be written before `advance` makes them part of it.
+    pub fn tail(&mut self, len: usize) -> Outcome<&mut [u8]> {
+        let needed = self.len.checked_add(len).ok_or_else(|| out_of_memory(len))?;
+        if needed > self.memory.capacity() {
+            let mut larger = take(needed.max(self.memory.capacity().saturating_mul(2)))?;
+            larger.bytes_mut()[..self.len].copy_from_slice(&self.memory.bytes()[..self.len]);
+            give(mem::replace(&mut self.memory, larger));
+        }
+        Ok(&mut self.memory.bytes_mut()[self.len..needed])
+    }
+
+    pub fn advance(&mut self, len: usize) {
+        self.len = (self.len + len).min(self.memory.capacity());
+    }
+
+    pub fn append(&mut self, bytes: &[u8]) -> Outcome {
+        self.tail(bytes.len())?.copy_from_slice(bytes);
+        self.len += bytes.len();
+        Ok(())
+    }
+
+    /// Takes back what was appended after `len`.
+    pub fn cut(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        give(mem::take(&mut self.memory));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growing_keeps_what_was_appended() {
+        let mut bytes = Growing::with_room(3).unwrap();
+        for i in 0..10_000u32 {
+            bytes.append(&i.to_le_bytes()).unwrap();
+        }
+        bytes.cut(39_996);
+        assert_eq!(bytes.len(), 39_996);
+        assert_eq!(bytes.bytes()[39_992..], 9998u32.to_le_bytes());
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_a_failure() {
+        assert_eq!(Memory::default().room(usize::MAX).unwrap_err().code, Code::Io);
+        assert_eq!(Growing::with_room(1 << 62).err().unwrap().code, Code::Io);
+    }
+}

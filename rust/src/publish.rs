@@ -1,0 +1,392 @@
+//! Replacing and removing whole files beneath a root, many in one call, each under its lock (lock.rs).
+//!
+//! A value is written into the lock file and renamed over its key, so a reader sees the old file or the new one, and a crash leaves the old.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pyo3::prelude::*;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::{Errno, Result as System};
+
+use crate::beneath::{resolve_beneath, retry};
+use crate::columns::{Bytes, Column, ColumnMut, wrong};
+use crate::lock::{Lock, Wait};
+use crate::pieces::{Trouble, write_pieces};
+use crate::sources::{Files, Sources, Version};
+
+const RUN: usize = 16; // names that a thread takes at once: they often lie in one folder
+const TRIES: usize = 64; // how often a folder may be removed under our feet
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// What must be under a name.
+enum Expect {
+    Any,
+    Absent,
+    Is(Version),
+}
+
+impl Expect {
+    fn parse(bytes: Option<&[u8]>) -> PyResult<Expect> {
+        match bytes {
+            None => Ok(Expect::Any),
+            Some([]) => Ok(Expect::Absent),
+            Some(bytes) => Version::parse(bytes).map(Expect::Is).ok_or_else(|| wrong("expect: a version is 24 bytes")),
+        }
+    }
+
+    fn admits(&self, present: Option<Version>) -> bool {
+        match self {
+            Expect::Any => true,
+            Expect::Absent => present.is_none(),
+            Expect::Is(version) => present == Some(*version),
+        }
+    }
+}
+
+/// A row of the result.
+type Answer = [i64; 4];
+
+fn published(version: Version) -> Answer {
+    [0, version.inode, version.size, version.changed]
+}
+
+fn changed(present: Option<Version>) -> Answer {
+    present.map_or([-1, 0, -1, 0], |version| [-1, version.inode, version.size, version.changed])
+}
+
+fn refused(trouble: &Trouble) -> Answer {
+    match trouble {
+        Trouble::System(error) => [error.raw_os_error() as i64, 0, 0, 0],
+        Trouble::Piece(code) => [-2, *code as i64, 0, 0],
+    }
+}
+
+/// Names beneath a root, with what must be there.
+struct Batch<'a> {
+    root: BorrowedFd<'a>,
+    names: &'a [String],
+    expect: Vec<Expect>,
+    sync: bool,
+}
+
+impl<'a> Batch<'a> {
+    fn new(root: i32, names: &'a [String], expect: &[Option<Bytes>], sync: bool) -> PyResult<Self> {
+        if root < 0 {
+            return Err(wrong("root: not a descriptor"));
+        }
+        if names.len() != expect.len() {
+            return Err(wrong(format!("expect: expected {} entries, got {}", names.len(), expect.len())));
+        }
+        for name in names {
+            if name.split('/').any(|part| matches!(part, "" | "." | "..")) || name.contains('\0') {
+                return Err(wrong(format!("names: {name:?} is not the name of a file beneath the root")));
+            }
+        }
+        let expect = expect.iter().map(|bytes| Expect::parse(bytes.as_ref().map(Bytes::as_slice))).collect::<PyResult<_>>()?;
+        // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, every use of it says so.
+        Ok(Batch { root: unsafe { BorrowedFd::borrow_raw(root) }, names, expect, sync })
+    }
+}
+
+/// What one thread keeps from name to name: the folder it was in last, and scratch memory.
+#[derive(Default)]
+struct Desk {
+    folder: Option<(String, OwnedFd)>,
+    scratch: Vec<u8>,
+}
+
+impl Desk {
+    /// Calls `act` with the folder of `name` and its last component; again in a new folder when the folder was removed meanwhile.
+    fn within<T>(
+        &mut self,
+        batch: &Batch<'_>,
+        name: &str,
+        make: bool,
+        mut act: impl FnMut(BorrowedFd<'_>, &str, &mut Vec<u8>) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let Some((path, base)) = name.rsplit_once('/') else {
+            return act(batch.root, name, &mut self.scratch);
+        };
+        let mut tries = 0;
+        loop {
+            let (held, folder) = match self.folder.take() {
+                Some((held, folder)) if held == path => (held, folder),
+                _ => (path.to_owned(), open_folder(batch, path, make)?),
+            };
+            let done = act(folder.as_fd(), base, &mut self.scratch);
+            tries += 1;
+            if !make || tries == TRIES || !matches!(done, Err(Trouble::System(Errno::NOENT))) {
+                self.folder = Some((held, folder));
+                return done;
+            }
+        }
+    }
+}
+
+fn open_folder(batch: &Batch<'_>, path: &str, make: bool) -> System<OwnedFd> {
+    let mut tries = 0;
+    loop {
+        let opened = match resolve_beneath(batch.root, path, FOLDER, Mode::empty()) {
+            Err(Errno::NOENT) if make => make_folders(batch, path),
+            opened => opened,
+        };
+        tries += 1;
+        if !make || tries == TRIES || !matches!(opened, Err(Errno::NOENT)) {
+            return opened;
+        }
+    }
+}
+
+/// Makes what is missing of a path, one component after the other; NOENT where somebody removes it at the same time.
+fn make_folders(batch: &Batch<'_>, path: &str) -> System<OwnedFd> {
+    let mut folder: Option<OwnedFd> = None;
+    for part in path.split('/') {
+        let here = folder.as_ref().map_or(batch.root, |fd| fd.as_fd());
+        let open = || retry(|| rustix::fs::openat(here, part, FOLDER | OFlags::NOFOLLOW, Mode::empty()));
+        let mut opened = open();
+        if let Err(Errno::NOENT) = opened {
+            match retry(|| rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777))) {
+                Ok(()) if batch.sync => sync(here)?,
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            }
+            opened = open();
+        }
+        folder = Some(opened?);
+    }
+    folder.ok_or(Errno::INVAL)
+}
+
+/// The file under a name in a folder; what is not a regular file is refused.
+fn present(folder: BorrowedFd<'_>, base: &str) -> System<Option<Version>> {
+    let stat = match retry(|| rustix::fs::statat(folder, base, AtFlags::SYMLINK_NOFOLLOW)) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match FileType::from_raw_mode(stat.st_mode as _) {
+        FileType::RegularFile => Ok(Some(Version::of(&stat))),
+        FileType::Directory => Err(Errno::ISDIR),
+        FileType::Symlink => Err(Errno::LOOP),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Gives the file a time of change of its own, later than that of the version before. The system's stamps stand still for milliseconds, and an
+/// inode is soon used again: two versions of a key could look the same, and a conditional put would replace what its caller never saw.
+fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
+    let time = before.map_or(now, |version| now.max(version.changed.saturating_add(1)));
+    let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let time = Timespec { tv_sec: time.div_euclid(1_000_000_000), tv_nsec: time.rem_euclid(1_000_000_000) };
+    match retry(|| rustix::fs::futimens(file, &Timestamps { last_access: omit, last_modification: time })) {
+        Err(Errno::PERM) => Ok(()), // a lock file that another user left behind: it keeps the system's stamp
+        done => done,
+    }
+}
+
+/// On macOS fsync does not reach the medium; rustix has the call that does.
+fn sync(file: BorrowedFd<'_>) -> System<()> {
+    #[cfg(target_vendor = "apple")]
+    if retry(|| rustix::fs::fcntl_fullfsync(file)).is_ok() {
+        return Ok(());
+    }
+    retry(|| rustix::fs::fsync(file))
+}
+
+fn publish_one(
+    batch: &Batch<'_>,
+    number: usize,
+    sources: &Sources<'_>,
+    rows: &[[i64; 3]],
+    desk: &mut Desk,
+    wait: &Wait<'_>,
+) -> Result<Answer, Trouble> {
+    let expect = &batch.expect[number];
+    let make = !matches!(expect, Expect::Is(_)); // a folder made now has no file of that version
+    let done = desk.within(batch, &batch.names[number], make, |folder, base, scratch| {
+        if !matches!(expect, Expect::Any) {
+            let now = present(folder, base)?; // a look is enough to see that it is hopeless
+            if !expect.admits(now) {
+                return Ok(changed(now));
+            }
+        }
+        let lock = Lock::acquire(folder, base, wait)?;
+        let before = present(folder, base)?;
+        if !expect.admits(before) {
+            return Ok(changed(before));
+        }
+        write_pieces(lock.file(), sources, rows, scratch)?;
+        stamp(lock.file(), before)?;
+        if batch.sync {
+            sync(lock.file())?;
+        }
+        let version = Version::of(&rustix::fs::fstat(lock.file())?);
+        lock.publish(base)?;
+        if batch.sync {
+            sync(folder)?;
+        }
+        Ok(published(version))
+    });
+    match done {
+        Err(Trouble::System(Errno::NOENT | Errno::NOTDIR)) if !make => Ok(changed(None)),
+        done => done,
+    }
+}
+
+fn erase_one(batch: &Batch<'_>, number: usize, desk: &mut Desk, wait: &Wait<'_>) -> Result<Answer, Trouble> {
+    let expect = &batch.expect[number];
+    let erased = desk.within(batch, &batch.names[number], false, |folder, base, _| {
+        let now = present(folder, base)?;
+        if !expect.admits(now) || (now.is_none() && !Lock::is_there(folder, base)?) {
+            return Ok(changed(now));
+        }
+        let lock = Lock::acquire(folder, base, wait)?;
+        let before = present(folder, base)?;
+        let Some(version) = before.filter(|_| expect.admits(before)) else {
+            return Ok(changed(before));
+        };
+        retry(|| rustix::fs::unlinkat(folder, base, AtFlags::empty()))?;
+        drop(lock);
+        if batch.sync {
+            sync(folder)?;
+        }
+        Ok(published(version))
+    });
+    match erased {
+        Err(Trouble::System(Errno::NOENT | Errno::NOTDIR)) => Ok(changed(None)), // its folder is not there
+        erased => erased,
+    }
+}
+
+/// Says that a thread is done, however it ends.
+struct Leaving<'a> {
+    busy: &'a AtomicUsize,
+    caller: &'a Thread,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.busy.fetch_sub(1, Ordering::Release);
+        self.caller.unpark();
+    }
+}
+
+/// Does `step` for each number, on some threads; Ctrl-C stops it between two numbers and while it waits for a lock.
+fn carry_out(
+    py: Python<'_>,
+    threads: usize,
+    result: &mut [Answer],
+    step: impl Fn(usize, &mut Desk, &Wait<'_>) -> Result<Answer, Trouble> + Sync,
+) -> PyResult<()> {
+    let count = result.len();
+    let threads = threads.clamp(1, count.div_ceil(RUN).max(1));
+    let (stop, next, busy) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(threads));
+    let caller = std::thread::current();
+    result.fill(refused(&Trouble::System(Errno::IO))); // should a thread die
+    let work = |wait: Wait<'_>| {
+        let _done = Leaving { busy: &busy, caller: &caller };
+        let (mut desk, mut answers, mut asked) = (Desk::default(), Vec::new(), Instant::now());
+        loop {
+            let run = next.fetch_add(RUN, Ordering::Relaxed);
+            for number in run..count.min(run.saturating_add(RUN)) {
+                if wait.poll(&mut asked) {
+                    break;
+                }
+                answers.push((number, step(number, &mut desk, &wait).unwrap_or_else(|trouble| refused(&trouble))));
+            }
+            if run >= count || wait.stopped() {
+                break;
+            }
+        }
+        answers
+    };
+    let raised = py.detach(|| {
+        let raised = std::cell::RefCell::new(None);
+        let signals = || {
+            let checked = Python::try_attach(|py| py.check_signals());
+            let Some(Err(error)) = checked else { return false };
+            *raised.borrow_mut() = Some(error);
+            true
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| work(Wait { stop: &stop, signals: None }))).collect();
+            let wait = || Wait { stop: &stop, signals: Some(&signals) };
+            let mut answers = work(wait());
+            let mut asked = Instant::now();
+            while busy.load(Ordering::Acquire) > 0 {
+                std::thread::park_timeout(Duration::from_millis(20));
+                wait().poll(&mut asked);
+            }
+            answers.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
+            for (number, answer) in answers {
+                result[number] = answer;
+            }
+        });
+        raised.into_inner()
+    });
+    raised.map_or(Ok(()), Err)
+}
+
+#[pyfunction]
+#[pyo3(signature = (root, names, files, buffers, rows, offsets, expect, sync, threads, result))]
+#[allow(clippy::too_many_arguments)] // the contract's
+fn publish_files(
+    py: Python<'_>,
+    root: i32,
+    names: Vec<String>,
+    files: Option<&Bound<'_, Files>>,
+    buffers: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+    expect: &Bound<'_, PyAny>,
+    sync: bool,
+    threads: usize,
+    result: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let expect = versions(expect)?;
+    let batch = Batch::new(root, &names, &expect, sync)?;
+    let buffers = Bytes::all(buffers, "buffers")?;
+    let rows = Column::<3>::new(rows, "rows")?;
+    let offsets = Column::<1>::of(offsets, "offsets", names.len() + 1)?;
+    let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
+    let sources = Sources { files: files.map(|files| files.get()), buffers: buffers.iter().map(Bytes::as_slice).collect() };
+    let rows: &[[i64; 3]] = &rows;
+    let values = offsets.windows(2).map(|pair| {
+        let (from, to) = (usize::try_from(pair[0][0]).ok()?, usize::try_from(pair[1][0]).ok()?);
+        rows.get(from..to)
+    });
+    let values: Vec<_> = values.collect::<Option<_>>().ok_or_else(|| wrong("offsets: they do not rise within the rows"))?;
+    if rows.iter().any(|row| sources.blob(row[0]).is_none()) {
+        return Err(wrong("rows: a blob is neither a file nor a buffer"));
+    }
+    carry_out(py, threads, result.rows(), |number, desk, wait| publish_one(&batch, number, &sources, values[number], desk, wait))
+}
+
+#[pyfunction]
+#[pyo3(signature = (root, names, expect, sync, result))]
+fn erase_files(
+    py: Python<'_>,
+    root: i32,
+    names: Vec<String>,
+    expect: &Bound<'_, PyAny>,
+    sync: bool,
+    result: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let expect = versions(expect)?;
+    let batch = Batch::new(root, &names, &expect, sync)?;
+    let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
+    carry_out(py, 1, result.rows(), |number, desk, wait| erase_one(&batch, number, desk, wait))
+}
+
+fn versions(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Bytes>>> {
+    expect.try_iter()?.map(|item| item.and_then(|item| (!item.is_none()).then(|| Bytes::new(&item, "expect")).transpose())).collect()
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(publish_files, module)?)?;
+    module.add_function(wrap_pyfunction!(erase_files, module)?)
+}

@@ -1,0 +1,249 @@
+//! Where bytes come from: objects beneath a root folder, and buffers in memory. What is read, and when, is decided elsewhere.
+
+use std::borrow::Borrow;
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Stat, fstat};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, pread};
+
+use crate::beneath::{open_beneath, retry};
+use crate::columns::{Bytes, ColumnMut, wrong};
+use crate::failures::{Code, Fault, MISSING, Outcome};
+
+/// What tells one state of a file from another: inode, size, time of change in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    pub inode: i64,
+    pub size: i64,
+    pub changed: i64,
+}
+
+impl Version {
+    #[allow(clippy::unnecessary_cast)] // the types differ between systems
+    pub fn of(stat: &Stat) -> Version {
+        let changed = (stat.st_mtime as i64).wrapping_mul(1_000_000_000).wrapping_add(stat.st_mtime_nsec as i64);
+        Version { inode: stat.st_ino as i64, size: stat.st_size as i64, changed }
+    }
+
+    /// From the 24 bytes that Python keeps: three little-endian int64.
+    pub fn parse(bytes: &[u8]) -> Option<Version> {
+        let ([inode, size, changed], []) = bytes.as_chunks::<8>() else { return None };
+        let [inode, size, changed] = [inode, size, changed].map(|word| i64::from_le_bytes(*word));
+        Some(Version { inode, size, changed })
+    }
+}
+
+/// An open file and its state when it was opened.
+pub struct Opened {
+    pub file: OwnedFd,
+    pub version: Version,
+}
+
+impl Opened {
+    fn open(root: BorrowedFd<'_>, name: &str) -> Result<Opened, Errno> {
+        let (file, stat) = open_beneath(root, name)?;
+        Ok(Opened { file, version: Version::of(&stat) })
+    }
+
+    /// Its state now.
+    pub fn version_now(&self) -> Result<Version, Errno> {
+        Ok(Version::of(&fstat(&self.file)?))
+    }
+
+    /// Fills `into` from `start` on; fails with FAILED_RANGE where the file ends before.
+    pub fn read_at(&self, start: u64, into: &mut [u8]) -> Outcome {
+        let mut done = 0;
+        while done < into.len() {
+            let at = start.checked_add(done as u64).filter(|&at| at <= i64::MAX as u64).ok_or_else(beyond)?;
+            match retry(|| pread(&self.file, &mut into[done..], at)).map_err(Fault::io)? {
+                0 => return Err(beyond()),
+                n => done += n,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn beyond() -> Fault {
+    Fault::new(Code::Range, "the bytes lie beyond the end of the object")
+}
+
+enum State {
+    Open(Opened),
+    Refused(Errno),
+}
+
+/// An open file: one that stays open, or one that was opened for this use.
+pub enum Handle<'a> {
+    Kept(&'a Opened),
+    Own(Opened),
+}
+
+impl Borrow<Opened> for Handle<'_> {
+    fn borrow(&self) -> &Opened {
+        match self {
+            Handle::Kept(opened) => opened,
+            Handle::Own(opened) => opened,
+        }
+    }
+}
+
+/// Objects named beneath a root folder, and the descriptors of those that are open; closed when it is dropped.
+#[pyclass(frozen, module = "frazil._kernel")]
+pub struct Files {
+    names: Vec<String>,
+    kept: Kept,
+}
+
+enum Kept {
+    Open(Vec<State>),
+    /// Each is opened beneath this root when it is read.
+    Root(OwnedFd),
+}
+
+impl Files {
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The file of a number, opened now unless it stays open. None: there is none, and files are opened when they are read.
+    pub fn handle(&self, number: usize) -> Outcome<Option<Handle<'_>>> {
+        match &self.kept {
+            Kept::Open(states) => match &states[number] {
+                State::Open(opened) => Ok(Some(Handle::Kept(opened))),
+                State::Refused(error) => Err(Fault::io(*error)),
+            },
+            Kept::Root(root) => match Opened::open(root.as_fd(), &self.names[number]) {
+                Ok(opened) => Ok(Some(Handle::Own(opened))),
+                Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+                Err(error) => Err(Fault::io(error)),
+            },
+        }
+    }
+
+    /// Whether files stay open from `open_files` on.
+    pub fn stays_open(&self) -> bool {
+        matches!(self.kept, Kept::Open(_))
+    }
+}
+
+/// The files and buffers of one call.
+pub struct Sources<'a> {
+    pub files: Option<&'a Files>,
+    pub buffers: Vec<&'a [u8]>,
+}
+
+/// Whose bytes a row names.
+#[derive(Clone, Copy)]
+pub enum Blob<'a> {
+    Missing,
+    Buffer(&'a [u8]),
+    File(&'a Files, usize),
+}
+
+impl<'a> Sources<'a> {
+    pub fn new(files: Option<&'a Files>, buffers: &'a [Bytes]) -> Sources<'a> {
+        Sources { files, buffers: buffers.iter().map(Bytes::as_slice).collect() }
+    }
+
+    /// ValueError where a row names a blob that is not there.
+    pub fn check(&self, rows: &[[i64; 3]]) -> PyResult<()> {
+        match rows.iter().find(|row| self.blob(row[0]).is_none()) {
+            Some(row) => Err(wrong(format!("rows: there is no blob {}", row[0]))),
+            None => Ok(()),
+        }
+    }
+
+    /// None: there is no such blob, which is the engine's mistake.
+    pub fn blob(&self, blob: i64) -> Option<Blob<'a>> {
+        if blob == MISSING {
+            Some(Blob::Missing)
+        } else if blob < 0 {
+            let number = usize::try_from(-1 - blob).ok()?;
+            self.buffers.get(number).map(|bytes| Blob::Buffer(bytes))
+        } else {
+            let files = self.files?;
+            let number = usize::try_from(blob).ok().filter(|&number| number < files.len())?;
+            Some(Blob::File(files, number))
+        }
+    }
+}
+
+/// The bytes that (start, length) names in an object of `size` bytes: start < 0 counts from the end, length < 0 goes up to the end.
+pub fn span(start: i64, length: i64, size: u64) -> Outcome<(u64, u64)> {
+    let outside = || Fault::new(Code::Range, format!("({start}, {length}) reaches outside the object of {size} bytes"));
+    let from = if start < 0 { size.checked_sub(start.unsigned_abs()) } else { Some(start as u64) };
+    let from = from.filter(|&from| from <= size).ok_or_else(outside)?;
+    let length = if length < 0 { size - from } else { length as u64 };
+    if length > size - from {
+        return Err(outside());
+    }
+    Ok((from, length))
+}
+
+/// An OSError with its errno, which pyo3's own conversion leaves out.
+fn as_os_error(error: Errno) -> PyErr {
+    PyOSError::new_err((error.raw_os_error(), std::io::Error::from(error).to_string()))
+}
+
+#[pyfunction]
+#[pyo3(signature = (root, names, stat))]
+fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&Bound<'_, PyAny>>) -> PyResult<Files> {
+    if root < 0 {
+        return Err(wrong("root: not a descriptor"));
+    }
+    let stat = stat.map(|stat| ColumnMut::<4>::of(stat, "stat", names.len())).transpose()?;
+    // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, the system says so.
+    let root = unsafe { BorrowedFd::borrow_raw(root) };
+    let Some(mut stat) = stat else {
+        let root = fcntl_dupfd_cloexec(root, 0).map_err(as_os_error)?;
+        return Ok(Files { names, kept: Kept::Root(root) });
+    };
+    let rows = stat.rows();
+    let states = py.detach(|| {
+        let opened = names.iter().zip(rows).map(|(name, row)| match Opened::open(root, name) {
+            Ok(opened) => {
+                *row = [0, opened.version.inode, opened.version.size, opened.version.changed];
+                State::Open(opened)
+            }
+            Err(error) => {
+                *row = [error.raw_os_error() as i64, 0, 0, 0];
+                State::Refused(error)
+            }
+        });
+        opened.collect()
+    });
+    Ok(Files { names, kept: Kept::Open(states) })
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Files>()?;
+    module.add_function(wrap_pyfunction!(open_files, module)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_count_from_either_end() {
+        assert_eq!(span(2, 3, 10).unwrap(), (2, 3));
+        assert_eq!(span(-4, -1, 10).unwrap(), (6, 4));
+        assert_eq!(span(10, 0, 10).unwrap(), (10, 0));
+        for (start, length) in [(11, 0), (0, 11), (-11, 1), (i64::MAX, i64::MAX), (i64::MIN, i64::MIN), (-1, 2), (1, i64::MAX)] {
+            assert_eq!(span(start, length, 10).unwrap_err().code, Code::Range, "{start} {length}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_24_bytes() {
+        assert_eq!(Version::parse(&[0; 23]), None);
+        assert_eq!(Version::parse(&[0; 25]), None);
+        let mut bytes = [0u8; 24];
+        bytes[8] = 7;
+        assert_eq!(Version::parse(&bytes), Some(Version { inode: 0, size: 7, changed: 0 }));
+    }
+}

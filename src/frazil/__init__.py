@@ -1,0 +1,44 @@
+"""Frazil: large N-dimensional arrays, Zarr v3 with the sharding codec, on a native kernel.
+
+The public names are those below; errors are in frazil.errors, codecs in frazil.codecs, stores in frazil.stores, what
+extensions are written with in frazil.extensions."""
+
+from typing import TYPE_CHECKING
+
+from frazil import codecs, errors, stores
+from frazil.api.places import create_array, create_group, open_array, open_group
+from frazil.api.places import open_node as open
+from frazil.array.array import Array
+from frazil.array.group import Group
+from frazil.codecs.registry import Registry
+from frazil.errors import FrazilError
+from frazil.late import late_names
+from frazil.runtime import Runtime
+
+if TYPE_CHECKING:
+    from frazil import extensions
+    from frazil.operations.convert import convert
+
+__all__ = [
+    "Array",
+    "FrazilError",
+    "Group",
+    "Registry",
+    "Runtime",
+    "codecs",
+    "convert",
+    "create_array",
+    "create_group",
+    "errors",
+    "extensions",
+    "open",
+    "open_array",
+    "open_group",
+    "stores",
+]
+__version__ = "0.1.0"
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(
+        __name__, {"convert": "frazil.operations.convert", "extensions": "frazil.extensions"}
+    )

@@ -1,0 +1,235 @@
+"""The native kernel's functions. Stateless but for pooled codec contexts and buffers; each releases the GIL around its work.
+
+Columns are C-contiguous int64 NumPy arrays (given through the buffer protocol). Outputs are columns that the caller allocates.
+Wrong arguments (a column of another size or type, a box outside its chunk or outside `out`) raise ValueError before anything is
+written; they are mistakes of the engine, not of the user. What the *data* gets wrong is returned as failures, never raised.
+
+Sources. A blob is a whole object or part of one. `files` holds names beneath a root; `buffers` are bytes in memory. A row
+`(blob, start, length)` names bytes: blob >= 0 is a file of `files`, blob < 0 is buffers[-1 - blob], and blob == MISSING is
+nothing at all (the fill value). start < 0 counts from the object's end (and fails where the object is shorter); length < 0 means up to the
+object's end. Several chunks of one call never go to the same place of `out`. threads < 1 counts as 1.
+
+Failures are rows (unit, code, text), at most 16 of them, in order of unit; empty when all went well. Codes:
+"""
+
+from collections.abc import Sequence
+
+from numpy import generic, int64
+from numpy.typing import NDArray
+from typing_extensions import Buffer as PlainBuffer
+
+Buffer = PlainBuffer | NDArray[generic]  # NumPy says only from Python 3.12 on that its arrays are buffers
+Columns = NDArray[int64]
+Failures = list[tuple[int, int, str]]
+
+MISSING: int  # the blob of a row that is not there: -2**63
+FAILED_STALE: int  # 1: the file is another one than `expect` says, or changed while it was read
+FAILED_RANGE: int  # 2: the row reaches outside its object
+FAILED_DECODE: int  # 3: a codec refused its bytes
+FAILED_CHECKSUM: int  # 4: a checksum does not match
+FAILED_SIZE: int  # 5: decoded to another size than the chunk's
+FAILED_IO: int  # 6: the system refused; the text begins with its errno and a space
+
+def kernel_info() -> dict[str, str]:
+    """Versions of the kernel and of the codec libraries in it."""
+
+# --- programs ----------------------------------------------------------------------------------------------------------------------
+
+class Program:
+    """How one chunk (an inner chunk, where there are shards) is decoded and encoded: a frozen value, made by `program`."""
+
+def program(
+    shape: Sequence[int],
+    itemsize: int,
+    order: Sequence[int],
+    swaps: Sequence[tuple[int, int, int]],
+    codecs: Sequence[tuple[object, ...]],
+    fill: bytes,
+) -> Program:
+    """Compiles the leaf of a codec chain.
+
+    shape     extent of the chunk along each dimension of the array, in elements; all > 0; () is one element
+    itemsize  bytes of one element
+    order     a permutation: stored dimension j is dimension order[j] of the array; stored bytes are in C order of the stored dimensions
+    swaps     (offset, width, count): within each element, `count` consecutive items of `width` bytes from `offset` have the other byte order
+    codecs    bytes-to-bytes codecs in the order of encoding:
+              ("gzip", level) ("zlib", level) ("zstd", level, checksum) ("crc32c",) ("lz4", acceleration)
+              ("blosc", cname, clevel, shuffle 0|1|2, typesize, blocksize), cname of blosclz lz4 lz4hc snappy zlib zstd
+    fill      the fill value, itemsize bytes in memory order (before swaps)
+    """
+
+# --- objects beneath a root folder --------------------------------------------------------------------------------------------------
+
+class Files:
+    """Objects named beneath a root folder, and the descriptors of those that are open; closed when it is dropped."""
+
+def open_files(root: int, names: Sequence[str], stat: Columns | None) -> Files:
+    """Names ("c/0/1") below the folder that the descriptor `root` holds, opened for reading without following links out of it.
+
+    With `stat`, int64[n, 4], every file is opened at once and stays open until the Files is dropped; its row becomes
+    (0 or errno, inode, size, mtime in ns). A missing file is errno ENOENT or ENOTDIR; a folder is EISDIR; only regular files open.
+    Without, each file is opened by the thread that reads it and closed after that; there a missing file is the fill value."""
+
+def read_rows(
+    files: Files | None, buffers: Sequence[Buffer], rows: Columns, out: Buffer, offsets: Columns, threads: int
+) -> Failures:
+    """Copies the bytes of each row (int64[n, 3]) to out[offsets[i]:offsets[i + 1]]; a row of another length fails (FAILED_RANGE)."""
+
+def publish_files(
+    root: int,
+    names: Sequence[str],
+    files: Files | None,
+    buffers: Sequence[Buffer],
+    rows: Columns,
+    offsets: Columns,
+    expect: Sequence[bytes | None],
+    sync: bool,
+    threads: int,
+    result: Columns,
+) -> None:
+    """Replaces each named file by the pieces rows[offsets[i]:offsets[i + 1]], one after the other, under the lock protocol (DESIGN.md, Writing).
+
+    For each name: missing folders are made; an open-file-description write lock is taken on "<name>.__lock" (waiting for it, Ctrl-C aside),
+    checked to be still the file of that name, the present version of <name> is compared with expect[i] (None: any; b"": must not
+    exist; else 24 bytes: inode, size, mtime_ns as little-endian int64), the pieces are written into the lock file, which is cut to
+    their length, synced if `sync` (and the folder after the rename), and renamed over <name>. When anything fails the lock file is removed and
+    the old file stays as it was. result, int64[n, 4]: (0, inode, size, mtime_ns) when published, (-1, ...) with the present version when it is not the
+    expected one (size -1: there is none), (errno, 0, 0, 0) when the system refused, (-2, failure code, 0, 0) when a piece could not be read.
+    rows and pieces from `files` are copied inside the system where it can (copy_file_range). Names are handled in parallel."""
+
+def erase_files(root: int, names: Sequence[str], expect: Sequence[bytes | None], sync: bool, result: Columns) -> None:
+    """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it was not there, which is success with
+    expect None). The lock file is removed too; folders stay."""
+
+# --- chunks ---------------------------------------------------------------------------------------------------------------------------
+
+def decode_chunks(
+    program: Program,
+    files: Files | None,
+    buffers: Sequence[Buffer],
+    rows: Columns,
+    expect: Sequence[bytes | None] | None,
+    index: Columns,
+    entries: Columns,
+    runs: Columns,
+    out: Buffer,
+    threads: int,
+) -> Failures:
+    """Decodes n chunks and scatters the selected box of each into `out`, any strided, writable buffer of d dimensions whose items have the program's itemsize.
+
+    rows     int64[n, 3], the encoded bytes of each chunk; MISSING is the fill value
+    expect   for each file of `files`, the version (24 bytes, as in publish_files) that it must have before and after, or None
+    index    int64[n, d]: for each dimension a row of `entries`
+    entries  int64[e, 2]: (first run, number of runs); the runs of one chunk along one dimension
+    runs     int64[r, 4]: (start, count, step, at): elements start, start + step, ... (count of them, step >= 1, count >= 1) of the chunk go to
+             at, at + 1, ... along that dimension of `out`. The box of a chunk is the product of its runs over the dimensions
+    """
+
+def decode_points(
+    program: Program,
+    files: Files | None,
+    buffers: Sequence[Buffer],
+    rows: Columns,
+    expect: Sequence[bytes | None] | None,
+    first: Columns,
+    points: Columns,
+    out: Buffer,
+    threads: int,
+) -> Failures:
+    """As decode_chunks for single elements: chunk i owns points[first[i]:first[i + 1]], rows (position, at): the element's number in the
+    C order of the chunk's *array* dimensions, and its place in `out`, a one-dimensional strided buffer."""
+
+def decode_bytes(
+    codecs: Sequence[tuple[object, ...]],
+    files: Files | None,
+    buffers: Sequence[Buffer],
+    rows: Columns,
+    limits: Columns,
+    lengths: Columns,
+    threads: int,
+) -> tuple[list[Segment], Failures]:
+    """Undoes bytes-to-bytes codecs (as in `program`) on each row: one Segment a row, lengths[i] its bytes (-1: the row or its file is MISSING).
+    A row that decodes to more than limits[i] bytes fails (FAILED_SIZE); never more than about that is allocated."""
+
+class Segment:
+    """Bytes made by the kernel, readable through the buffer protocol; its memory goes back to a pool when it is dropped."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...
+
+def encode_chunks(
+    program: Program,
+    source: Buffer,
+    index: Columns,
+    entries: Columns,
+    runs: Columns,
+    old: tuple[Files | None, Sequence[Buffer], Columns] | None,
+    groups: Columns,
+    keep_fill: bool,
+    threads: int,
+    lengths: Columns,
+) -> tuple[list[Segment], list[int], Failures]:
+    """Gathers n chunks from `source` (boxes as in decode_chunks, `at` being places in `source`) and encodes them.
+
+    What the box of a chunk does not cover comes from the old chunk, old = (files, buffers, rows), or is the fill value where there is none (MISSING) or
+    `old` is None; a chunk whose box covers it whole never reads `old`.
+    groups   int64[g + 1]: chunks groups[k]:groups[k + 1] lie one after the other in their segments; no segment spans two groups
+    lengths  int64[n]: encoded bytes, or -1 where every element equals the fill value bit for bit and keep_fill is false: nothing is emitted then
+    Returns the segments, in order of chunk, and s + 1 numbers: the chunks that each holds (segment k: table[k]:table[k + 1]; they cover 0:n),
+    the bytes of a chunk following those of the one before. The bytes do not depend on `threads`."""
+
+def encode_points(
+    program: Program,
+    source: Buffer,
+    first: Columns,
+    points: Columns,
+    old: tuple[Files | None, Sequence[Buffer], Columns] | None,
+    groups: Columns,
+    keep_fill: bool,
+    threads: int,
+    lengths: Columns,
+) -> tuple[list[Segment], list[int], Failures]:
+    """As encode_chunks, for single elements of a one-dimensional source (points as in decode_points; of equal positions the last wins)."""
+
+def encode_bytes(codecs: Sequence[tuple[object, ...]], values: Sequence[Buffer], threads: int) -> list[Segment]:
+    """Does bytes-to-bytes codecs on each buffer. ValueError for one that a codec cannot take (blosc: 2 GiB and more)."""
+
+def crc32c(data: Buffer, value: int = 0) -> int:
+    """CRC-32C of data, going on from `value`. crc32c(b"123456789") == 0xE3069283."""
+
+# --- manifests ------------------------------------------------------------------------------------------------------------------------
+
+def decode_manifest(data: Buffer) -> tuple[list[Segment], Failures]:
+    """The chunk references of a manifest of the Icechunk alpha, in order of node and coordinates; of two with the same key the last.
+
+    Columns are bytes of items in the machine's byte order. For n references and m locations:
+    flags            the map of flags, as it stands in the file
+    nodes            uint32[n]
+    starts           int64[n + 1]: the coordinates of row i are coordinates[starts[i]:starts[i + 1]]
+    coordinates      int64
+    kinds            uint8[n]: 0 inline, 1 native, 2 virtual
+    ids              uint8[n, 12], of native ones, else zeros
+    offsets          int64[n]: of inline ones into `inline`, else as the file says
+    lengths          int64[n]; offset + length is below 2**63
+    inline           uint8
+    locations        int32[n]: the number of the location of virtual ones, else -1
+    location_text    uint8: UTF-8, each location once
+    location_starts  int64[m + 1]
+    Where the file is broken there are no columns, but one failure, whose unit is the position in the file. Memory is bounded by the size of `data`: some four
+    times as much, or eight where it is nearly all coordinates."""
+
+def encode_manifest(columns: Sequence[Buffer]) -> Segment:
+    """The manifest of these columns, which are as those of `decode_manifest`, but in any order: the shortest forms, in order of node and coordinates, of rows with
+    the same key the last. ValueError where columns do not fit each other or the format (a coordinate of 2**32, say)."""
+
+def order_references(nodes: Buffer, starts: Buffer, coordinates: Buffer) -> Segment | None:
+    """The rows (int64) in order of node and coordinates, of those with the same key the last; None where all rows are so already."""
+
+# --- snapshots ------------------------------------------------------------------------------------------------------------------------
+
+def index_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | None, int, Failures]:
+    """Where the nodes of a snapshot of the Icechunk alpha lie: `count` entries of a map, the first at `at`.
+
+    Returns the paths as they come, the place behind the last entry, and rows of int64, one for each entry: where it begins (with its key), where its value begins and
+    ends, the node's id, and its kind (0 group, 1 array); -1 for an id or kind that the first look does not tell. Where the bytes end first, or a key is
+    no text, there are no rows, but one failure, whose unit is the position in the file."""

@@ -1,0 +1,1 @@
+"""What users call: opening and creating at a location."""

@@ -1,0 +1,275 @@
+"""Opening and creating arrays and groups at a location. The objects themselves are in array/."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from frazil.array.array import Array
+from frazil.array.creation import Lengths, check_arguments
+from frazil.array.group import Group, as_node, new_array
+from frazil.array.hierarchy import for_creation, locate
+from frazil.array.nodes import M, Metadata, Place, create_nodes, missing
+from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
+from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.locations import Location, resolve
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Mode = Literal["r", "r+", "a", "w", "w-"]
+_MODES = ("r", "r+", "a", "w", "w-")
+
+
+def create_array(
+    location: Location,
+    *,
+    shape: Lengths | None = None,
+    dtype: object = None,
+    data: ArrayLike | None = None,
+    chunks: Lengths | str = "auto",
+    shards: Lengths | str | None = None,
+    codecs: object = "auto",
+    fill_value: object = None,
+    attributes: Mapping[str, object] | None = None,
+    dimension_names: Sequence[str | None] | None = None,
+    chunk_key_encoding: object = None,
+    index_location: str = "end",
+    storage_transformers: Sequence[object] = (),
+    overwrite: bool = False,
+    path: str = "",
+    name: str | None = None,
+    zarr_format: int | str | None = None,
+    explicit_groups: bool = False,
+    entry_point: Mapping[str, object] | None = None,
+    document: Mapping[str, object] | None = None,
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+) -> Array:
+    """A new array.
+
+    location    a folder, a URL, a Store, or what frazil.stores.adapt makes one of; path (or name): a path of nodes in it, whose groups are made where they are missing
+    shape       elements along each dimension; shape and dtype may come from `data`, which is then written
+    dtype       anything that NumPy takes for one, or the name of a registered data type ("r24"); stored little-endian unless codecs say otherwise
+    chunks      elements along each dimension of a chunk, the unit of reading; "auto": about 1 MiB
+    shards      elements of a shard, the unit of writing, a multiple of chunks; None: each chunk is an object of its own; "auto": about 64 MiB
+    codecs      "auto" (docs/design/004-defaults.md), or a list of codecs, objects of a document or names; [] stores raw bytes
+    fill_value  what elements are that were never written; None: zero
+    storage_transformers  of the registry, array side first
+    overwrite   whether what is there is removed first
+    zarr_format 3 (Zarr v3.1), "draft" (that of December 2022), "draft-2021" (its older dialect); None: that of the hierarchy at the location, or 3
+    explicit_groups  whether groups above get documents in the draft too, which needs none
+    entry_point  members for the zarr.json of a new hierarchy of the draft: `extensions`, `metadata_encoding`
+    document    members for the array's document in the draft: `extensions`, `data_type`, `chunk_grid`, `chunk_memory_layout`
+    registry    the extensions that are known; runtime: limits of this handle
+    Raises AlreadyExistsError, MetadataError (names the argument), UnknownExtensionError, StoreError."""
+    place, replaces = for_creation(
+        _place(location, registry, runtime, read_only=False),
+        path if name is None else name,
+        zarr_format,
+        overwrite=overwrite,
+        entry_point=entry_point,
+    )
+    return new_array(
+        place,
+        overwrite,
+        data,
+        replaces=replaces,
+        explicit_groups=explicit_groups,
+        shape=shape,
+        dtype=dtype,
+        chunks=chunks,
+        shards=shards,
+        codecs=codecs,
+        fill_value=fill_value,
+        attributes=attributes,
+        dimension_names=dimension_names,
+        chunk_key_encoding=chunk_key_encoding,
+        index_location=index_location,
+        storage_transformers=storage_transformers,
+        document=document,
+    )
+
+
+def open_array(
+    location: Location,
+    mode: Mode = "r",
+    *,
+    path: str = "",
+    zarr_format: int | str | None = None,
+    storage_transformers: Sequence[RuntimeTransformer] = (),
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+    **arguments: object,
+) -> Array:
+    """The array at a location, whatever its dialect; in one request where it is of the final Zarr v3, and its path "" or its zarr_format given.
+
+    zarr_format  the dialect, where it is known; of an array that is made, as in create_array
+    storage_transformers  from a store to a store, array side first: such as a cache, which the document does not name
+    mode  r: read; r+: read and write; a: as r+, and made with the arguments of create_array where nothing is there; w: made anew, removing what is
+          there; w-: made, and nothing may be there
+    Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
+    place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers)
+    check_arguments(arguments, ("data", "explicit_groups", "entry_point"))
+    if arguments and mode in ("r", "r+"):
+        raise InvalidInputError(
+            f"{next(iter(arguments))} has no meaning with mode {mode!r}, which creates nothing",
+            hint='use mode "a" or "w-"',
+        )
+    found = _present(place, path, mode, ArrayMetadata, zarr_format)
+    if found is not None:
+        return Array(*found)
+    try:
+        made = create_array(
+            location,
+            path=path,
+            zarr_format=zarr_format,
+            registry=registry,
+            runtime=runtime,
+            overwrite=mode == "w",
+            **arguments,  # type: ignore[arg-type]
+        )
+    except AlreadyExistsError:
+        found = _quicker(place, path, mode, ArrayMetadata, zarr_format)
+        if found is None:
+            raise
+        return Array(*found)
+    return made.through(storage_transformers)
+
+
+def create_group(
+    location: Location,
+    *,
+    attributes: Mapping[str, object] | None = None,
+    overwrite: bool = False,
+    path: str = "",
+    zarr_format: int | str | None = None,
+    explicit_groups: bool = False,
+    entry_point: Mapping[str, object] | None = None,
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+) -> Group:
+    """A new group, with groups above it where there are none; zarr_format, explicit_groups and entry_point as in create_array. Raises AlreadyExistsError."""
+    place, replaces = for_creation(
+        _place(location, registry, runtime, read_only=False),
+        path,
+        zarr_format,
+        overwrite=overwrite,
+        entry_point=entry_point,
+    )
+    metadata = GroupMetadata(attributes=attributes, zarr_format=place.layout.zarr_format)
+    create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
+    return Group(place, metadata)
+
+
+def open_group(
+    location: Location,
+    mode: Mode = "r",
+    *,
+    path: str = "",
+    attributes: Mapping[str, object] | None = None,
+    zarr_format: int | str | None = None,
+    entry_point: Mapping[str, object] | None = None,
+    storage_transformers: Sequence[RuntimeTransformer] = (),
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+) -> Group:
+    """The group at a location, whatever its dialect; modes as in open_array, storage_transformers too, for the arrays below. Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
+    place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers)
+    found = _present(place, path, mode, GroupMetadata, zarr_format)
+    if found is not None:
+        return Group(*found)
+    try:
+        made = create_group(
+            location,
+            attributes=attributes,
+            overwrite=mode == "w",
+            path=path,
+            zarr_format=zarr_format,
+            entry_point=entry_point,
+            registry=registry,
+            runtime=runtime,
+        )
+    except AlreadyExistsError:
+        found = _quicker(place, path, mode, GroupMetadata, zarr_format)
+        if found is None:
+            raise
+        return Group(*found)
+    return made.through(storage_transformers)
+
+
+def open_node(
+    location: Location,
+    mode: Literal["r", "r+"] = "r",
+    *,
+    path: str = "",
+    zarr_format: int | str | None = None,
+    storage_transformers: Sequence[RuntimeTransformer] = (),
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+) -> Array | Group:
+    """The array or group at a location, whichever is there, as open_array and open_group do. Raises NotFoundError, MetadataError."""
+    if mode not in ("r", "r+"):
+        raise InvalidInputError(
+            f"mode is {mode!r}; here it must be r or r+", hint="open_array and open_group can create"
+        )
+    place, node = locate(_place(location, registry, runtime, mode == "r", storage_transformers), path, zarr_format)
+    if node is None:
+        raise missing(place)
+    return as_node(place, node)
+
+
+def _present(
+    place: Place, path: str, mode: str, kind: type[M], zarr_format: int | str | None
+) -> tuple[Place, M] | None:
+    """The node to open; None where one is to be created."""
+    if mode in ("w", "w-"):
+        return None
+    node: Metadata | None
+    place, node = locate(place, path, zarr_format)
+    if node is None:
+        if mode == "a":
+            return None
+        raise missing(place)
+    if isinstance(node, kind):
+        return place, node
+    is_group = isinstance(node, GroupMetadata)
+    raise InvalidInputError(
+        "a group is there, not an array" if is_group else "an array is there, not a group",
+        path=place.path or "/",
+        hint=f"frazil.open_{'group' if is_group else 'array'} opens it",
+    )
+
+
+def _quicker(
+    place: Place, path: str, mode: str, kind: type[M], zarr_format: int | str | None
+) -> tuple[Place, M] | None:
+    """In mode a, the node that somebody else created first."""
+    return _present(place, path, mode, kind, zarr_format) if mode == "a" else None
+
+
+def _place(
+    location: Location,
+    registry: Registry,
+    runtime: Runtime,
+    read_only: bool,
+    transformers: Sequence[RuntimeTransformer] = (),
+) -> Place:
+    """The location itself; a node below it has its path in the place that `locate` or `for_creation` makes of it."""
+    if not isinstance(registry, Registry):
+        raise InvalidInputError(f"registry is {registry!r}; it must be a frazil.Registry")
+    if not isinstance(runtime, Runtime):
+        raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
+    for transformer in transformers:
+        if not callable(transformer):
+            raise InvalidInputError(f"storage_transformers has {transformer!r}; each must make a store of a store")
+    store, prefix = resolve(location)
+    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=tuple(transformers))
+
+
+def _checked(mode: str) -> str:
+    if mode not in _MODES:
+        raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
+    return mode

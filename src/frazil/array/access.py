@@ -1,0 +1,180 @@
+"""What reading and writing an array needs to know, settled once when it is opened, and the memory of its shard indexes.
+
+Here live values and the bounded cache. Reading is in reading.py, writing in writing.py, the walk through shards in shards.py."""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock  # threading's Lock, without the module
+from collections import OrderedDict
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakSet
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.codecs.leaf import Chain
+from frazil.errors import (
+    ChecksumError,
+    ChunkDecodeError,
+    DataError,
+    FormatError,
+    StoreError,
+)
+from frazil.record import Record
+from frazil.runtime import Runtime
+from frazil.stores.chunk_storage import ChunkStorage
+from frazil.stores.scarcity import lacks_files
+from frazil.stores.values import Columns, Version
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Table: TypeAlias = (
+    "NDArray[np.int64]"  # int64[n, 2]: start and length of each inner chunk of a shard, -1 where it is empty
+)
+
+MOST_CHUNKS = 2**13  # units of one batch: their columns stay below 2 MiB
+MOST_OBJECTS = 128  # objects of one batch that are kept open
+
+
+class Access(Record):
+    """One array's way to its chunks. turn: held by a writer of this array that lost a race and tries again."""
+
+    path: str
+    storage: ChunkStorage
+    chain: Chain
+    runtime: Runtime
+    tables: TableCache
+    turn: Turn
+
+
+class Turn:
+    """A lock that the child of a fork finds open, whoever held it in the parent: that thread is not in the child."""
+
+    __slots__ = ("__weakref__", "_lock")
+
+    def __init__(self) -> None:
+        self.after_fork()
+        _held.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def after_fork(self) -> None:
+        self._lock = allocate_lock()
+
+
+class TableCache:
+    """Shard indexes by the name of the shard's object, each with the version of that object.
+    Safe to use from many threads, and after a fork; the least recently used go first."""
+
+    __slots__ = ("__weakref__", "_bytes", "_limit", "_lock", "_tables")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.after_fork()
+        _held.add(self)
+
+    def after_fork(self) -> None:
+        """Begins anew, as another thread of the parent may have left something half done."""
+        self._bytes = 0
+        self._tables: OrderedDict[str, tuple[Version, Table]] = OrderedDict()
+        self._lock = allocate_lock()
+
+    def get(self, name: str) -> tuple[Version, Table] | None:
+        """The version that a table belongs to, and the table."""
+        found = self._tables.get(name)
+        if found is not None:
+            with self._lock:
+                if name in self._tables:
+                    self._tables.move_to_end(name)
+        return found
+
+    def put(self, name: str, version: Version, table: Table) -> None:
+        if table.nbytes > self._limit:
+            return
+        table.flags.writeable = False
+        with self._lock:
+            self._forget(name)
+            self._bytes += table.nbytes
+            self._tables[name] = (version, table)
+            while self._bytes > self._limit:
+                self._bytes -= self._tables.popitem(last=False)[1][1].nbytes
+
+    def drop(self, name: str) -> None:
+        with self._lock:
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        old = self._tables.pop(name, None)
+        if old is not None:
+            self._bytes -= old[1].nbytes
+
+
+_held: WeakSet[Turn | TableCache] = WeakSet()  # of this process, for its children
+
+
+def _after_fork() -> None:
+    for held in _held:
+        held.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+_ERRORS: dict[int, type[DataError]] = {
+    _kernel.FAILED_RANGE: FormatError,
+    _kernel.FAILED_DECODE: ChunkDecodeError,
+    _kernel.FAILED_CHECKSUM: ChecksumError,
+    _kernel.FAILED_SIZE: ChunkDecodeError,
+}
+
+
+def failure(
+    access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None
+) -> DataError | StoreError:
+    """The error for what the kernel could not read or decode; chunk: coordinates of the (inner) chunk in the array's grid of such chunks."""
+    path = access.path or "/"
+    if code == _kernel.FAILED_IO:
+        number, _, message = text.partition(" ")
+        return StoreError(
+            f"a chunk could not be read: {message or text}",
+            errno=int(number) if number.isdigit() else None,
+            key=key,
+            path=path,
+            chunk=chunk,
+        )
+    return _ERRORS.get(code, ChunkDecodeError)(
+        f"a chunk could not be decoded: {text}",
+        key=key,
+        path=path,
+        chunk=chunk,
+        hint="its stored bytes are damaged, or its metadata is of another array; writing the whole chunk anew mends it",
+    )
+
+
+def most_objects(access: Access) -> int:
+    """Objects of one batch, of which those that have to be decoded whole are not to hold more than they may."""
+    chain = access.chain
+    if all(level.addressable for level in chain.levels):
+        return MOST_OBJECTS
+    return max(1, min(MOST_OBJECTS, access.runtime.bytes_in_flight // (chain.leaf.nbytes * prod(chain.leaf_counts))))
+
+
+def in_parts(rows: Columns, act: Callable[[Columns], object]) -> None:
+    """act(rows), which may be done again; part by part, where too many files are open for all at once."""
+    try:
+        act(rows)
+    except StoreError as error:
+        if not lacks_files(error) or len(rows) < 2:
+            raise
+    else:
+        return
+    in_parts(rows[: len(rows) // 2], act)
+    in_parts(rows[len(rows) // 2 :], act)

@@ -1,0 +1,498 @@
+"""The array that users touch. It turns what they write between brackets into plans, and hands those to reading and writing.
+
+How documents are read and changed is in nodes.py, resizing in resizing.py, what info says in info.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from frazil.array.access import Access, TableCache, Turn
+from frazil.array.attributes import Attributes, Update
+from frazil.array.creation import chunk_spec
+from frazil.array.nodes import Place, change_node, find_node
+from frazil.array.reading import read
+from frazil.array.single import read_single
+from frazil.array.transformed import transformed
+from frazil.array.writing import write
+from frazil.codecs.chain import compile_chain
+from frazil.codecs.codec import Codec
+from frazil.codecs.leaf import Chain
+from frazil.codecs.registry import RuntimeTransformer
+from frazil.codecs.sharding import ShardingIndexed
+from frazil.errors import (
+    ConflictError,
+    FrazilError,
+    InvalidInputError,
+    MetadataError,
+    NotFoundError,
+    SelectionError,
+    UnknownExtensionError,
+)
+from frazil.indexing import (
+    BoxPlan,
+    BoxSelection,
+    PointPlan,
+    PointSelection,
+    basic,
+    blocks,
+    box_plan,
+    orthogonal,
+    point_plan,
+    single_chunk,
+    vectorised,
+)
+from frazil.late import LateModule
+from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.members import INT64_MAX, lengths_from_user
+from frazil.metadata.model import ArrayMetadata
+from frazil.stores.scalar_chunk import plain_chunks
+from frazil.stores.scarcity import lacks_files
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    from frazil.array import counting, resizing
+    from frazil.array import info as _info
+else:
+    counting = LateModule("frazil.array.counting")
+    _info = LateModule("frazil.array.info")
+    resizing = LateModule("frazil.array.resizing")
+
+Values: TypeAlias = "NDArray[np.generic]"
+Selection = BoxSelection | PointSelection
+Normalise = Callable[[object, tuple[int, ...]], Selection]
+
+# what an array keeps as long as it lives
+_FIXED = (
+    *("ndim", "data_type", "fill_value", "chunk_grid", "chunk_key_encoding"),
+    *("codecs", "storage_transformers", "zarr_format"),
+)
+
+
+class Array:
+    """An N-dimensional array in chunks. Made by frazil.create_array, frazil.open_array and groups; safe to use from many threads; pickles.
+
+    What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Who replaces an
+    array (overwrite=True) while others write to it through handles of the old one gets chunks of both: nothing in a plain store can tell."""
+
+    __slots__ = ("_access", "_changing", "_codecs", "_counts", "_fill", "_leaf", "_metadata", "_place", "_shape")
+
+    def __init__(self, place: Place, metadata: ArrayMetadata) -> None:
+        self._place = place
+        runtime = place.runtime.checked()
+        try:
+            self._codecs = place.registry.parse_codecs(metadata.codecs)
+            chain = _compiled(metadata, self._codecs)
+            store = transformed(place, metadata)
+        except (MetadataError, UnknownExtensionError) as error:
+            error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
+            raise
+        storage = plain_chunks(store, place.layout.data_prefix(place.path), metadata.chunk_key_encoding, metadata.ndim)
+        self._access = Access(place.path, storage, chain, runtime, TableCache(runtime.cache_bytes), Turn())
+        self._leaf, self._counts = chain.leaf.shape, chain.leaf_counts if chain.levels else None
+        self._fill = metadata.fill_value.scalar
+        self._changing = Turn()
+        self._take(metadata)
+
+    def _take(self, metadata: ArrayMetadata) -> None:
+        self._metadata, self._shape = metadata, metadata.shape
+
+    # --- what it is ----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def metadata(self) -> ArrayMetadata:
+        """The document, as a frozen value."""
+        return self._metadata
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        return self._metadata.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for extent in self._shape:
+            size *= extent
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, decoded."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Extent of a chunk; of the innermost chunks, where there are shards. The unit of reading."""
+        return self._leaf
+
+    @property
+    def shards(self) -> tuple[int, ...] | None:
+        """Extent of a shard, or None without shards. The unit of writing."""
+        return self._outer if self._counts is not None else None
+
+    @property
+    def _outer(self) -> tuple[int, ...]:
+        grid = self._metadata.chunk_grid
+        assert isinstance(grid, RegularGrid)
+        return grid.chunk_shape
+
+    @property
+    def fill_value(self) -> np.generic:
+        """What elements that were never written are, as a NumPy scalar."""
+        return self._fill
+
+    @property
+    def dimension_names(self) -> tuple[str | None, ...] | None:
+        return self._metadata.dimension_names
+
+    @property
+    def codecs(self) -> tuple[Codec, ...]:
+        """The codecs of a chunk; of an inner chunk, where there are shards."""
+        codecs = self._codecs
+        while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
+            codecs = sharding.codecs
+        return codecs
+
+    @property
+    def path(self) -> str:
+        """Path of the node in its store; "" at the root."""
+        return self._place.path
+
+    @property
+    def name(self) -> str:
+        """Last part of the path."""
+        return self._place.path.rpartition("/")[2]
+
+    @property
+    def store(self) -> Store:
+        return self._place.store
+
+    @property
+    def read_only(self) -> bool:
+        return self._place.read_only
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through."""
+        return Attributes(self)
+
+    def read_attributes(self) -> Mapping[str, object]:
+        """The attributes, as they were when the array was opened or last changed through it."""
+        return self._metadata.attributes
+
+    def change_attributes(self, update: Update) -> None:
+        """Writes what `update` makes of the stored attributes; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
+        self._change(lambda stored: stored.with_attributes(update(dict(stored.attributes))))
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks (innermost ones) that the array is made of, stored or not."""
+        count = 1
+        for extent, chunk in zip(self._shape, self._leaf, strict=True):
+            count *= -(-extent // chunk)
+        return count
+
+    def nchunks_initialized(self) -> int:
+        """Number of chunks (innermost ones) that are stored. Lists the array's keys and reads the index of every shard."""
+        return counting.ChunkCount(self._access, self._shape).count(self._metadata.grid_shape)
+
+    def stored_nbytes(self) -> int:
+        """Bytes of all stored chunks or shards, without the document. Lists the array's keys."""
+        return _info.stored_bytes(self._access, self._metadata)
+
+    def info(self) -> _info.ArrayInfo:
+        """What there is to say of the array, as a value that prints as a table. Lists the array's keys."""
+        return _info.array_info(self._access, self._metadata, self)
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, selection: object) -> Values | np.generic:
+        """Integers, slices with any step, Ellipsis, newaxis; one integer array or mask beside them works as in oindex, only integer arrays or a
+        mask of the array's shape as in vindex. A copy, as a NumPy array (a scalar where all dimensions are integers).
+
+        Raises SelectionError, DataError, StoreError."""
+        single = single_chunk(selection, self._shape, self._leaf)
+        if single is not None:
+            try:
+                values = read_single(self._access, single, self._metadata.data_type.dtype)
+            except FrazilError as error:
+                self._tell(error)
+                if not lacks_files(error):
+                    raise
+                values = None  # the general way waits for them
+            if values is not None:
+                return values if single.shape else values[()]
+        return self._read(self._select(basic, selection), None, scalar=True)
+
+    @property
+    def oindex(self) -> Indexer:
+        """Orthogonal: for each dimension an integer, slice, list of integers or mask, independent of each other."""
+        return Indexer(self, orthogonal)
+
+    @property
+    def vindex(self) -> Indexer:
+        """Points: integer arrays that broadcast together, one for each dimension, or a mask of the array's shape."""
+        return Indexer(self, vectorised)
+
+    @property
+    def blocks(self) -> Indexer:
+        """Whole blocks by their place in the grid; a block is a shard, or a chunk where there are no shards."""
+        return Indexer(self, partial(blocks, extents=self._outer))
+
+    def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
+        """a[selection] as an array; into `out` where it is given, which must have the result's shape and the array's dtype; any strides.
+
+        Raises InvalidInputError for another out, SelectionError, DataError, StoreError."""
+        if out is not None and not isinstance(out, np.ndarray):
+            raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=self.path or "/")
+        values = self._read(self._select(basic, selection), out, scalar=False)
+        assert isinstance(values, np.ndarray)
+        return values
+
+    def _select(self, normalise: Normalise, selection: object) -> Selection:
+        try:
+            return normalise(selection, self._shape)
+        except FrazilError as error:
+            self._tell(error)
+            raise
+
+    def _read(self, selection: Selection, out: Values | None, *, scalar: bool) -> Values | np.generic:
+        if out is None:
+            out = self._empty(selection.result_shape)
+        elif out.shape != selection.result_shape or out.dtype != self.dtype or not out.flags.writeable:
+            raise InvalidInputError(
+                f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'};"
+                f" it must be {self.dtype} {selection.result_shape}, writable",
+                path=self.path or "/",
+            )
+        view = selection.out_view(out)
+        target = self._empty(selection.result_shape).reshape(-1) if view is None else view
+        try:
+            read(self._access, self._plan(selection), target, self._fill)
+        except FrazilError as error:
+            self._tell(error)
+            raise
+        if view is None:
+            out[...] = target.reshape(out.shape)
+        return out[()] if scalar and not out.shape else out
+
+    def _empty(self, shape: tuple[int, ...]) -> Values:
+        try:
+            return np.empty(shape, self.dtype)
+        except (ValueError, MemoryError):
+            raise SelectionError(
+                f"{prod(shape)} elements of {self.dtype} are more than memory can hold",
+                path=self.path or "/",
+                hint="read it part by part",
+            ) from None
+
+    def _plan(self, selection: Selection) -> BoxPlan | PointPlan:
+        if isinstance(selection, BoxSelection):
+            return box_plan(selection, self._leaf, self._counts)
+        return point_plan(selection, self._leaf, self._counts)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
+        if copy is False:
+            raise InvalidInputError("an array in a store cannot be seen without a copy", path=self.path or "/")
+        values = self.read()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise SelectionError("an array without dimensions has no length", path=self.path or "/")
+        return self._shape[0]
+
+    def __iter__(self) -> Iterator[Values | np.generic]:
+        for i in range(len(self)):
+            yield self[i]
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def __setitem__(self, selection: object, value: ArrayLike) -> None:
+        """Assigns what NumPy's assignment would: any value that broadcasts. Chunks and shards that are covered wholly are never read; others keep
+        what is not assigned, also under concurrent writers.
+
+        Raises ReadOnlyError, SelectionError, InvalidInputError, StoreError, DataError, ConflictError."""
+        self._write(self._select(basic, selection), value)
+
+    def _write(self, selection: Selection, value: ArrayLike) -> None:
+        self._place.require_writable()
+        self._store(selection, self._source(selection, value))
+
+    def _source(self, selection: Selection, value: ArrayLike) -> Values:
+        """The value as it will be written. Raises InvalidInputError, SelectionError."""
+        try:
+            return selection.source_view(self._values(value))
+        except FrazilError as error:
+            self._tell(error)
+            raise
+
+    def check_values(self, value: ArrayLike) -> None:
+        """Raises what a[...] = value would raise for the value's sake: InvalidInputError, SelectionError. Writes nothing."""
+        self._source(basic(..., self._shape), value)
+
+    def _store(self, selection: Selection, source: Values) -> None:
+        try:
+            write(self._access, self._plan(selection), source)
+        except FrazilError as error:
+            self._tell(error)
+            raise
+
+    def _tell(self, error: FrazilError) -> None:
+        """Names array and chunk in an error that is on its way to the user; its traceback begins here, as the frames below hold open files."""
+        error.path = error.path or self.path or "/"
+        if error.chunk is None and error.key is not None:
+            error.chunk = self._access.storage.coordinates(error.key, self.ndim)
+        error.__traceback__ = None
+
+    def _values(self, value: ArrayLike) -> Values:
+        dtype = self.dtype
+        try:
+            if isinstance(value, np.ndarray | np.generic):
+                return np.asarray(value).astype(dtype, copy=False)
+            return np.asarray(value, dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInputError(
+                f"the value cannot be turned into {dtype}: {error}", path=self.path or "/"
+            ) from error
+
+    def resize(self, shape: int | Sequence[int]) -> None:
+        """Changes the lengths. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
+        what is outside in the others to the fill value, so that growing again shows no old values; the document comes last.
+
+        Raises ReadOnlyError, MetadataError, ConflictError where another array has taken the place, StoreError, DataError."""
+        lengths = lengths_from_user(shape, "shape", low=0)
+        cleared: tuple[int, ...] | None = None
+        found: list[tuple[int, ...]] = []
+
+        def change(stored: ArrayMetadata) -> ArrayMetadata:
+            found[:] = [stored.shape]
+            new = stored.with_shape(lengths)
+            shrinks = any(after < before for before, after in zip(stored.shape, lengths, strict=True))
+            return stored if shrinks and stored.shape != cleared else new
+
+        while self._change(change).shape != lengths:
+            cleared = found[0]  # anew, should somebody else change the lengths meanwhile
+            try:
+                resizing.clear_outside(
+                    self._access, self._outer, self._leaf, self._counts, cleared, lengths, self._fill
+                )
+            except FrazilError as error:
+                self._tell(error)
+                raise
+        self._extended(found[0], lengths)
+
+    def append(self, values: ArrayLike, axis: int = 0) -> tuple[int, ...]:
+        """Grows the array along `axis` by the extent of `values` there, and writes them there; the new shape. Of several appends at once each
+        gets a place of its own.
+
+        Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array has taken the place, StoreError."""
+        data = self._values(values)
+        if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or not -self.ndim <= axis < self.ndim:
+            raise SelectionError(f"axis {axis} is not one of {self.ndim} dimensions", path=self.path or "/")
+        axis %= self.ndim
+        old: list[tuple[int, ...]] = []
+
+        def change(stored: ArrayMetadata) -> ArrayMetadata:
+            old[:] = [stored.shape]
+            others = [extent for d, extent in enumerate(stored.shape) if d != axis]
+            if data.ndim != len(stored.shape) or [extent for d, extent in enumerate(data.shape) if d != axis] != others:
+                raise SelectionError(
+                    f"values of shape {data.shape} cannot be appended to shape {stored.shape} along axis {axis}",
+                    path=self.path or "/",
+                )
+            return stored.with_shape([n + data.shape[d] * (d == axis) for d, n in enumerate(stored.shape)])
+
+        grown = self._change(change)
+        self._extended(old[0], grown.shape)
+        place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
+        # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
+        edges = [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
+        self._store(basic(place, tuple(edges)), data)
+        return grown.shape
+
+    def _extended(self, old: tuple[int, ...], new: tuple[int, ...]) -> None:
+        for axis, (before, after) in enumerate(zip(old, new, strict=True)):
+            if after > before:
+                self._access.storage.extend(axis, before, after)
+
+    def refresh(self) -> Array:
+        """Reads the document anew, as others may have changed the shape or the attributes; self. One request.
+
+        Raises NotFoundError, ConflictError where another array has taken the place."""
+        with self._changing:
+            node = find_node(self._place)
+            if not isinstance(node, ArrayMetadata):
+                raise NotFoundError("the array is gone", path=self.path or "/", hint="somebody removed it")
+            self._take(self._checked(node))
+        return self
+
+    def through(self, transformers: Sequence[RuntimeTransformer]) -> Array:
+        """The same array with its chunks read and written through more storage transformers, array side first, which its document does not name."""
+        place = self._place._replace(transformers=(*transformers, *self._place.transformers))
+        return Array(place, self._metadata) if transformers else self
+
+    def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
+        """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""
+        with self._changing:
+            written = change_node(self._place, ArrayMetadata, lambda stored: change(self._checked(stored)))
+            self._take(written)
+        return written
+
+    def _checked(self, stored: ArrayMetadata) -> ArrayMetadata:
+        """The metadata that is stored by now; refused where its chunks are other ones than those that this handle reads and writes."""
+        if any(getattr(stored, member) != getattr(self._metadata, member) for member in _FIXED):
+            raise ConflictError("another array has taken this place", path=self.path or "/", hint="open it anew")
+        return stored
+
+    # --- as an object --------------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        shards = f" shards {self.shards}" if self.shards else ""
+        return f"<frazil.Array {self._place} {self.dtype} {self._shape} chunks {self.chunks}{shards}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Array) and self._place == other._place and self._metadata == other._metadata
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._place.path))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Array, (self._place, self._metadata)
+
+
+class Indexer:
+    """a.oindex, a.vindex, a.blocks: brackets with rules of their own."""
+
+    __slots__ = ("_array", "_normalise")
+
+    def __init__(self, array: Array, normalise: Normalise) -> None:
+        self._array, self._normalise = array, normalise
+
+    def __getitem__(self, selection: object) -> Values | np.generic:
+        return self._array._read(self._array._select(self._normalise, selection), None, scalar=True)
+
+    def __setitem__(self, selection: object, value: ArrayLike) -> None:
+        self._array._write(self._array._select(self._normalise, selection), value)
+
+
+def _compiled(metadata: ArrayMetadata, codecs: Sequence[Codec]) -> Chain:
+    grid = metadata.chunk_grid
+    if not isinstance(grid, RegularGrid):
+        raise MetadataError(f"arrays with a chunk grid of kind {type(grid).__name__} cannot be read", path="chunk_grid")
+    return compile_chain(codecs, chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value.data))

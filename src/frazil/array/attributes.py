@@ -1,0 +1,69 @@
+"""The attributes of a node as a mapping that writes through to its document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Protocol
+
+from frazil.errors import NotFoundError
+
+Update = Callable[[dict[str, object]], dict[str, object]]
+
+
+class Owner(Protocol):
+    """The array or group that attributes belong to."""
+
+    def read_attributes(self) -> Mapping[str, object]:
+        """The attributes as they are known."""
+
+    def change_attributes(self, update: Update) -> None:
+        """Writes what `update` makes of the stored attributes."""
+
+
+class Attributes(MutableMapping[str, object]):
+    """JSON values by name. Every change is written at once, on top of what is stored by then; several go together in `update`.
+
+    Values are copies: to change one, assign it again."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+
+    def __getitem__(self, name: str) -> object:
+        try:
+            return self._owner.read_attributes()[name]
+        except KeyError:
+            raise NotFoundError(f"there is no attribute {name!r}") from None
+
+    def __setitem__(self, name: str, value: object) -> None:
+        self._owner.change_attributes(lambda attributes: {**attributes, name: value})
+
+    def __delitem__(self, name: str) -> None:
+        def without(attributes: dict[str, object]) -> dict[str, object]:
+            if name not in attributes:
+                raise NotFoundError(f"there is no attribute {name!r}")
+            return {key: value for key, value in attributes.items() if key != name}
+
+        self._owner.change_attributes(without)
+
+    def update(self, *others: object, **more: object) -> None:
+        """Adds or replaces several attributes in one write."""
+        new = dict(*others, **more)
+        self._owner.change_attributes(lambda attributes: {**attributes, **new})
+
+    def put(self, attributes: Mapping[str, object]) -> None:
+        """Replaces all attributes in one write."""
+        self._owner.change_attributes(lambda _: dict(attributes))
+
+    def asdict(self) -> dict[str, object]:
+        return dict(self._owner.read_attributes())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._owner.read_attributes())
+
+    def __len__(self) -> int:
+        return len(self._owner.read_attributes())
+
+    def __repr__(self) -> str:
+        return f"Attributes({dict(self._owner.read_attributes())!r})"

@@ -1,0 +1,426 @@
+"""The group that users touch: a mapping of names and paths to arrays and groups. How documents are kept is in nodes.py, the drawing in tree.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
+from typing import TYPE_CHECKING
+from weakref import ref
+
+import numpy as np
+
+from frazil.array.array import Array
+from frazil.array.attributes import Attributes, Update
+from frazil.array.creation import Lengths, array_metadata, check_arguments
+from frazil.array.nodes import (
+    Metadata,
+    Place,
+    as_stored,
+    change_node,
+    create_nodes,
+    find_node,
+    member_paths,
+    node_exists,
+    nodes_below,
+    remove_node,
+)
+from frazil.codecs.registry import RuntimeTransformer
+from frazil.errors import (
+    AlreadyExistsError,
+    FrazilError,
+    InvalidInputError,
+    MetadataError,
+    NotFoundError,
+    UnknownExtensionError,
+)
+from frazil.late import LateModule
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from frazil.array import tree as _tree
+else:
+    _tree = LateModule("frazil.array.tree")
+
+
+class Group(MutableMapping[str, "Array | Group"]):
+    """A group of arrays and groups. Made by frazil.create_group, frazil.open_group and other groups; safe to use from many threads; pickles.
+
+    Keys are names or paths below the group ("level1/temp"); iteration gives the names of its direct members."""
+
+    __slots__ = ("_asked", "_metadata", "_place")
+
+    def __init__(self, place: Place, metadata: GroupMetadata) -> None:
+        self._place, self._metadata = place, metadata
+        self._asked: ref[_Names] | None = None  # the last iteration
+
+    @property
+    def path(self) -> str:
+        """Path of the node in its store; "" at the root."""
+        return self._place.path
+
+    @property
+    def name(self) -> str:
+        """Last part of the path."""
+        return self._place.path.rpartition("/")[2]
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """The document, as a frozen value."""
+        return self._metadata
+
+    @property
+    def store(self) -> Store:
+        return self._place.store
+
+    @property
+    def read_only(self) -> bool:
+        return self._place.read_only
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through."""
+        return Attributes(self)
+
+    def read_attributes(self) -> Mapping[str, object]:
+        """The attributes, as they were when the group was opened or last changed through it."""
+        return self._metadata.attributes
+
+    def change_attributes(self, update: Update) -> None:
+        """Writes what `update` makes of the stored attributes; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
+        self._metadata = change_node(
+            self._place, GroupMetadata, lambda stored: stored.with_attributes(update(dict(stored.attributes)))
+        )
+
+    # --- as a mapping --------------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, path: str) -> Array | Group:
+        """The node at a name or path below this group, in one request. Raises NotFoundError."""
+        place = self._at(path)
+        node = find_node(place)
+        if node is None:
+            raise NotFoundError(
+                f"there is no {path!r} in the group", path=place.path, hint="iterate over the group to see its members"
+            )
+        return as_node(place, node)
+
+    def __setitem__(self, path: str, value: object) -> None:
+        """Stores an array-like value as a new array with the default layout. Raises AlreadyExistsError."""
+        data = np.asarray(value)
+        self.create_array(path, shape=data.shape, dtype=data.dtype)[...] = data
+
+    def __delitem__(self, path: str) -> None:
+        """Removes a node with everything below it. Raises NotFoundError."""
+        self.remove(path)
+
+    def remove(self, path: str, *, keep_parent: bool = False) -> None:
+        """Removes a node with everything below it. Raises NotFoundError, ReadOnlyError.
+
+        keep_parent  in a hierarchy of the 2022 draft a group without a document vanishes with its last member: this gives the group above the node
+                     a document first"""
+        remove_node(self._at(path), keep_parent=keep_parent)
+        self._changed_below()
+
+    def __contains__(self, path: object) -> bool:
+        """Whether a node is there, whatever its document says; one request, or a few in a hierarchy of the 2022 draft."""
+        try:
+            return node_exists(self._at(path))
+        except InvalidInputError:  # no path at all, or none that the store could have
+            return False
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the direct members, sorted, also of such as cannot be read. One listing, and one batch of look-ups."""
+        names = _Names(self._names)
+        self._asked = ref(names)
+        return names
+
+    def __len__(self) -> int:
+        """Number of direct members. One listing, and one batch of look-ups."""
+        names = self._names()
+        asked = None if self._asked is None else self._asked()
+        if asked is not None:
+            asked.are(names)
+        return len(names)
+
+    def _names(self) -> list[str]:
+        return [path.rpartition("/")[2] for path in member_paths(self._place)]
+
+    def keys(self) -> KeysView[str]:
+        """Names of the direct members."""
+        return _Keys(self)
+
+    def items(self) -> ItemsView[str, Array | Group]:
+        """Names and nodes of the direct members, as they are when they are first looked at. One listing, and one batch of requests."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Array | Group]:
+        """The nodes of the direct members, as they are when they are first looked at. One listing, and one batch of requests."""
+        return _Values(self)
+
+    def members(
+        self, max_depth: int | None = 0, *, skip_unreadable: bool = False
+    ) -> Iterator[tuple[str, Array | Group]]:
+        """Paths below this group, sorted, and the nodes there. max_depth: 0 for the direct members, None for all.
+
+        skip_unreadable  leaves out nodes whose documents cannot be read (another codec or data type than those registered, a damaged
+                         document), which otherwise raise MetadataError or UnknownExtensionError
+        One listing of each level, and one batch of requests for its documents; of all levels at once in a hierarchy of the 2022 draft."""
+        below = len(self.path) + (self.path != "")
+        for path, metadata in nodes_below(self._place, max_depth):
+            try:
+                if isinstance(metadata, FrazilError):
+                    raise metadata
+                node = as_node(self._place.at(path), metadata)
+            except (MetadataError, UnknownExtensionError) as error:
+                if skip_unreadable:
+                    continue
+                error.hint = error.hint or "members(skip_unreadable=True) leaves such nodes out"
+                raise
+            yield path[below:], node
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Names and arrays of the direct members."""
+        return ((name, node) for name, node in self.members() if isinstance(node, Array))
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Names and groups of the direct members."""
+        return ((name, node) for name, node in self.members() if isinstance(node, Group))
+
+    def tree(self, max_depth: int | None = None) -> _tree.Tree:
+        """Everything below this group, as a value that prints as a tree."""
+        below = len(self.path) + (self.path != "")
+        nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._place, max_depth)]
+        return _tree.Tree("/" + self.path, tuple(nodes))
+
+    def _at(self, path: object) -> Place:
+        below = self._place.below(path)  # type: ignore[arg-type] # which refuses what is no text
+        if below == self.path:
+            raise InvalidInputError(
+                f"{path!r} is the group itself, not a path below it", path=self.path or "/", hint='name a member, "a/b"'
+            )
+        return self._place.at(below)
+
+    # --- creating ------------------------------------------------------------------------------------------------------------------
+
+    def create_group(
+        self,
+        path: str,
+        *,
+        attributes: Mapping[str, object] | None = None,
+        overwrite: bool = False,
+        explicit_groups: bool = False,
+    ) -> Group:
+        """A new group, with groups above it where there are none: in a hierarchy of the 2022 draft with documents of their own where
+        explicit_groups says so. Raises AlreadyExistsError, ReadOnlyError."""
+        place = self._at(path)
+        metadata = GroupMetadata(attributes=attributes, zarr_format=place.layout.zarr_format)
+        self._create({place.path: metadata}, overwrite, explicit_groups)
+        return Group(place, metadata)
+
+    def create_array(
+        self,
+        path: str,
+        *,
+        shape: Lengths | None = None,
+        dtype: object = None,
+        data: ArrayLike | None = None,
+        chunks: Lengths | str = "auto",
+        shards: Lengths | str | None = None,
+        codecs: object = "auto",
+        fill_value: object = None,
+        attributes: Mapping[str, object] | None = None,
+        dimension_names: Sequence[str | None] | None = None,
+        chunk_key_encoding: object = None,
+        index_location: str = "end",
+        storage_transformers: Sequence[object] = (),
+        document: Mapping[str, object] | None = None,
+        overwrite: bool = False,
+        explicit_groups: bool = False,
+    ) -> Array:
+        """A new array below this group; arguments as in frazil.create_array. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
+        array = new_array(
+            self._at(path),
+            overwrite,
+            data,
+            explicit_groups=explicit_groups,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            shards=shards,
+            codecs=codecs,
+            fill_value=fill_value,
+            attributes=attributes,
+            dimension_names=dimension_names,
+            chunk_key_encoding=chunk_key_encoding,
+            index_location=index_location,
+            storage_transformers=storage_transformers,
+            document=document,
+        )
+        self._changed_below()
+        return array
+
+    def create_arrays(self, arrays: Mapping[str, Mapping[str, object]], *, overwrite: bool = False) -> dict[str, Array]:
+        """Many new arrays in one batch: for each path the arguments of create_array (but data). All are checked before one is made."""
+        nodes: dict[str, Metadata] = {}
+        for path, arguments in arrays.items():
+            place = self._at(path)
+            if place.path in nodes:
+                raise InvalidInputError("two of the new arrays have one path", path=place.path)
+            check_arguments(arguments)
+            for name in ("shape", "dtype"):
+                if arguments.get(name) is None:
+                    raise InvalidInputError(f"{name} is missing", path=place.path)
+            made = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
+            nodes[place.path] = as_stored(place, made)
+        self._create(nodes, overwrite)
+        found = zip(arrays, nodes.items(), strict=True)
+        return {path: Array(self._place.at(at), node) for path, (at, node) in found if isinstance(node, ArrayMetadata)}
+
+    def require_group(self, path: str) -> Group:
+        """The group at a path; made where nothing is there. Raises AlreadyExistsError where an array is."""
+        node = self._required(path, lambda: self.create_group(path))
+        if not isinstance(node, Group):
+            raise AlreadyExistsError("an array is there, not a group", path=node.path)
+        return node
+
+    def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:
+        """The array at a path, of this shape and dtype; made with the arguments of create_array where nothing is there.
+        Raises AlreadyExistsError where something else is."""
+        node = self._required(path, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
+        wanted = array_metadata(self._place.registry, shape=shape, dtype=dtype)
+        if not isinstance(node, Array) or node.shape != wanted.shape or node.dtype != wanted.dtype:
+            raise AlreadyExistsError(f"something else is there: {node!r}", path=node.path)
+        return node
+
+    def _required(self, path: str, create: Callable[[], Array | Group]) -> Array | Group:
+        if (node := find_node(self._at(path))) is None:
+            try:
+                return create()
+            except AlreadyExistsError:  # somebody else was quicker
+                return self[path]
+        return as_node(self._at(path), node)
+
+    def _create(self, nodes: Mapping[str, Metadata], overwrite: bool, explicit_groups: bool = False) -> None:
+        create_nodes(self._place, nodes, overwrite=overwrite, explicit_groups=explicit_groups)
+        self._changed_below()
+
+    def _changed_below(self) -> None:
+        """Forgets consolidated metadata, which is stale and has been dropped from the document too (nodes.py)."""
+        if self._metadata.consolidated is not None:
+            self._metadata = self._metadata.without_consolidated()
+
+    def through(self, transformers: Sequence[RuntimeTransformer]) -> Group:
+        """The same group with the chunks of the arrays below it read and written through more storage transformers, array side first."""
+        return Group(self._place._replace(transformers=(*transformers, *self._place.transformers)), self._metadata)
+
+    # --- as an object --------------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"<frazil.Group {self._place}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Group) and self._place == other._place and self._metadata == other._metadata
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._place.path))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Group, (self._place, self._metadata)
+
+
+class _Names(Iterator[str]):
+    """Names that are asked for when the first is wanted. `list` and `sorted` want to know the length before that: then the names that were counted are
+    those that follow, and nothing is asked for twice."""
+
+    __slots__ = ("__weakref__", "_ask", "_found")
+
+    def __init__(self, ask: Callable[[], list[str]]) -> None:
+        self._ask = ask
+        self._found: Iterator[str] | None = None
+
+    def are(self, names: list[str]) -> None:
+        """Settles the names, where nobody has begun to look."""
+        if self._found is None:
+            self._found = iter(names)
+
+    def __next__(self) -> str:
+        if self._found is None:
+            self._found = iter(self._ask())
+        return next(self._found)
+
+
+class _Keys(KeysView[str]):
+    """What MutableMapping would make of it begins to iterate after it was asked for its length."""
+
+    def __init__(self, group: Group) -> None:
+        super().__init__(group)
+        self._group = group
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._group)
+
+
+class _Items(ItemsView[str, "Array | Group"]):
+    """What MutableMapping would make of it asks for every member once more."""
+
+    def __init__(self, group: Group) -> None:
+        super().__init__(group)
+        self._group, self._found = group, list[tuple[str, "Array | Group"]]()
+
+    def _members(self) -> list[tuple[str, Array | Group]]:
+        self._found = self._found or list(self._group.members())
+        return self._found
+
+    def __iter__(self) -> Iterator[tuple[str, Array | Group]]:
+        return iter(self._members())
+
+    def __len__(self) -> int:
+        return len(self._members())
+
+
+class _Values(ValuesView["Array | Group"]):
+    def __init__(self, group: Group) -> None:
+        super().__init__(group)
+        self._items = _Items(group)
+
+    def __iter__(self) -> Iterator[Array | Group]:
+        return (node for _, node in self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+def new_array(
+    place: Place,
+    overwrite: bool,
+    data: ArrayLike | None,
+    *,
+    explicit_groups: bool = False,
+    replaces: str | None = None,
+    **arguments: object,
+) -> Array:
+    """Creates an array from the arguments of array_metadata, which `data`, where given, completes, and writes the data. Others as in create_nodes."""
+    try:
+        values = None if data is None else np.asarray(data)
+    except ValueError as error:
+        raise InvalidInputError(f"data is no array: {error}", path=place.path or "/") from error
+    for name, value in () if values is None else (("shape", values.shape), ("dtype", values.dtype)):
+        arguments[name] = value if arguments.get(name) is None else arguments[name]
+    for name in ("shape", "dtype"):
+        if arguments.get(name) is None:
+            raise InvalidInputError(f"{name} is missing; it is required where no data is given", path=place.path or "/")
+    metadata = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
+    metadata = as_stored(place, metadata)
+    array = Array(place, metadata)
+    if values is not None:
+        array.check_values(values)  # before anything that is there may be removed
+    create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
+    if values is not None:
+        array[...] = values
+    return array
+
+
+def as_node(place: Place, metadata: Metadata) -> Array | Group:
+    """The object that users get for a node."""
+    return Array(place, metadata) if isinstance(metadata, ArrayMetadata) else Group(place, metadata)

@@ -1,0 +1,139 @@
+"""What there is to say of an array beside its document, as a value that prints as a table. Inner chunks are counted in counting.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.array.access import Access
+from frazil.metadata.json_text import Json
+from frazil.metadata.model import ArrayMetadata
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from frazil.codecs.codec import Codec
+
+    class Described(Protocol):
+        """What info asks of an array."""
+
+        @property
+        def path(self) -> str: ...
+        @property
+        def nbytes(self) -> int: ...
+        @property
+        def nchunks(self) -> int: ...
+        @property
+        def chunks(self) -> tuple[int, ...]: ...
+        @property
+        def shards(self) -> tuple[int, ...] | None: ...
+        @property
+        def codecs(self) -> Sequence[Codec]: ...
+
+
+FORMATS: Final[dict[int | str, str]] = {
+    3: "Zarr v3",
+    "draft": "Zarr v3, draft of December 2022",
+    "draft-2021": "Zarr v3, draft of 2021",
+}
+
+
+class ArrayInfo(Record):
+    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document; nchunks: innermost chunks."""
+
+    path: str
+    zarr_format: int | str
+    shape: tuple[int, ...]
+    data_type: str
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    codecs: tuple[str, ...]
+    fill_value: Json
+    dimension_names: tuple[str | None, ...] | None
+    attributes: dict[str, Json]
+    nbytes: int
+    nchunks: int
+    stored_objects: int
+    stored_nbytes: int
+
+    def to_json(self) -> dict[str, Json]:
+        """The same, as JSON."""
+        return {name: _plain(value) for name, value in self._asdict().items()}
+
+    def __str__(self) -> str:
+        stored = f"{human(self.stored_nbytes)} in {_counted(self.stored_objects, 'shard' if self.shards else 'chunk')}"
+        if self.stored_nbytes:
+            stored += f" ({self.nbytes / self.stored_nbytes:.1f} times smaller)"
+        lines = [
+            ("path", "/" + self.path),
+            ("format", FORMATS.get(self.zarr_format, str(self.zarr_format))),
+            ("shape", " x ".join(map(str, self.shape)) or "()"),
+            ("data type", self.data_type),
+            ("chunks", " x ".join(map(str, self.chunks)) or "()"),
+            ("shards", " x ".join(map(str, self.shards)) if self.shards else "none"),
+            ("codecs", ", ".join(self.codecs)),
+            ("fill value", str(self.fill_value)),
+            ("size", f"{human(self.nbytes)} in {_counted(self.nchunks, 'chunk')}"),
+            ("stored", stored),
+        ]
+        if self.dimension_names is not None:
+            lines.insert(3, ("dimensions", ", ".join(name or "-" for name in self.dimension_names)))
+        lines += [(f"attribute {name}", str(value)) for name, value in self.attributes.items()]
+        return table(lines)
+
+
+def array_info(access: Access, metadata: ArrayMetadata, array: Described) -> ArrayInfo:
+    """Lists the array's keys."""
+    stored = access.storage.stored(metadata.grid_shape)
+    return ArrayInfo(
+        array.path,
+        metadata.zarr_format,
+        metadata.shape,
+        metadata.data_type.label,
+        array.chunks,
+        array.shards,
+        tuple(map(repr, array.codecs)),
+        metadata.data_type.emit_fill(metadata.fill_value),
+        metadata.dimension_names,
+        dict(metadata.attributes),
+        array.nbytes,
+        array.nchunks,
+        len(stored),
+        int(np.maximum(access.storage.sizes(stored), 0).sum()),
+    )
+
+
+def stored_bytes(access: Access, metadata: ArrayMetadata) -> int:
+    """Bytes of all stored chunks or shards."""
+    return int(np.maximum(access.storage.sizes(access.storage.stored(metadata.grid_shape)), 0).sum())
+
+
+def table(lines: Sequence[tuple[str, str]]) -> str:
+    """Names and values in two columns, one line each: what would break a line or the terminal is escaped as in Python."""
+    shown = [(_one_line(name), _one_line(value)) for name, value in lines]
+    width = max(len(name) for name, _ in shown)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in shown)
+
+
+def _one_line(text: str) -> str:
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def human(nbytes: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if nbytes < 1024 or unit == "PiB":
+            break
+        nbytes /= 1024
+    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _plain(value: object) -> Json:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value  # type: ignore[return-value]

@@ -1,0 +1,76 @@
+"""The short way of a read that lies within one chunk: the same plan, of one row. What it cannot do at once goes the general way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.array.access import Access, failure
+from frazil.indexing import SingleChunk
+from frazil.stores.chunk_storage import Located
+from frazil.stores.values import FOUND, Columns, Version
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_WHOLE: Columns = np.array([[0, 0, -1]], np.int64)
+_NO_RUNS: Columns = np.zeros((0, 4), np.int64)
+_INDEX = tuple(np.arange(rank, dtype=np.int64)[None, :] for rank in range(33))
+_ENTRIES = tuple(np.stack((np.arange(rank), np.ones(rank)), axis=1).astype(np.int64) for rank in range(33))
+
+
+def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]) -> NDArray[np.generic] | None:
+    """The values, of single.shape; None where the general way has to be taken."""
+    chunk, starts, counts, steps, shape = single
+    chain, rank = access.chain, len(chunk)
+    if chain.leaf.middle is not None or rank >= len(_INDEX):
+        return None
+    if chain.levels:
+        found = _inner_chunk(access, chunk)
+        if found is None:
+            return None
+        located, spans, expect = found
+        fetched = access.storage.fetch(located, spans, expect=expect)
+        if fetched.status[0] != FOUND:
+            return None
+    else:
+        located, expect = access.storage.locate_one(chunk), None
+        fetched = access.storage.fetch(located, _WHOLE, once=True)
+    try:
+        out = np.empty(counts, dtype)
+    except (ValueError, MemoryError):  # the general way says so
+        return None
+    runs = np.array(
+        [(start, count, step, 0) for start, count, step in zip(starts, counts, steps, strict=True)], np.int64
+    )
+    files, buffers = fetched.sources
+    failures = _kernel.decode_chunks(
+        chain.leaf.program, files, buffers, fetched.rows, None if files is None else expect,
+        _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, out, 1,
+    )  # fmt: skip
+    if failures:
+        _, code, text = failures[0]
+        if code == _kernel.FAILED_STALE:
+            return None
+        raise failure(access, code, text, located.names[0], chunk)
+    return out.reshape(shape)
+
+
+def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Columns, list[Version | None]] | None:
+    """Where an inner chunk lies by the index that is remembered; None where there is none, or nothing is stored."""
+    level = access.chain.levels[0]
+    if len(access.chain.levels) > 1 or level.after:
+        return None
+    number, shard = 0, []
+    for at, count, stride in zip(chunk, level.counts, level.strides, strict=True):
+        outer = at // count
+        shard.append(outer)
+        number += (at - outer * count) * stride
+    located = access.storage.locate_one(tuple(shard))
+    known = access.tables.get(located.names[0])
+    if known is None:
+        return None
+    start, length = known[1][number].tolist()
+    return None if start < 0 else (located, np.array([(0, start, length)], np.int64), [known[0]])

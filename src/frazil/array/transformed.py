@@ -1,0 +1,55 @@
+"""The store that an array's chunks are read from and written to: the hierarchy's, through the storage transformers of the document and of the user.
+
+The sharding transformer next to the array is not among them: it was read as the sharding codec, which the engine plans (metadata/draft_sharding.py). Behind a
+transformer of the user's it runs as a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from frazil.array.hierarchy import as_store
+from frazil.array.nodes import Place
+from frazil.late import LateModule
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import item
+from frazil.metadata.members import check_object
+from frazil.metadata.model import ArrayMetadata
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from frazil.metadata import draft_sharding
+    from frazil.stores import sharding_store
+else:
+    draft_sharding = LateModule("frazil.metadata.draft_sharding")
+    sharding_store = LateModule("frazil.stores.sharding_store")
+
+
+def transformed(place: Place, metadata: ArrayMetadata) -> Store:
+    """Array side first: what the user asked for, then what the document says. Raises UnknownExtensionError, InvalidInputError."""
+    store = place.store
+    entries = metadata.storage_transformers
+    listed = (metadata.document or {}).get("storage_transformers")
+    before = len(listed) - len(entries) if isinstance(listed, list) else 0  # those that were read as the sharding codec
+    for i, entry in reversed(list(enumerate(entries))):
+        path = item("storage_transformers", before + i)
+        if metadata.zarr_format != 3 and draft_sharding.is_sharding(entry.name):
+            store = _sharded(place, metadata, entry, store, path)
+        else:
+            transformer = cast("Callable[[Extension, Store], object]", place.registry.transformer(entry, path))
+            store = as_store(transformer(entry, store), "a storage transformer", place, path)
+    for i, added in reversed(list(enumerate(place.transformers))):
+        made = cast("Callable[[Store], object]", added)(store)
+        store = as_store(made, "a storage transformer", place, f"added[{i}]")
+    return store
+
+
+def _sharded(place: Place, metadata: ArrayMetadata, entry: Extension, store: Store, path: str) -> Store:
+    configuration = check_object(entry.configuration.get("configuration"), path)
+    old = metadata.zarr_format == "draft-2021"
+    counts = draft_sharding.read_configuration(
+        entry.configuration.get("type"), configuration, metadata.ndim, path, old=old
+    )
+    return sharding_store.ShardingStore(
+        store, place.layout.data_prefix(place.path), metadata.chunk_key_encoding, counts
+    )

@@ -1,0 +1,48 @@
+"""A hierarchy as a drawing of characters. The nodes are read elsewhere."""
+
+from __future__ import annotations
+
+from frazil.errors import FrazilError
+from frazil.metadata.json_text import Json
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.record import Record
+
+
+class Tree(Record):
+    """name: of the group at the top; nodes: paths below it, depth first, each with its metadata, or what is wrong with its document. Prints as a tree."""
+
+    name: str
+    nodes: tuple[tuple[str, ArrayMetadata | GroupMetadata | FrazilError], ...]
+
+    def __str__(self) -> str:
+        last = {}
+        for path, _ in self.nodes:
+            last[path.rpartition("/")[0]] = path
+        lines = [self.name]
+        for path, metadata in self.nodes:
+            parts = path.split("/")
+            bars = ""
+            for depth in range(1, len(parts)):
+                above = "/".join(parts[:depth])
+                bars += "    " if last["/".join(parts[: depth - 1])] == above else "│   "
+            branch = "└── " if last["/".join(parts[:-1])] == path else "├── "
+            lines.append(f"{bars}{branch}{parts[-1]}{_summary(metadata)}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Json]:
+        """Paths and what is there."""
+        return {path: _described(node) for path, node in self.nodes}
+
+
+def _described(node: ArrayMetadata | GroupMetadata | FrazilError) -> Json:
+    if isinstance(node, ArrayMetadata):
+        return {"kind": "array", "shape": list(node.shape), "data_type": node.data_type.label}
+    return {"kind": "group"} if isinstance(node, GroupMetadata) else {"kind": "unreadable", "reason": node.message}
+
+
+def _summary(metadata: ArrayMetadata | GroupMetadata | FrazilError) -> str:
+    if isinstance(metadata, FrazilError):
+        return f" (unreadable: {metadata.message})"
+    if isinstance(metadata, GroupMetadata):
+        return "/"
+    return f" {metadata.shape} {metadata.data_type.label}"

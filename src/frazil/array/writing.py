@@ -1,0 +1,185 @@
+"""Writing: from values in a caller's memory to chunks that are published whole.
+
+A chunk or shard that is covered wholly is never read. Of others only what is needed is: inner chunks that a write does not touch are
+carried over as encoded bytes. Every replacement names the version it replaces, and is done again when somebody else was quicker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.array.access import MOST_CHUNKS, Access, failure, in_parts, most_objects
+from frazil.array.assembling import Call, assemble, keep
+from frazil.array.reading import Batch, chunk_of
+from frazil.array.regions import Gathering, MemoryRegion
+from frazil.array.shards import Opened, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
+from frazil.codecs.leaf import encode_units
+from frazil.errors import ConflictError, DataError
+from frazil.indexing import BoxPlan, PointPlan
+from frazil.stores.chunk_storage import Located
+from frazil.stores.scarcity import pause
+from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Source: TypeAlias = "NDArray[np.generic]"
+
+_ATTEMPTS = 1000  # times that a write may lose against others; each time another writer has got its work done
+_LONGEST_PAUSE = 0.05  # seconds
+
+
+def write(access: Access, plan: BoxPlan | PointPlan, source: Source) -> None:
+    """Writes `source` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
+
+    Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError."""
+    leaf = access.chain.leaf
+    chunks = prod(access.chain.leaf_counts)
+    limit, most = max(access.runtime.bytes_in_flight, leaf.nbytes * chunks), most_objects(access)
+    for batch in plan.batches(leaf.nbytes, limit, max(MOST_CHUNKS, chunks)):
+        whole = batch.whole_shards()
+        covered = np.flatnonzero(whole)
+        if len(covered):
+            in_parts(covered, partial(_publish, access, batch, whole=True, source=source))
+        rest = np.flatnonzero(~whole)
+        for low in range(0, len(rest), most):
+            part = rest[low : low + most]
+            in_parts(part, partial(_publish, access, batch, whole=False, source=source))
+
+
+def _publish(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> None:
+    """Replaces the chunks or shards `rows` of a batch. After the first failure writers of this array take turns."""
+    attempt = _publish_shards if access.chain.levels else _publish_chunks
+    changed = attempt(access, batch, rows, whole, source)
+    if not changed:
+        return
+    with access.turn:
+        for n in range(_ATTEMPTS):
+            rows = rows[changed]
+            changed = attempt(access, batch, rows, whole, source)
+            if not changed:
+                return
+            pause(min(_LONGEST_PAUSE, 0.0005 * 2 ** min(n, 10)))
+    names = access.storage.locate(batch.shards[rows[changed]]).names
+    raise ConflictError(
+        f"a chunk was replaced by others {_ATTEMPTS} times while it was being written",
+        key=names[0],
+        path=access.path or "/",
+        hint="write it again when the other writers are done",
+    )
+
+
+def _publish_chunks(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> list[int]:
+    """Chunks that are objects of their own. Answers which of `rows` somebody else replaced meanwhile."""
+    coords = batch.shards[rows]
+    located = access.storage.locate(coords)
+    units = batch.units(rows)
+    gathering, old = Gathering(), None
+    expect: list[Version | None] = [ANY] * len(rows)
+    if not whole:
+        spans = np.zeros((len(rows), 3), np.int64)
+        spans[:, 0], spans[:, 2] = np.arange(len(rows)), -1
+        fetched = access.storage.fetch(located, spans)
+        old = gathering.add(fetched.sources, fetched.rows)
+        expect = expected(fetched.versions, fetched.status)
+    values = encode(access, units, source, gathering, old, np.array([0, units.count], np.int64), located.names)
+    kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
+    pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
+    return replace(access, coords, pieces, kept, empty, expect)
+
+
+def _publish_shards(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> list[int]:
+    """Shards. Answers which of `rows` somebody else replaced meanwhile."""
+    coords = batch.shards[rows]
+    located = access.storage.locate(coords)
+    if whole:
+        nowhere = np.full((len(rows), 3), -1, np.int64)
+        opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), [ANY] * len(rows), None)
+        return _replace_shards(access, batch, rows, located, opened, opened.versions, source)
+    fetched = fetch_indexes(access, located)
+    try:
+        opened = open_shards(access, located, coords, fetched)
+        expect = [
+            version if table is not None else ABSENT
+            for version, table in zip(opened.versions, opened.tables, strict=True)
+        ]
+        return _replace_shards(access, batch, rows, located, opened, expect, source)
+    except DataError:
+        if not replaced_since(access, located, fetched):
+            raise
+        return list(range(len(rows)))
+
+
+def _replace_shards(
+    access: Access,
+    batch: Batch,
+    rows: Columns,
+    located: Located,
+    opened: Opened,
+    expect: Sequence[Version | None],
+    source: Source,
+) -> list[int]:
+    units = batch.units(rows)
+    first = first_step(access, units, opened.region, opened.spans, opened.tables, np.arange(len(rows)))
+    steps, spans = walk(access, units, located.names, first)
+    spans[units.whole()] = -1
+    gathering = Gathering()
+    kept = keep(steps, spans, gathering)
+    if opened.region.stale:  # what is kept would be kept of another version
+        return list(range(len(rows)))
+    values = encode(access, units, source, gathering, kept.old, units.offsets, located.names)
+    shards = assemble(Call(access, steps, units, located.names, gathering), values, kept)
+    present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
+    changed = replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
+    for name in located.names:  # a stale index would cost a reader of this handle a request to find out
+        access.tables.drop(name)
+    return changed
+
+
+def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
+    """What a replacement of fetched objects is to expect."""
+    return [ABSENT if state == ABSENT_KEY else version for version, state in zip(versions, status, strict=True)]
+
+
+def replace(
+    access: Access, coords: Columns, pieces: Pieces, kept: Columns, empty: Columns, expect: Sequence[Version | None]
+) -> list[int]:
+    """Publishes the objects `kept` and erases the `empty` ones that are there. Answers which were not as expected."""
+    changed: list[int] = []
+    if len(kept):
+        results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
+        changed += [i for i, result in zip(kept.tolist(), results, strict=True) if isinstance(result, Changed)]
+    gone = [i for i in empty.tolist() if expect[i] != ABSENT]
+    if gone:
+        erased = access.storage.erase(coords[gone], [expect[i] for i in gone])
+        changed += [i for i, outcome in zip(gone, erased, strict=True) if isinstance(outcome, Changed)]
+    return sorted(changed)
+
+
+def encode(
+    access: Access,
+    units: Units,
+    source: Source,
+    gathering: Gathering,
+    old: Columns | None,
+    groups: Columns,
+    names: Sequence[str],
+) -> Columns:
+    """Encodes units into buffers of `gathering`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
+
+    old: rows in `gathering` of the chunks that the units keep a part of (MISSING: nothing there), or None."""
+    before = None if old is None else (gathering.files, gathering.buffers, old)
+    encoded = encode_units(access.chain.leaf, source, units, before, groups, access.runtime.threads)
+    _refuse(access, units, encoded.failures, names)
+    return gathering.add(Sources(None, encoded.buffers), encoded.rows)
+
+
+def _refuse(access: Access, units: Units, failures: _kernel.Failures, names: Sequence[str]) -> None:
+    for unit, code, text in failures:
+        name = names[int(units.shard_rows()[unit])]
+        raise failure(access, code, text, name, chunk_of(units, unit))

@@ -1,0 +1,36 @@
+"""What a command is, and how its parser is made. The commands have a file each; main.py lists them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable
+
+from frazil.record import Record
+
+
+class Command(Record):
+    """summary: one line; examples: (command line, what it does). run: with what add_arguments parsed."""
+
+    name: str
+    summary: str
+    description: str
+    examples: tuple[tuple[str, str], ...]
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], None]
+
+    def fill(self, parser: ArgumentParser) -> None:
+        """Gives a new parser the arguments and texts of this command."""
+        parser.description = self.description
+        parser.epilog = "examples:\n" + "\n".join(f"  {line}\n      {what}" for line, what in self.examples)
+        parser.formatter_class = RawDescriptionHelpFormatter
+        self.add_arguments(parser)
+        parser.set_defaults(run=self.run, refuse=parser.error)
+
+
+def add_location(parser: ArgumentParser) -> None:
+    """The argument that every command begins with."""
+    parser.add_argument(
+        "location",
+        metavar="LOCATION",
+        help="a folder with an array or group; nodes below it may follow as in sea.zarr/level1",
+    )

@@ -1,0 +1,98 @@
+"""The command `frazil`: its parser, and what becomes of errors. Each command has a file of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from typing import Final
+
+import frazil
+from frazil.cli import convert, get, info, tree, view
+from frazil.cli.command import Command
+from frazil.errors import FallbackWarning, FrazilError
+
+COMMANDS: Final[tuple[Command, ...]] = (info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND)
+
+DESCRIPTION: Final = "Looks at large N-dimensional arrays: Zarr v3 with the sharding codec."
+TOUR: Final = """\
+a short tour:
+  frazil info sea.zarr                        what an array is: shape, type, chunks, codecs, sizes
+  frazil tree ocean.zarr                      the arrays and groups below a group
+  frazil get sea.zarr "10, ::-2"              elements, selected as in Python
+  frazil get sea.zarr ":100, :100" -o a.csv   the same into a file: .csv, .npy or .json
+  frazil view sea.zarr -o sea.png             a picture of it, whatever its size
+  frazil convert old.zr3 new.zarr             a hierarchy of a draft as final Zarr v3
+
+LOCATION is a folder; a path of nodes below it may follow, as in `frazil info ocean.zarr level1/temp`.
+`frazil COMMAND --help` tells more, with examples. Exit status: 0 good, 1 an error (one line on standard
+error), 2 wrong usage."""
+
+_NEGATIVE: Final = re.compile(
+    r"-\d"
+)  # a selection such as -3: or a number; after a space argparse does not take it for an option
+_INTERRUPTED: Final = 130  # 128 and the number of the signal, as shells count
+_PIPE_CLOSED: Final = 141
+
+
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("frazil", description=DESCRIPTION, epilog=TOUR, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"frazil {frazil.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for command in COMMANDS:
+        command.fill(commands.add_parser(command.name, help=command.summary))
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit status."""
+    parser = build_parser()
+    try:
+        words = sys.argv[1:] if arguments is None else arguments
+        options = parser.parse_args([f" {word}" if _NEGATIVE.match(word) else word for word in words])
+        if options.command is None:
+            parser.print_help(sys.stderr)
+            return 2
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", FallbackWarning)
+            warnings.showwarning = _warn
+            options.run(options)
+        sys.stdout.flush()
+    except SystemExit as stop:  # how argparse ends
+        return stop.code if isinstance(stop.code, int) else 0
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:  # whoever reads has enough
+        _silence_stdout()
+        return _PIPE_CLOSED
+    except FrazilError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except MemoryError as error:
+        return _fail(f"not enough memory: {error}. Hint: select less")
+    return 0
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    print("frazil: warning: " + " ".join(str(message).split()), file=sys.stderr)
+
+
+def _fail(message: str) -> int:
+    sys.stdout.flush()
+    print("frazil: " + " ".join(message.split()), file=sys.stderr)
+    return 1
+
+
+def _silence_stdout() -> None:
+    """What is still in its buffer goes nowhere, so that the interpreter does not complain when it ends."""
+    try:
+        number = sys.stdout.fileno()
+    except OSError:  # no file, as in tests
+        return
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, number)
+    os.close(devnull)

@@ -1,0 +1,64 @@
+"""Where results go: JSON or text to standard output, bytes to a file that is there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from typing import IO
+
+from frazil.errors import FrazilError
+from frazil.metadata.json_text import Json, dump_json
+
+
+def add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def say(text: str) -> None:
+    """A text and a line break to standard output; signs that it cannot show become question marks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
+
+
+def say_json(value: Json) -> None:
+    say(dump_json(value).decode().removesuffix("\n"))
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    return stream.isatty()
+
+
+@contextlib.contextmanager
+def binary_output(path: str | None) -> Iterator[IO[bytes]]:
+    """A stream to the file at `path`, or to standard output for None and "-". The file appears under its name when all is written;
+    what is no plain file (a pipe, a device) is written as it is. Raises OSError that names `path`, also when writing to the stream does."""
+    if path is None or path == "-":
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with _plain_file(path) if os.path.isfile(path) or not os.path.exists(path) else open(path, "wb") as stream:
+            yield stream
+    except OSError as error:
+        if not isinstance(error, FrazilError):  # those tell of what is read
+            error.filename = path
+        raise
+
+
+@contextlib.contextmanager
+def _plain_file(path: str) -> Iterator[IO[bytes]]:
+    """A stream to a file beside `path`, which takes its place in the end."""
+    path = os.path.realpath(path)
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(part, "xb") as stream:
+            yield stream
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise

@@ -1,0 +1,53 @@
+"""A bar on standard error for long work, drawn on a terminal alone."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import IO, Final, Self
+
+from frazil.array.info import human
+
+_WIDTH: Final = 24
+_PATIENCE: Final = 0.3  # seconds of work before the bar is shown
+_BETWEEN: Final = 0.1
+
+
+class Progress:
+    """Called with bytes done since the last call. `with Progress("reading", total) as report: ... report(n)`. Removes its bar at the end."""
+
+    def __init__(self, label: str, total: int, stream: IO[str] | None = None, *, shows: bool = True) -> None:
+        self._label, self._total, self._done = label, total, 0
+        self._stream = sys.stderr if stream is None else stream
+        self._shows = shows and self._stream.isatty()
+        self._start = time.monotonic()
+        self._next, self._drawn = self._start + _PATIENCE, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, nbytes: int) -> None:
+        self._done += nbytes
+        if self._shows and (now := time.monotonic()) >= self._next:
+            self._next = now + _BETWEEN
+            self._draw(self.line(now - self._start))
+
+    def line(self, seconds: float) -> str:
+        """The bar after so many seconds of work."""
+        part = min(1.0, self._done / self._total) if self._total else 1.0
+        full = int(part * _WIDTH)
+        rate = self._done / seconds if seconds else 0.0
+        left = f", {(self._total - self._done) / rate:.0f} s left" if rate and self._done < self._total else ""
+        bar = "#" * full + "-" * (_WIDTH - full)
+        return f"{self._label} [{bar}] {part:4.0%} of {human(self._total)}, {human(rate)}/s{left}"
+
+    def _draw(self, line: str) -> None:
+        print("\r" + line.ljust(self._drawn), end="", file=self._stream, flush=True)
+        self._drawn = len(line)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            print("\r" + " " * self._drawn + "\r", end="", file=self._stream, flush=True)

@@ -1,0 +1,59 @@
+"""The `blosc` codec (Zarr v3.1 core, blosc codec; c-blosc 1 format). The work is the kernel's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from frazil.codecs.codec import BytesToBytes, ChunkSpec, NativeCodec, ParseCodecs, choice, integer, refuse_null
+from frazil.errors import MetadataError
+
+CNAMES = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+
+
+class Blosc(BytesToBytes):
+    """cname: the compressor; clevel: 0 to 9; shuffle: noshuffle, shuffle (bytes) or bitshuffle, None: shuffle, or bitshuffle for elements
+    of one byte; typesize: bytes of an element for the shuffle, None: those of the data type; blocksize: bytes, 0 lets blosc choose."""
+
+    __slots__ = ("blocksize", "clevel", "cname", "shuffle", "typesize")
+    name: ClassVar[str] = "blosc"
+    required: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle")
+    optional: ClassVar[tuple[str, ...]] = ("typesize", "blocksize")
+
+    def __init__(
+        self,
+        cname: str = "zstd",
+        clevel: int = 5,
+        shuffle: str | None = None,
+        typesize: int | None = None,
+        blocksize: int = 0,
+    ) -> None:
+        self.cname = choice(cname, "cname", CNAMES)
+        self.clevel = integer(clevel, "clevel", 0, 9)
+        self.shuffle = None if shuffle is None else choice(shuffle, "shuffle", SHUFFLES)
+        self.typesize = None if typesize is None else integer(typesize, "typesize", 1, 2**31 - 1)
+        self.blocksize = integer(blocksize, "blocksize", 0, 2**31 - 1)
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Blosc:
+        refuse_null(configuration, "shuffle", "typesize")
+        codec = super().from_configuration(configuration, parse)
+        if codec.typesize is None and codec.shuffle != "noshuffle":
+            raise MetadataError(f"typesize is required with shuffle {codec.shuffle}, but missing", path="typesize")
+        return codec
+
+    def configuration(self) -> dict[str, object] | None:
+        settled = {"cname": self.cname, "clevel": self.clevel, "shuffle": self.shuffle, "blocksize": self.blocksize}
+        return settled if self.typesize is None else {**settled, "typesize": self.typesize}
+
+    def resolved(self, spec: ChunkSpec) -> Blosc:
+        itemsize = spec.dtype.itemsize
+        shuffle = self.shuffle or ("shuffle" if itemsize > 1 else "bitshuffle")
+        return Blosc(self.cname, self.clevel, shuffle, self.typesize or itemsize, self.blocksize)
+
+    def native(self) -> NativeCodec | None:
+        shuffle = SHUFFLES.index(self.shuffle or "noshuffle")
+        # blosc keeps the size of an element in one byte; it shuffles by single bytes where that does not hold it
+        typesize = self.typesize or 1
+        return (self.name, self.cname, self.clevel, shuffle, typesize if typesize <= 255 else 1, self.blocksize)

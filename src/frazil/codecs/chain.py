@@ -1,0 +1,206 @@
+"""A codec chain, checked and compiled once for an array: levels of sharding and a leaf.
+
+Here lives what follows from the codecs of a document. Which bytes to fetch and where they go is the array engine's business;
+what a shard looks like is in shard.py, how a leaf runs in leaf.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from frazil import _kernel
+from frazil.codecs.bytes import Bytes
+from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec, NativeCodec, Sharding
+from frazil.codecs.leaf import Chain, Leaf
+from frazil.codecs.shard import IndexChain, Level, index_spec
+from frazil.codecs.transpose import Transpose
+from frazil.errors import MetadataError
+from frazil.late import LateModule
+
+if TYPE_CHECKING:
+    from frazil.codecs import middle, whole
+else:
+    middle = LateModule("frazil.codecs.middle")
+    whole = LateModule("frazil.codecs.whole")
+
+_MOST_DIMENSIONS = 32  # those of NumPy before 2.0
+_MOST_BYTES = 2**48  # of a chunk, decoded: the kernel's limit
+_MOST_INNER_CHUNKS = 2**31  # of a shard
+_LARGEST_BOUND = 2**62
+
+Parts = tuple[list[tuple[ArrayToArray, str]], tuple[ArrayToBytes, str], list[tuple[BytesToBytes, str]]]
+
+
+def split(codecs: Sequence[Codec], path: str) -> Parts:
+    """The three parts of a chain, each codec with its place in the document.
+
+    Raises MetadataError unless they are array-to-array codecs, one array-to-bytes codec, bytes-to-bytes codecs, in this order
+    (Zarr v3.1 core, Codecs)."""
+    places: list[list[tuple[Codec, str]]] = [[], [], []]
+    for i, codec in enumerate(codecs):
+        kind = codec._part
+        if any(places[kind + 1 :]) or (kind == 1 and places[1]):
+            raise MetadataError(
+                f"codec {codec.name} cannot stand here; a chain is array-to-array codecs, exactly one array-to-bytes codec,"
+                " then bytes-to-bytes codecs",
+                path=f"{path}[{i}]",
+            )
+        places[kind].append((codec, f"{path}[{i}]"))
+    if not places[1]:
+        found = ", ".join(codec.name for codec in codecs) or "none"
+        raise MetadataError(
+            f"codecs are {found}; exactly one array-to-bytes codec (bytes, sharding_indexed) is required", path=path
+        )
+    return places[0], places[1][0], places[2]  # type: ignore[return-value]
+
+
+def compile_chain(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") -> Chain:
+    """Checks a chain against the chunks that it is to encode, and compiles it.
+
+    Raises MetadataError that names the codec's place in the document."""
+    if len(spec.shape) > _MOST_DIMENSIONS:
+        raise MetadataError(
+            f"the array has {len(spec.shape)} dimensions; at most {_MOST_DIMENSIONS} are possible", path="shape"
+        )
+    if spec.nbytes > _MOST_BYTES:
+        raise MetadataError(
+            f"a chunk of shape {list(spec.shape)} and {spec.dtype.itemsize} bytes an element has {spec.nbytes} bytes; at most {_MOST_BYTES} are possible",
+            path="chunk_grid.configuration.chunk_shape",
+        )
+    return _compile(codecs, spec, tuple(range(len(spec.shape))), path)
+
+
+def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], path: str) -> Chain:
+    """`spec` is of the dimensions of the array; `order` says which of them each dimension is that the chain gets to see."""
+    before, (serializer, where), after = split(codecs, path)
+    seen = spec._replace(shape=tuple(spec.shape[d] for d in order))
+    if isinstance(serializer, Sharding) and all(type(codec) is Transpose for codec, _ in before):
+        for codec, place in before:
+            assert isinstance(codec, Transpose)
+            seen = codec.encoded_spec(seen, place)
+            order = tuple(order[d] for d in codec.order)
+        level = _level(serializer, seen, order, [codec for codec, _ in after], where)
+        inner = _compile(serializer.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
+        return _with_limit(level, inner)
+    return Chain((), _leaf(before, (serializer, where), after, seen, order, spec))
+
+
+def compile_shard(codec: Sharding, spec: ChunkSpec, where: str) -> whole.WholeShard:
+    """A sharding codec as one that runs, for chunks of this kind. Raises MetadataError that names the place beneath `where`, the codec's own."""
+    order = tuple(range(len(spec.shape)))
+    level = _level(codec, spec, order, [], where)
+    inner = _compile(codec.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
+    return whole.WholeShard(codec.name, _with_limit(level, inner))
+
+
+def _level(codec: Sharding, seen: ChunkSpec, order: tuple[int, ...], after: list[BytesToBytes], where: str) -> Level:
+    codec.check(seen, where)
+    counts = tuple(n // c for n, c in zip(seen.shape, codec.chunk_shape, strict=True))
+    if prod(counts) > _MOST_INNER_CHUNKS:
+        raise MetadataError(
+            f"a shard of shape {list(seen.shape)} has {prod(counts)} inner chunks, whose index is held in memory; at most {_MOST_INNER_CHUNKS} are possible",
+            path=f"{where}.configuration.chunk_shape",
+        )
+    index = index_chain(codec.index_codecs, counts, f"{where}.configuration.index_codecs")
+    rank = len(order)
+    inner, of_array, strides = [0] * rank, [0] * rank, [0] * rank
+    stride = 1
+    for seen_axis in reversed(range(rank)):
+        axis = order[seen_axis]
+        inner[axis], of_array[axis], strides[axis] = codec.chunk_shape[seen_axis], counts[seen_axis], stride
+        stride *= counts[seen_axis]
+    return Level(
+        tuple(inner),
+        tuple(of_array),
+        tuple(strides),
+        prod(counts),
+        index,
+        codec.index_location == "end",
+        tuple(after),
+        0,
+    )
+
+
+def _with_limit(level: Level, inner: Chain) -> Chain:
+    """A shard may have gaps, so its size has no bound of its own; twice its fullest form is taken for one."""
+    bound = inner.levels[0].bound if inner.levels else inner.leaf.bound
+    full = level.index_codecs.nbytes + level.total * bound
+    for codec in level.after:
+        full = codec.bound(full)
+    return Chain((level._replace(bound=min(2 * full + 2**16, _LARGEST_BOUND)), *inner.levels), inner.leaf)
+
+
+def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> IndexChain:
+    """The codecs of a shard index, checked: the encoded size must not depend on the values (sharding codec 1.0, index_codecs)."""
+    before, (serializer, where), after = split(codecs, path)
+    specs = [index_spec(counts)]
+    for codec, place in before:
+        specs.append(codec.encoded_spec(specs[-1], place))
+    serializer.check(specs[-1], where)
+    size = serializer.encoded_size(specs[-1])
+    sizes = [size]
+    for following, place in after:
+        if size is not None:
+            size, where = following.encoded_size(size), place
+        sizes.append(size)
+    if size is None:
+        raise MetadataError(
+            "a codec whose encoded size depends on the values cannot encode a shard index; use bytes and crc32c",
+            path=where,
+        )
+    return IndexChain(
+        tuple(codec for codec, _ in before),
+        serializer,
+        tuple(codec for codec, _ in after),
+        tuple(specs),
+        tuple(s or 0 for s in sizes),
+    )
+
+
+def _leaf(
+    before: list[tuple[ArrayToArray, str]],
+    serializer: tuple[ArrayToBytes, str],
+    after: list[tuple[BytesToBytes, str]],
+    seen: ChunkSpec,
+    order: tuple[int, ...],
+    spec: ChunkSpec,
+) -> Leaf:
+    specs = [seen]
+    for first, place in before:
+        specs.append(first.encoded_spec(specs[-1], place))
+    codec, where = serializer
+    runs: ArrayToBytes | whole.WholeShard = codec
+    if isinstance(codec, Sharding):
+        runs = shard = compile_shard(codec, specs[-1], where)
+        bounds = [shard.bound]
+    else:
+        codec.check(specs[-1], where)
+        bounds = [codec.bound(specs[-1])]
+    for following, _ in after:
+        bounds.append(min(following.bound(bounds[-1]), _LARGEST_BOUND))
+    native: list[NativeCodec] = []
+    for following, _ in reversed(after):
+        form = following.native()
+        if form is None:
+            break
+        native.insert(0, form)
+    transpositions = [first for first, _ in before if type(first) is Transpose]
+    itemsize = spec.dtype.itemsize
+    if type(codec) is Bytes and len(native) == len(after) and len(transpositions) == len(before):  # the kernel does all
+        for transposition in transpositions:
+            order = tuple(order[d] for d in transposition.order)
+        program = _kernel.program(spec.shape, itemsize, order, codec.swaps(specs[-1]), native, spec.fill)
+        return Leaf(spec.shape, program, None, bounds[-1], spec.nbytes)
+    program = _kernel.program(spec.shape, itemsize, range(len(order)), (), (), spec.fill)
+    python = [following for following, _ in after[: len(after) - len(native)]]
+    between = middle.Middle(
+        order,
+        tuple(first for first, _ in before),
+        runs,
+        tuple(python),
+        tuple(native),
+        tuple(specs),
+        tuple(bounds[: len(python) + 1]),
+    )
+    return Leaf(spec.shape, program, between, bounds[-1], spec.nbytes)

@@ -1,0 +1,114 @@
+"""Checksums of four bytes before or behind the data, under the names that zarr-python writes: `numcodecs.crc32`, `numcodecs.adler32`,
+`numcodecs.fletcher32` and `numcodecs.crc32c` (which at the end is the core's `crc32c`)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.codecs.codec import BytesToBytes, choice
+from frazil.errors import ChecksumError, ChunkDecodeError
+
+
+class _Checksum(BytesToBytes):
+    """location: "start" or "end", where the checksum stands; None: where numcodecs puts it."""
+
+    __slots__ = ("location",)
+    optional: ClassVar[tuple[str, ...]] = ("location",)
+    usual: ClassVar[str] = "start"
+
+    def __init__(self, location: str | None = None) -> None:
+        self.location = choice(self.usual if location is None else location, "location", ("start", "end"))
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"location": self.location}
+
+    @abstractmethod
+    def checksum(self, data: bytes) -> int: ...
+
+    def encode(self, data: bytes) -> bytes:
+        checksum = self.checksum(data).to_bytes(4, "little")
+        return checksum + data if self.location == "start" else data + checksum
+
+    def decode(self, data: bytes, limit: int) -> bytes:
+        if len(data) < 4:
+            raise ChecksumError(f"{len(data)} bytes are too short for the checksum of {self.name}")
+        stored, body = (data[:4], data[4:]) if self.location == "start" else (data[-4:], data[:-4])
+        found, expected = self.checksum(body), int.from_bytes(stored, "little")
+        if found != expected:
+            raise ChecksumError(f"{self.name} is {found:#010x}, but {expected:#010x} was stored")
+        if len(body) > limit:
+            raise ChunkDecodeError(f"codec {self.name} got {len(body)} bytes; at most {limit} are possible")
+        return body
+
+    def encoded_size(self, nbytes: int) -> int | None:
+        return nbytes + 4
+
+
+class Crc32(_Checksum):
+    """CRC-32, as in gzip files."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "numcodecs.crc32"
+
+    def checksum(self, data: bytes) -> int:
+        import zlib
+
+        return zlib.crc32(data)
+
+
+class Adler32(_Checksum):
+    """Adler-32, as in zlib streams."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "numcodecs.adler32"
+
+    def checksum(self, data: bytes) -> int:
+        import zlib
+
+        return zlib.adler32(data)
+
+
+class Fletcher32(_Checksum):
+    """Fletcher-32 of words of two bytes, the high one first, as in HDF5; always at the end."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "numcodecs.fletcher32"
+    optional: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        super().__init__("end")
+
+    def configuration(self) -> dict[str, object] | None:
+        return None
+
+    def checksum(self, data: bytes) -> int:
+        words = np.frombuffer(data + bytes(len(data) % 2), ">u2").astype(np.uint64)
+        first = second = 0
+        for at in range(0, len(words), _WORDS):
+            part = words[at : at + _WORDS]
+            second += len(part) * first + int((part * np.arange(len(part), 0, -1, dtype=np.uint64)).sum())
+            first += int(part.sum())
+        return _folded(second) << 16 | _folded(first)
+
+
+_WORDS = 2**20  # as many as can be summed twice without overflow
+
+
+def _folded(number: int) -> int:
+    """The remainder by 2^16 - 1, as adding the carry finds it: 0 for 0 alone."""
+    return number and (number - 1) % 0xFFFF + 1
+
+
+class NumcodecsCrc32c(_Checksum):
+    """CRC-32C, as of the core's codec, in either place."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "numcodecs.crc32c"
+    usual: ClassVar[str] = "end"
+
+    def checksum(self, data: bytes) -> int:
+        return _kernel.crc32c(data)

@@ -1,0 +1,243 @@
+"""What a codec is: the three kinds of Zarr v3, as base classes that a user subclasses to add one.
+
+Here live the port and the value that describes what a codec gets to encode. The codecs themselves have a file each; what a
+whole chain does is in chain.py."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, cast
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.errors import ChunkDecodeError, FrazilError, InvalidInputError, MetadataError
+from frazil.metadata.extensions import Extension
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[np.generic]"
+NativeCodec = tuple[object, ...]  # the kernel's form of a bytes-to-bytes codec (see _kernel.program)
+
+
+class ChunkSpec(Record):
+    """A decoded chunk: its shape, its NumPy dtype in native order, the items of an element that have a byte order, as
+    (offset, width, count), and the bytes of the fill value."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    swaps: tuple[tuple[int, int, int], ...]
+    fill: bytes
+
+    @property
+    def nbytes(self) -> int:
+        size = self.dtype.itemsize
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+ParseCodecs = Callable[
+    [object, str], "tuple[Codec, ...]"
+]  # (a list of codecs as in a document, the member it is) -> codecs
+
+
+class Codec(ABC):
+    """A codec with its configuration: a value, compared by what it would write into a document.
+
+    Its constructor takes the members of the configuration by name, checks them, and raises MetadataError with the member as `path`."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+    _part: ClassVar[int]  # of a chain: 0: array to array, 1: array to bytes, 2: bytes to bytes
+    required: ClassVar[tuple[str, ...]] = ()  # members of the configuration
+    optional: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, object], _parse: ParseCodecs) -> Self:
+        """From the configuration of a document, which has all required members and none beside the optional ones."""
+        return cast("Callable[..., Self]", cls)(**configuration)
+
+    @abstractmethod
+    def configuration(self) -> dict[str, object] | None:
+        """What a document says of it, in full; None when the codec has no configuration."""
+
+    def extension(self) -> Extension:
+        """Its entry in the `codecs` of a document."""
+        return Extension(self.name, self.configuration())
+
+    def resolved(self, spec: ChunkSpec) -> Self:
+        """The same codec with what its user left open settled for chunks of this kind; done once, when an array is created."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Codec) and type(self) is type(other) and self.configuration() == other.configuration()
+
+    def __hash__(self) -> int:
+        return hash((self.name, repr(self.configuration())))
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in (self.configuration() or {}).items())
+        return f"{type(self).__name__}({arguments})"
+
+
+class ArrayToArray(Codec):
+    """Turns an array into another array."""
+
+    __slots__ = ()
+    _part: ClassVar[int] = 0
+
+    @abstractmethod
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        """What it makes of such a chunk. Raises MetadataError with `path` when it cannot."""
+
+    @abstractmethod
+    def encode(self, array: Array, spec: ChunkSpec) -> Array: ...
+
+    @abstractmethod
+    def decode(self, array: Array, spec: ChunkSpec) -> Array:
+        """Undoes encode; `spec` is that of the decoded chunk."""
+
+
+class ArrayToBytes(Codec):
+    """Turns an array into bytes."""
+
+    __slots__ = ()
+    _part: ClassVar[int] = 1
+
+    def check(self, spec: ChunkSpec, path: str) -> None:
+        """Raises MetadataError with `path` when it cannot encode such a chunk."""
+
+    @abstractmethod
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes: ...
+
+    @abstractmethod
+    def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        """The array, of the shape and dtype of spec. Raises DataError."""
+
+    def encoded_size(self, spec: ChunkSpec) -> int | None:
+        """Bytes of an encoded chunk where that does not depend on its values, else None."""
+        return None
+
+    def bound(self, spec: ChunkSpec) -> int:
+        """The most bytes that an encoded chunk may have; what is longer is refused before it is decoded."""
+        size = self.encoded_size(spec)
+        return 2 * spec.nbytes + 2**16 if size is None else size
+
+
+class Sharding(ArrayToBytes):
+    """An array-to-bytes codec that makes shards: chain.py plans it instead of running it. What the members mean is told in sharding.py."""
+
+    __slots__ = ()
+    chunk_shape: tuple[int, ...]
+    codecs: tuple[Codec, ...]
+    index_codecs: tuple[Codec, ...]
+    index_location: str
+
+
+class BytesToBytes(Codec):
+    """Turns bytes into bytes. One that the kernel knows says how it is called there (`native`) and need not say more."""
+
+    __slots__ = ()
+    _part: ClassVar[int] = 2
+
+    def native(self) -> NativeCodec | None:
+        return None
+
+    def encode(self, data: bytes) -> bytes:
+        return bytes(_kernel.encode_bytes([self._native()], [data], 1)[0])
+
+    def decode(self, data: bytes, limit: int) -> bytes:
+        """Undoes encode. Raises DataError, also when there are more than `limit` bytes."""
+        rows, lengths = np.array([[-1, 0, len(data)]], np.int64), np.empty(1, np.int64)
+        segments, failures = _kernel.decode_bytes(
+            [self._native()], None, [data], rows, np.array([limit], np.int64), lengths, 1
+        )
+        if failures:
+            raise ChunkDecodeError(f"codec {self.name}: {failures[0][2]}")
+        return bytes(segments[0])
+
+    def encoded_size(self, nbytes: int) -> int | None:
+        """Bytes that it makes of nbytes where that does not depend on their values, else None."""
+        return None
+
+    def bound(self, nbytes: int) -> int:
+        """The most bytes that it makes of nbytes."""
+        size = self.encoded_size(nbytes)
+        return nbytes + nbytes // 8 + 4096 if size is None else size
+
+    def _native(self) -> NativeCodec:
+        native = self.native()
+        if native is None:
+            raise MetadataError(f"codec {self.name} has neither encode and decode nor a native form", path="codecs")
+        return native
+
+
+def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
+    """codec.decode; whatever a codec of the user's raises or makes is told as a DataError."""
+    try:
+        made: object = codec.decode(data, limit)
+    except FrazilError:
+        raise
+    except Exception as error:
+        raise ChunkDecodeError(f"codec {codec.name}: {type(error).__name__}: {error}") from error
+    decoded = as_bytes(made, codec.name, ChunkDecodeError)
+    if len(decoded) > limit:
+        raise ChunkDecodeError(f"codec {codec.name} made {len(decoded)} bytes; at most {limit} are possible")
+    return decoded
+
+
+def run_encode(codec: BytesToBytes, data: bytes) -> bytes:
+    """codec.encode; whatever a codec of the user's raises or makes is told as an InvalidInputError."""
+    try:
+        made: object = codec.encode(data)
+    except FrazilError:
+        raise
+    except Exception as error:
+        raise InvalidInputError(f"codec {codec.name}: {type(error).__name__}: {error}") from error
+    return as_bytes(made, codec.name, InvalidInputError)
+
+
+def as_bytes(made: object, name: str, refusal: type[FrazilError]) -> bytes:
+    """What a codec of the user's made, where it is bytes."""
+    if not isinstance(made, bytes | bytearray | memoryview):
+        raise refusal(f"codec {name} made {type(made).__name__} instead of bytes")
+    return bytes(made)
+
+
+def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
+    """Codecs with what their user left open settled, each for what those before it make of such a chunk. A chain that cannot be stays as it is from
+    there on: compile_chain says why."""
+    settled = list(codecs)
+    for i, codec in enumerate(settled):
+        settled[i] = codec = codec.resolved(spec)
+        if isinstance(codec, ArrayToArray):
+            try:
+                spec = codec.encoded_spec(spec, codec.name)
+            except MetadataError:
+                break
+    return tuple(settled)
+
+
+def refuse_null(configuration: Mapping[str, object], *names: str) -> None:
+    """Refuses null for members that a constructor takes None for: what a user may leave open, a document may not."""
+    for name in names:
+        if name in configuration and configuration[name] is None:
+            raise MetadataError(f"{name} is null", path=name, hint="leave it out, or say what it is")
+
+
+def integer(value: object, name: str, low: int, high: int) -> int:
+    """An argument of a codec, checked: a whole number from low to high."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= int(value) <= high:
+        raise MetadataError(f"{name} is {value!r}; it must be a whole number from {low} to {high}", path=name)
+    return int(value)
+
+
+def choice(value: object, name: str, allowed: Sequence[str]) -> str:
+    """An argument of a codec, checked: one of a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise MetadataError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}", path=name)
+    return value

@@ -1,0 +1,79 @@
+"""What numcodecs' filters have in common: they take elements as another data type, and make elements of yet another one.
+
+Types are told in NumPy's spelling. Filters here work on values; the byte order of a spelling is that of the codec `bytes` behind them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frazil.codecs.codec import Array, ChunkSpec
+from frazil.errors import MetadataError
+
+Dtype = np.dtype[np.generic]
+
+
+def spelled(value: object, name: str, kinds: str = "biufc") -> str:
+    """The argument of a codec that names a data type, as it is written into documents."""
+    try:
+        if not isinstance(value, str | np.dtype | type):
+            raise TypeError
+        dtype = np.dtype(value)
+    except (TypeError, ValueError, SyntaxError, KeyError):
+        raise MetadataError(
+            f'{name} is {value!r}; it must be a type in NumPy\'s spelling, such as "<i4"', path=name
+        ) from None
+    if dtype.kind not in kinds or dtype.num >= 256:  # above are types that other packages register with NumPy
+        raise MetadataError(f"{name} is {value!r}; such elements are not possible here", path=name)
+    return value if isinstance(value, str) else dtype.str
+
+
+def native(text: str) -> Dtype:
+    """The type that a spelling means, in this machine's byte order."""
+    return np.dtype(text).newbyteorder("=")
+
+
+def check_conversion(source: str, target: str, name: str) -> None:
+    """Refuses to make real numbers of complex ones."""
+    if np.dtype(source).kind == "c" and np.dtype(target).kind != "c":
+        raise MetadataError(f"{name} is {target!r}, which holds no complex numbers", path=name)
+
+
+def taken_shape(spec: ChunkSpec, text: str, path: str) -> tuple[int, ...]:
+    """The shape of a chunk whose bytes are taken as elements of a type: the same where they have one size, else one dimension.
+    Single bytes may be taken as larger elements; MetadataError where there are no whole ones, or for other sizes."""
+    size = np.dtype(text).itemsize
+    if size == spec.dtype.itemsize:
+        return spec.shape
+    if spec.dtype.itemsize > 1 or spec.nbytes % size:
+        raise MetadataError(
+            f"the codec takes elements of {size} bytes, not chunks of {list(spec.shape)} of {spec.dtype}", path=path
+        )
+    return (spec.nbytes // size,)
+
+
+def taken(array: Array, text: str) -> Array:
+    """The elements of an array as a type, in one dimension."""
+    flat, dtype = np.ascontiguousarray(array).reshape(-1), native(text)
+    if flat.dtype.itemsize == dtype.itemsize:
+        return flat.view(dtype)
+    return flat.view(text).astype(dtype, copy=False)
+
+
+def given_back(flat: Array, text: str, spec: ChunkSpec) -> Array:
+    """Undoes `taken`, for a chunk of this kind."""
+    if flat.dtype.itemsize != spec.dtype.itemsize:
+        flat = flat.astype(text, copy=False)
+    return flat.view(spec.dtype).reshape(spec.shape)
+
+
+def spec_of(spec: ChunkSpec, shape: tuple[int, ...], dtype: Dtype) -> ChunkSpec:
+    """A chunk of another shape and type; its fill value is the same number where there is one."""
+    items = 2 if dtype.kind == "c" else 1
+    width = dtype.itemsize // items
+    try:
+        with np.errstate(all="ignore"):
+            number = np.frombuffer(spec.fill, spec.dtype)
+            fill = number.real.astype(dtype) if dtype.kind != "c" else number.astype(dtype)
+    except (TypeError, ValueError):
+        fill = np.zeros(1, dtype)
+    return ChunkSpec(shape, dtype, ((0, width, items),) if width > 1 else (), fill.tobytes())

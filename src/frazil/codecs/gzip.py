@@ -1,0 +1,24 @@
+"""The `gzip` codec (Zarr v3.1 core, gzip codec; RFC 1952). The work is the kernel's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
+
+
+class Gzip(BytesToBytes):
+    """level: 0 (stored) to 9."""
+
+    __slots__ = ("level",)
+    name: ClassVar[str] = "gzip"
+    required: ClassVar[tuple[str, ...]] = ("level",)
+
+    def __init__(self, level: int = 6) -> None:
+        self.level = integer(level, "level", 0, 9)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"level": self.level}
+
+    def native(self) -> NativeCodec | None:
+        return (self.name, self.level)

@@ -1,0 +1,24 @@
+"""LZ4 blocks behind their decoded size, under the name that zarr-python writes: `numcodecs.lz4`. The work is the kernel's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
+
+
+class Lz4(BytesToBytes):
+    """acceleration: the larger, the faster and the longer; below 1 means 1."""
+
+    __slots__ = ("acceleration",)
+    name: ClassVar[str] = "numcodecs.lz4"
+    optional: ClassVar[tuple[str, ...]] = ("acceleration",)
+
+    def __init__(self, acceleration: int = 1) -> None:
+        self.acceleration = integer(acceleration, "acceleration", -(2**31), 2**31 - 1)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"acceleration": self.acceleration}
+
+    def native(self) -> NativeCodec | None:
+        return ("lz4", self.acceleration)

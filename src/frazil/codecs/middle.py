@@ -1,0 +1,149 @@
+"""The Python part of a leaf: what the kernel cannot do, chunk by chunk, between what it does before and after.
+
+Only here does Python run per inner chunk, on threads. Chains that the kernel knows whole never come here (chain.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.codecs.codec import (
+    Array,
+    ArrayToArray,
+    BytesToBytes,
+    ChunkSpec,
+    NativeCodec,
+    as_bytes,
+    run_decode,
+    run_encode,
+)
+from frazil.errors import ChecksumError, ChunkDecodeError, FormatError, FrazilError, InvalidInputError
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Columns: TypeAlias = "NDArray[np.int64]"
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_CODES: dict[type[FrazilError], int] = {
+    ChecksumError: _kernel.FAILED_CHECKSUM,
+    FormatError: _kernel.FAILED_RANGE,
+}  # as what kind of failure a codec's error is told
+
+
+class Serializer(Protocol):
+    """What is asked of an array-to-bytes codec here."""
+
+    @property
+    def name(self) -> str: ...
+
+    def encode(self, array: Array, spec: ChunkSpec, /) -> bytes: ...
+
+    def decode(self, data: bytes, spec: ChunkSpec, /) -> Array: ...
+
+
+class Middle(Record):
+    """The codecs of a leaf with a Python codec among them.
+
+    order   which dimension of the array each dimension is that the first codec sees
+    before, serializer, after   the chain without the codecs of `native`, which end it and are the kernel's
+    specs   what each array-to-array codec, and then the array-to-bytes codec, starts from
+    bounds  the most bytes after the array-to-bytes codec, and after each of `after`
+    """
+
+    order: tuple[int, ...]
+    before: tuple[ArrayToArray, ...]
+    serializer: Serializer
+    after: tuple[BytesToBytes, ...]
+    native: tuple[NativeCodec, ...]
+    specs: tuple[ChunkSpec, ...]
+    bounds: tuple[int, ...]
+
+    def decode(
+        self, files: _kernel.Files | None, buffers: Sequence[object], rows: Columns, threads: int
+    ) -> tuple[list[Array], Columns, _kernel.Failures]:
+        """Each row decoded to an array in memory, in C order of the array's dimensions: the buffers, rows over them for the
+        leaf's own program (MISSING stays MISSING), and what the kernel or a codec refused."""
+        lengths = np.empty(len(rows), np.int64)
+        limits = np.full(len(rows), self.bounds[-1], np.int64)
+        segments, failures = _kernel.decode_bytes(self.native, files, buffers, rows, limits, lengths, threads)  # type: ignore[arg-type]
+        if failures:
+            return [], rows, failures
+        present = np.flatnonzero(lengths >= 0)
+        results = _on_threads(lambda i: self._attempt(bytes(segments[i])), present.tolist(), threads)
+        failures = [
+            (int(unit), _CODES.get(type(result), _kernel.FAILED_DECODE), str(result))
+            for unit, result in zip(present, results, strict=True)
+            if isinstance(result, FrazilError)
+        ]
+        arrays = [result for result in results if not isinstance(result, FrazilError)]
+        decoded = np.zeros((len(rows), 3), np.int64)
+        decoded[:, 0] = _kernel.MISSING
+        if not failures:
+            decoded[present, 0] = -1 - np.arange(len(present))
+            decoded[present, 2] = [array.nbytes for array in arrays]
+        return arrays, decoded, failures
+
+    def encode(self, chunks: Iterable[memoryview], threads: int) -> list[bytes]:
+        """The raw chunks that the leaf's own program gathered, encoded."""
+        values = _on_threads(self._encode_one, list(chunks), threads)
+        if not self.native:
+            return values
+        return [bytes(segment) for segment in _kernel.encode_bytes(self.native, values, threads)]
+
+    def _attempt(self, data: bytes) -> Array | FrazilError:
+        try:
+            return self._decode_one(data)
+        except FrazilError as error:
+            return error
+        except Exception as error:  # a codec of the user's may raise what it likes
+            refused = ChunkDecodeError(f"{type(error).__name__}: {error}")
+            refused.__cause__ = error
+            return refused
+
+    def _decode_one(self, data: bytes) -> Array:
+        for codec, limit in zip(reversed(self.after), reversed(self.bounds[:-1]), strict=True):
+            data = run_decode(codec, data, limit)
+        array = self.serializer.decode(data, self.specs[-1])
+        _check(array, self.serializer.name, self.specs[-1], ChunkDecodeError)
+        for before, spec in zip(reversed(self.before), reversed(self.specs[:-1]), strict=True):
+            array = before.decode(array, spec)
+            _check(array, before.name, spec, ChunkDecodeError)
+        return np.ascontiguousarray(array.transpose(np.argsort(self.order)))
+
+    def _encode_one(self, chunk: memoryview) -> bytes:
+        seen = self.specs[0]
+        shape = [0] * len(self.order)
+        for extent, axis in zip(seen.shape, self.order, strict=True):
+            shape[axis] = extent
+        array: Array = np.frombuffer(chunk, seen.dtype).reshape(shape).transpose(self.order)
+        try:
+            for before, spec, made in zip(self.before, self.specs[:-1], self.specs[1:], strict=True):
+                array = before.encode(array, spec)
+                _check(array, before.name, made, InvalidInputError)
+            data = as_bytes(self.serializer.encode(array, self.specs[-1]), self.serializer.name, InvalidInputError)
+            for codec in self.after:
+                data = run_encode(codec, data)
+        except FrazilError:
+            raise
+        except Exception as error:  # a codec of the user's may raise what it likes
+            raise InvalidInputError(f"a codec refused a chunk: {type(error).__name__}: {error}") from error
+        return data
+
+
+def _check(array: Array, name: str, spec: ChunkSpec, refusal: type[FrazilError]) -> None:
+    if array.shape != spec.shape or array.dtype != spec.dtype:
+        raise refusal(f"codec {name} made {array.dtype} {array.shape} instead of {spec.dtype} {spec.shape}")
+
+
+def _on_threads(work: Callable[[Item], Result], items: list[Item], threads: int) -> list[Result]:
+    if threads < 2 or len(items) < 2:
+        return [work(item) for item in items]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        return list(pool.map(work, items))

@@ -1,0 +1,84 @@
+"""An array codec run over a byte string, taken as a 1-dimensional array of uint8: `frazil.on_bytes`, known to no other program.
+
+The 2022 draft lets an array codec stand behind one that makes bytes; the final Zarr v3 has no other word for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec, ParseCodecs
+from frazil.errors import ChunkDecodeError, FrazilError, MetadataError
+
+_SAMPLES = (16, 4096)  # lengths, in bytes, at which sizes are compared
+
+
+class OnBytes(BytesToBytes):
+    """codec: an array-to-array or array-to-bytes codec that makes as many bytes as it gets; of others the length of what was encoded could not be told."""
+
+    __slots__ = ("codec",)
+    name: ClassVar[str] = "frazil.on_bytes"
+    required: ClassVar[tuple[str, ...]] = ("codec",)
+
+    def __init__(self, codec: Codec) -> None:
+        if not isinstance(codec, ArrayToArray | ArrayToBytes):
+            raise MetadataError(f"codec is {codec!r}; it must be a codec of arrays", path="codec")
+        self.codec = codec
+        for length in _SAMPLES:
+            if self._made(_spec(length)) != length:
+                raise MetadataError(
+                    f"codec {codec.name} does not make as many bytes as it gets, so that it cannot run over a byte string",
+                    path="codec",
+                    hint="put it before the codecs that make bytes",
+                )
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> OnBytes:
+        (codec,) = parse([configuration["codec"]], "codec")
+        return cls(codec)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"codec": self.codec.extension().to_json()}
+
+    def encode(self, data: bytes) -> bytes:
+        spec = _spec(len(data))
+        array = np.frombuffer(data, np.uint8)
+        if isinstance(self.codec, ArrayToBytes):
+            return self.codec.encode(array, spec)
+        assert isinstance(self.codec, ArrayToArray)
+        made = self.codec.encoded_spec(spec, self.codec.name)
+        return self.codec.encode(array, spec).astype(made.dtype.newbyteorder("<"), copy=False).tobytes()
+
+    def decode(self, data: bytes, limit: int) -> bytes:
+        if len(data) > limit:
+            raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes; at most {limit} are possible")
+        spec = _spec(len(data))
+        if isinstance(self.codec, ArrayToBytes):
+            return self.codec.decode(data, spec).tobytes()
+        assert isinstance(self.codec, ArrayToArray)
+        try:
+            made = self.codec.encoded_spec(spec, self.codec.name)
+        except MetadataError as error:
+            raise ChunkDecodeError(f"codec {self.name}: {error}") from error
+        array = np.frombuffer(data, made.dtype.newbyteorder("<")).astype(made.dtype, copy=False).reshape(made.shape)
+        return self.codec.decode(array, spec).tobytes()
+
+    def encoded_size(self, nbytes: int) -> int | None:
+        return nbytes
+
+    def _made(self, spec: ChunkSpec) -> int | None:
+        """Bytes that the codec makes of such bytes; None where that depends on them, or it takes no bytes."""
+        try:
+            if isinstance(self.codec, ArrayToBytes):
+                self.codec.check(spec, self.codec.name)
+                return self.codec.encoded_size(spec)
+            assert isinstance(self.codec, ArrayToArray)
+            return self.codec.encoded_spec(spec, self.codec.name).nbytes
+        except FrazilError:
+            return None
+
+
+def _spec(length: int) -> ChunkSpec:
+    return ChunkSpec((length,), np.dtype(np.uint8), (), b"\0")

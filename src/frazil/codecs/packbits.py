@@ -1,0 +1,36 @@
+"""Booleans as bits, under the name that zarr-python writes: `numcodecs.packbits`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
+from frazil.errors import ChunkDecodeError, MetadataError
+
+
+class PackBits(ArrayToArray):
+    """Bytes: how many bits of the last one are unused, then the elements in C order, eight to a byte, the first in the highest bit."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "numcodecs.packbits"
+
+    def configuration(self) -> dict[str, object] | None:
+        return None
+
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        if spec.dtype != np.bool_:
+            raise MetadataError(f"codec {self.name} packs booleans, not {spec.dtype}", path=path)
+        return ChunkSpec((1 + -(-spec.nbytes // 8),), np.dtype(np.uint8), (), b"\0")
+
+    def encode(self, array: Array, spec: ChunkSpec) -> Array:
+        unused = np.array([-array.size % 8], np.uint8)
+        return np.concatenate((unused, np.packbits(array.view(np.bool_))))
+
+    def decode(self, array: Array, spec: ChunkSpec) -> Array:
+        if int(array[0]) != -spec.nbytes % 8:
+            raise ChunkDecodeError(
+                f"codec {self.name}: {int(array[0])} bits are said to be unused, not {-spec.nbytes % 8}"
+            )
+        return np.unpackbits(array[1:].view(np.uint8), count=spec.nbytes).view(np.bool_).reshape(spec.shape)

@@ -1,0 +1,220 @@
+"""The registry: which codecs, data types, chunk grids, chunk key encodings and storage transformers are known. A value, handed in when something
+is opened or created; a user extends it with `with_codec` and its like, which return a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Never
+
+from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
+from frazil.codecs.known import KNOWN, LateCodec
+from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.chunk_grids import ChunkGrid
+from frazil.metadata.chunk_keys import ChunkKeyEncoding
+from frazil.metadata.data_types import DataTypeFamily
+from frazil.metadata.draft_extensions import (
+    ArrayExtension,
+    DraftExtensions,
+    MemoryLayout,
+    MetadataEncodingReader,
+    look_up,
+)
+from frazil.metadata.extensions import Extension, ExtensionFamily, parse_extension, parse_extensions
+from frazil.metadata.json_text import as_json, found, item
+from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
+from frazil.metadata.value import Value
+
+__all__ = ["DEFAULT_REGISTRY", "Registry", "RuntimeTransformer", "StorageTransformer"]
+
+# Never: it is a Store, which this package does not import. From (its entry in the document, a store) to the store that an array's chunks are read from and
+# written to; those of the draft of 2022 have their URI as name, and `type` and `configuration` in the configuration. A generic extension of a hierarchy
+# of the draft is the same, for all of its keys but zarr.json.
+StorageTransformer = Callable[[Extension, Never], object]
+# From a store to a store: a transformer that a user adds when an array is opened, and that leaves no trace in its document
+RuntimeTransformer = Callable[[Never], object]
+
+_NO_DRAFT_EXTENSIONS: Final = DraftExtensions()
+
+
+class Registry(Value):
+    """codecs: by name, as pairs; metadata: data types, chunk grids and chunk key encodings; storage_transformers: by name, as pairs;
+    draft: what only documents of the draft of 2022 can name; hierarchy_extensions: generic ones of its zarr.json, by URI, as pairs."""
+
+    __slots__ = ("_codecs", "draft", "hierarchy_extensions", "metadata", "storage_transformers")
+    _codecs: tuple[tuple[str, type[Codec] | LateCodec], ...]
+    metadata: MetadataExtensions
+    storage_transformers: tuple[tuple[str, StorageTransformer], ...]
+    draft: DraftExtensions
+    hierarchy_extensions: tuple[tuple[str, StorageTransformer], ...]
+
+    def __init__(
+        self,
+        codecs: Iterable[tuple[str, type[Codec] | LateCodec]],
+        metadata: MetadataExtensions = CORE_EXTENSIONS,
+        storage_transformers: Iterable[tuple[str, StorageTransformer]] = (),
+        draft: DraftExtensions = _NO_DRAFT_EXTENSIONS,
+        hierarchy_extensions: Iterable[tuple[str, StorageTransformer]] = (),
+    ) -> None:
+        self._codecs = tuple(codecs)
+        self.metadata = metadata
+        self.storage_transformers = tuple(storage_transformers)
+        self.draft = draft
+        self.hierarchy_extensions = tuple(hierarchy_extensions)
+
+    def _with(
+        self,
+        *,
+        codecs: tuple[tuple[str, type[Codec]], ...] = (),
+        metadata: MetadataExtensions | None = None,
+        storage_transformers: tuple[tuple[str, StorageTransformer], ...] = (),
+        draft: DraftExtensions | None = None,
+        hierarchy_extensions: tuple[tuple[str, StorageTransformer], ...] = (),
+    ) -> Registry:
+        return Registry(
+            (*codecs, *self._codecs),
+            metadata or self.metadata,
+            (*storage_transformers, *self.storage_transformers),
+            draft or self.draft,
+            (*hierarchy_extensions, *self.hierarchy_extensions),
+        )
+
+    @property
+    def codecs(self) -> tuple[tuple[str, type[Codec]], ...]:
+        """By name, as pairs; the first one of a name counts."""
+        return tuple((name, _loaded(codec)) for name, codec in self._codecs)
+
+    def with_codec(self, codec: type[Codec], name: str | None = None) -> Registry:
+        """With one codec more, under its own name or another; it replaces one of that name. Raises InvalidInputError for what is no codec."""
+        if not (isinstance(codec, type) and issubclass(codec, ArrayToArray | ArrayToBytes | BytesToBytes)):
+            raise InvalidInputError(
+                f"{codec!r} is not a codec: a class derived from ArrayToArray, ArrayToBytes or BytesToBytes"
+            )
+        return self._with(codecs=((name or codec.name, codec),))
+
+    def with_data_type(self, family: DataTypeFamily) -> Registry:
+        """With one more data type. In the draft of 2022 its name is a URI, and `type` is in its configuration."""
+        return self._with(metadata=self.metadata.with_data_type(family))
+
+    def without_fallbacks(self) -> Registry:
+        """A data type that is not registered is refused, whatever fallback its document names (draft of 2022, Array metadata, data_type)."""
+        return self._with(metadata=self.metadata.without_fallbacks())
+
+    def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> Registry:
+        """With one more chunk grid, which arrays can be read through if it is a RegularGrid. In the draft of 2022 its name is a URI, and the other
+        members are in its configuration; it may have its own `chunk_key_encoding`."""
+        return self._with(metadata=self.metadata.with_chunk_grid(family))
+
+    def with_chunk_key_encoding(self, family: ExtensionFamily[ChunkKeyEncoding]) -> Registry:
+        return self._with(metadata=self.metadata.with_chunk_key_encoding(family))
+
+    def with_storage_transformer(self, name: str, transformer: StorageTransformer) -> Registry:
+        """With one more storage transformer: from (its entry, the store behind it) to the store to use. It sees the keys of chunks alone.
+        What it makes is a Store, best a WrappedStore, or an object that frazil.stores.adapt takes."""
+        return self._with(storage_transformers=((name, transformer),))
+
+    def with_memory_layout(self, uri: str, layout: MemoryLayout) -> Registry:
+        """With one more memory layout for documents of the draft of 2022: from (its entry, the shape of a chunk) to the array-to-array codecs that
+        bring a chunk into it."""
+        return self._with(draft=self.draft.with_memory_layout(uri, layout))
+
+    def with_array_extension(self, uri: str, extension: ArrayExtension) -> Registry:
+        """With one more generic extension of arrays for documents of the draft of 2022: from (its entry, what the document says without it) to what
+        it says. What is written of an array later are its shape and attributes."""
+        return self._with(draft=self.draft.with_array_extension(uri, extension))
+
+    def with_metadata_encoding(self, uri: str, encoding: MetadataEncodingReader) -> Registry:
+        """With one more encoding of the documents of nodes for hierarchies of the draft of 2022: from its entry to a MetadataEncoding."""
+        return self._with(draft=self.draft.with_metadata_encoding(uri, encoding))
+
+    def with_hierarchy_extension(self, uri: str, extension: StorageTransformer) -> Registry:
+        """With one more generic extension of hierarchies of the draft of 2022: from (its entry, the store) to the store to use for all keys but
+        zarr.json."""
+        return self._with(hierarchy_extensions=((uri, extension),))
+
+    def hierarchy_extension(self, uri: str) -> StorageTransformer | None:
+        """None where it is not known; whether that matters is for the document to say."""
+        return look_up(self.hierarchy_extensions, uri)
+
+    def _codec(self, name: str) -> type[Codec] | None:
+        codec = look_up(self._codecs, name)
+        return None if codec is None else _loaded(codec)
+
+    def codec_kind(self, name: str) -> int | None:
+        """0: array to array, 1: array to bytes, 2: bytes to bytes; None: no codec of this name."""
+        codec = self._codec(name)
+        return None if codec is None else codec._part
+
+    def parse_codecs(self, extensions: Sequence[Extension], path: str = "codecs") -> tuple[Codec, ...]:
+        """The codecs of a document. Raises UnknownExtensionError, MetadataError that names the member."""
+        return tuple(self._parse(extension, item(path, i)) for i, extension in enumerate(extensions))
+
+    def codecs_from_user(self, codecs: object, path: str = "codecs") -> tuple[Codec, ...]:
+        """Codecs as a user writes them: Codec values, Extensions, objects of a document, or names."""
+        if isinstance(codecs, str | Codec | Extension | Mapping) or not isinstance(codecs, Iterable):
+            raise MetadataError(
+                f"codecs is {codecs!r}; it must be a list of codecs",
+                path=path,
+                hint='codecs="auto" chooses; codecs=[] stores raw bytes',
+            )
+        parsed = []
+        for i, codec in enumerate(codecs):
+            place = item(path, i)
+            if isinstance(codec, Codec):
+                parsed.append(codec)
+            elif isinstance(codec, Extension):
+                parsed.append(self._parse(codec, place))
+            else:
+                parsed.append(self._parse(parse_extension(as_json(codec, place), place), place))
+        return tuple(parsed)
+
+    def transformer(self, extension: Extension, path: str) -> StorageTransformer:
+        """The storage transformer of an entry; UnknownExtensionError where none has its name."""
+        for name, transformer in self.storage_transformers:
+            if name == extension.name:
+                return transformer
+        known = ", ".join(name for name, _ in self.storage_transformers) or "none"
+        raise UnknownExtensionError(
+            f"the storage transformer {found(extension.name)} is not registered (registered: {known})",
+            path=path,
+            hint="register it with Registry.with_storage_transformer",
+        )
+
+    def _parse(self, extension: Extension, path: str) -> Codec:
+        codec = self._codec(extension.name)
+        if codec is None:
+            raise UnknownExtensionError(
+                f"the codec {found(extension.name)} is not registered"
+                f" (registered: {', '.join(dict.fromkeys(name for name, _ in self._codecs))})",
+                path=path,
+                hint="register it with Registry.with_codec",
+            )
+        configuration, place = extension.configuration, f"{path}.configuration"
+        for member in codec.required:
+            if member not in configuration:
+                raise MetadataError(
+                    f"{member} is required by codec {extension.name}, but missing", path=f"{place}.{member}"
+                )
+        allowed = (*codec.required, *codec.optional)
+        for member in configuration:
+            if member not in allowed:
+                raise MetadataError(
+                    f"{member} is not a member of codec {extension.name} (allowed: {', '.join(allowed) or 'none'})",
+                    path=f"{place}.{member}",
+                )
+
+        def parse(value: object, member: str) -> tuple[Codec, ...]:
+            # the path of an error within is prefixed below, like that of any member
+            return self.parse_codecs(parse_extensions(value, member), member)  # type: ignore[arg-type] # refused where it is none
+
+        try:
+            return codec.from_configuration(configuration, parse)
+        except (MetadataError, UnknownExtensionError) as error:
+            error.path = place if error.path is None else f"{place}.{error.path}"
+            raise
+
+
+def _loaded(codec: type[Codec] | LateCodec) -> type[Codec]:
+    return codec.load() if isinstance(codec, LateCodec) else codec
+
+
+DEFAULT_REGISTRY: Final = Registry(KNOWN)

@@ -1,0 +1,118 @@
+"""One whole shard in memory, encoded and decoded: what runs where a codec that the plan cannot see through stands before the shards.
+
+Pure, level by level: the kernel does the chunks of the innermost one in one call. Shards that a plan can address never come here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.codecs.codec import Array, ChunkSpec, run_decode, run_encode
+from frazil.codecs.leaf import Chain, Columns, Leaf, decode_units, encode_units
+from frazil.codecs.shard import Level, build_index, lay_out, parse_index
+from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
+from frazil.indexing import BoxSelection, BoxUnits, basic, box_plan
+
+_ERRORS: dict[int, type[DataError]] = {_kernel.FAILED_CHECKSUM: ChecksumError, _kernel.FAILED_RANGE: FormatError}
+
+
+class WholeShard:
+    """Shards of one kind, as an array-to-bytes codec that runs. chain: compiled for the shard's own dimensions, a level at least."""
+
+    __slots__ = ("chain", "name")
+
+    def __init__(self, name: str, chain: Chain) -> None:
+        self.name, self.chain = name, chain
+
+    @property
+    def bound(self) -> int:
+        """The most bytes of a shard."""
+        return self.chain.levels[0].bound
+
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes:
+        """The shard of an array of spec.shape; its index alone where all is fill value."""
+        levels = self.chain.levels
+        shard = _encode(levels, self.chain.leaf, array)
+        return _shard(levels[0], np.zeros(0, np.int64), []) if shard is None else shard
+
+    def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        """The array. Raises DataError."""
+        return _decode(self.chain.levels, self.chain.leaf, data, spec)
+
+
+def _encode(levels: Sequence[Level], leaf: Leaf, array: Array) -> bytes | None:
+    """None where all is fill value."""
+    level = levels[0]
+    if len(levels) > 1:
+        boxes = _boxes(level)
+        values = [_encode(levels[1:], leaf, array[box]) for box, _ in boxes]
+        numbers = np.array([number for _, number in boxes], np.int64)
+    else:
+        units = _units(array.shape, leaf, level)
+        groups = np.array([0, units.count], np.int64)
+        buffers, rows, failures = encode_units(leaf, array, units, None, groups, 1)
+        if failures:
+            raise InvalidInputError(f"a chunk could not be encoded: {failures[0][2]}")
+        views = [memoryview(buffer) for buffer in buffers]
+        values = [bytes(views[-1 - blob][at : at + n]) if n >= 0 else None for blob, at, n in rows.tolist()]
+        numbers = units.numbers([1] * array.ndim, level.counts, level.strides)
+    return None if all(value is None for value in values) else _shard(level, numbers, values)
+
+
+def _shard(level: Level, numbers: Columns, values: Sequence[bytes | None]) -> bytes:
+    """Inner chunks put together, in the order given."""
+    rows = np.array([(0, 0, -1 if value is None else len(value)) for value in values], np.int64).reshape(-1, 3)
+    layout = lay_out(level, 1, np.zeros(len(rows), np.int64), numbers, rows)
+    index = build_index(level, layout.tables[0])
+    chunks = b"".join(value for value in values if value is not None)
+    data = chunks + index if level.at_end else index + chunks
+    for codec in level.after:
+        data = run_encode(codec, data)
+    return data
+
+
+def _decode(levels: Sequence[Level], leaf: Leaf, data: bytes, spec: ChunkSpec) -> Array:
+    level = levels[0]
+    for codec in reversed(level.after):
+        data = run_decode(codec, data, level.bound)
+    nbytes = level.index_codecs.nbytes
+    table = parse_index(level, data[max(len(data) - nbytes, 0) :] if level.at_end else data[:nbytes], len(data))
+    out = np.empty(spec.shape, spec.dtype)
+    if len(levels) > 1:
+        fill = np.frombuffer(spec.fill, spec.dtype).reshape(())
+        for box, number in _boxes(level):
+            start, length = table[number].tolist()
+            inner = spec._replace(shape=level.inner)
+            out[box] = fill if start < 0 else _decode(levels[1:], leaf, data[start : start + length], inner)
+        return out
+    units = _units(spec.shape, leaf, level)
+    numbers = units.numbers([1] * out.ndim, level.counts, level.strides)
+    rows = np.empty((units.count, 3), np.int64)
+    rows[:, 0] = np.where(table[numbers, 0] < 0, _kernel.MISSING, -1)
+    rows[:, 1:] = np.maximum(table[numbers], 0)
+    for unit, code, text in decode_units(leaf, None, [data], rows, None, units, out, 1):
+        raise _ERRORS.get(code, ChunkDecodeError)(f"inner chunk {numbers[unit]} of a shard: {text}")
+    return out
+
+
+def _units(shape: tuple[int, ...], leaf: Leaf, level: Level) -> BoxUnits:
+    """All inner chunks of one shard."""
+    selection = basic(..., shape)
+    assert isinstance(selection, BoxSelection)
+    plan = box_plan(selection, leaf.shape, level.counts)
+    (batch,) = plan.batches(1, plan.chunk_count, plan.chunk_count)
+    return batch.units()
+
+
+def _boxes(level: Level) -> list[tuple[tuple[slice, ...], int]]:
+    """Where each inner chunk of a shard lies, and its number in the index."""
+    return [
+        (
+            tuple(slice(at * extent, (at + 1) * extent) for at, extent in zip(place, level.inner, strict=True)),
+            sum(at * stride for at, stride in zip(place, level.strides, strict=True)),
+        )
+        for place in product(*map(range, level.counts))
+    ]

@@ -1,0 +1,24 @@
+"""zlib streams (RFC 1950), under the name that programs write: `numcodecs.zlib`. It is in no registry of Zarr v3. The work is the kernel's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
+
+
+class Zlib(BytesToBytes):
+    """level: 0 (stored) to 9."""
+
+    __slots__ = ("level",)
+    name: ClassVar[str] = "numcodecs.zlib"
+    optional: ClassVar[tuple[str, ...]] = ("level",)
+
+    def __init__(self, level: int = 1) -> None:
+        self.level = integer(level, "level", 0, 9)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"level": self.level}
+
+    def native(self) -> NativeCodec | None:
+        return ("zlib", self.level)

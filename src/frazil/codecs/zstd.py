@@ -1,0 +1,28 @@
+"""The `zstd` codec (Zarr extensions registry, zstd; RFC 8878). The work is the kernel's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
+from frazil.errors import MetadataError
+
+
+class Zstd(BytesToBytes):
+    """level: -131072 to 22, where 0 means the library's default (3); checksum: whether frames end in one, which is checked at decoding."""
+
+    __slots__ = ("checksum", "level")
+    name: ClassVar[str] = "zstd"
+    optional: ClassVar[tuple[str, ...]] = ("level", "checksum")
+
+    def __init__(self, level: int = 0, checksum: bool = False) -> None:
+        self.level = integer(level, "level", -131072, 22)
+        if not isinstance(checksum, bool):
+            raise MetadataError(f"checksum is {checksum!r}; it must be true or false", path="checksum")
+        self.checksum = checksum
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"level": self.level, "checksum": self.checksum}
+
+    def native(self) -> NativeCodec | None:
+        return (self.name, self.level, self.checksum)

@@ -1,0 +1,172 @@
+"""Every exception that Frazil raises. What a caller does next decides the class; no other module defines exceptions.
+
+FrazilError
+├── NotFoundError (KeyError)         nothing is there: check the location, or create it
+├── AlreadyExistsError               something is there already: choose another place, or say overwrite=True
+├── InvalidInputError (ValueError)   the call is wrong: change its arguments
+│   ├── SelectionError (IndexError)  a selection that does not fit the array
+│   ├── MetadataError                a metadata document that breaks the rules
+│   ├── ConversionError              what another dialect cannot say: look at .refusals, change or remove it
+│   └── UnknownExtensionError        a codec, data type, grid ... that is not registered: register it
+├── ReadOnlyError                    opened for reading: open it for writing
+├── ConflictError                    somebody else changed the same thing first: look at .conflicts, try again
+├── CommitUnknownError               the answer was lost: look before doing it again
+├── StoreError (OSError)             the store failed: mend the store or its connection, then try again
+└── DataError                        stored bytes are wrong: restore them from a copy, or write them anew
+    ├── ChunkDecodeError             a chunk that its codecs cannot decode
+    ├── ChecksumError                a checksum that does not match
+    └── FormatError                  a shard index or document whose bytes make no sense
+
+FallbackWarning (UserWarning)        no error: a data type is read as the fallback that its document names
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "AlreadyExistsError",
+    "ChecksumError",
+    "ChunkDecodeError",
+    "CommitUnknownError",
+    "ConflictError",
+    "ConversionError",
+    "DataError",
+    "FallbackWarning",
+    "FormatError",
+    "FrazilError",
+    "InvalidInputError",
+    "MetadataError",
+    "NotFoundError",
+    "ReadOnlyError",
+    "SelectionError",
+    "StoreError",
+    "UnknownExtensionError",
+]
+
+
+class FrazilError(Exception):
+    """Base of all. `message` says what is wrong; where known, `key` names the stored object, `path` the node or the member
+    of its document, `chunk` the coordinates of the chunk (or inner chunk) in the array's chunk grid, and `hint` how to mend it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        key: str | None = None,
+        path: str | None = None,
+        chunk: tuple[int, ...] | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.key, self.path, self.chunk, self.hint = message, key, path, chunk, hint
+
+    def __str__(self) -> str:
+        where = [
+            f"{name} {value!r}" if isinstance(value, str) else f"{name} {value}"
+            for name, value in (("path", self.path), ("key", self.key), ("chunk", self.chunk))
+            if value is not None
+        ]
+        return (
+            self.message
+            + (f" ({', '.join(where)})" if where else "")
+            + (f". Hint: {self.hint}" if self.hint is not None else "")
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self._fields())
+
+    def _fields(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "message"}
+
+
+def _rebuild(kind: type[FrazilError], message: str, fields: dict[str, object]) -> FrazilError:
+    error = kind(message)
+    for name, value in fields.items():
+        setattr(error, name, value)
+    return error
+
+
+class NotFoundError(FrazilError, KeyError):
+    """Nothing is at this key, path, branch or tag."""
+
+
+class AlreadyExistsError(FrazilError):
+    """Something is there already."""
+
+
+class InvalidInputError(FrazilError, ValueError):
+    """An argument of the call is wrong."""
+
+
+class SelectionError(InvalidInputError, IndexError):
+    """A selection that does not fit the array."""
+
+
+class MetadataError(InvalidInputError):
+    """A metadata document, or the arguments that would make one, break the rules of the format; `path` names the member."""
+
+
+class UnknownExtensionError(InvalidInputError):
+    """An extension (codec, data type, chunk grid, chunk key encoding, storage transformer) that the registry does not have."""
+
+
+class ConversionError(InvalidInputError):
+    """What the dialect to convert to cannot say. `refusals` holds all of it: (path of the node, member or None, reason) each."""
+
+    refusals: Sequence[tuple[str, str | None, str]] = ()
+
+
+class ReadOnlyError(FrazilError):
+    """A write to something opened for reading."""
+
+
+class ConflictError(FrazilError):
+    """Somebody else changed the same thing first. `conflicts` holds what clashed, as values."""
+
+    conflicts: Sequence[object] = ()
+
+
+class CommitUnknownError(FrazilError):
+    """Whether the commit happened is not known, as its answer was lost."""
+
+
+class StoreError(FrazilError, OSError):
+    """The store could not do what it was asked (I/O error, permission, disk full, a key that it cannot hold).
+    `errno` is the system's number where there is one."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        errno: int | None = None,
+        key: str | None = None,
+        path: str | None = None,
+        chunk: tuple[int, ...] | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, key=key, path=path, chunk=chunk, hint=hint)
+        self.errno = errno
+
+    def _fields(self) -> dict[str, object]:
+        return {**super()._fields(), "errno": self.errno}  # which is OSError's, not of the instance's own dict
+
+
+class DataError(FrazilError):
+    """Stored bytes are wrong."""
+
+
+class ChunkDecodeError(DataError):
+    """A chunk that its codecs cannot decode, or that decodes to another size than its shape says."""
+
+
+class ChecksumError(DataError):
+    """A checksum that does not match the bytes it protects."""
+
+
+class FormatError(DataError):
+    """A shard index or another stored structure whose bytes make no sense."""
+
+
+class FallbackWarning(UserWarning):
+    """A data type that is not registered is read as the fallback that its document names. `Registry.without_fallbacks` refuses that instead."""

@@ -1,0 +1,41 @@
+"""Attribute files <-> values. The Icechunk specification (Attributes Files) leaves their form open; ours is one MessagePack array of maps, one for each node that
+refers to the file, `location` its index. Which attributes go to such a file is decided in repository/."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from frazil.errors import InvalidInputError
+from frazil.format.msgpack import Json, Reader, skip_values, write_array, write_value
+
+__all__ = ["decode_attributes", "encode_attributes"]
+
+
+def decode_attributes(data: bytes, location: int, key: str | None = None) -> dict[str, Json]:
+    """The attributes at one location. Raises FormatError, with `key` and the byte, for a file that has none there, or is no such file."""
+    reader = Reader(data, key)
+    count = reader.array("an attribute file")
+    if not 0 <= location < count:
+        raise reader.fail(f"an attribute file has {count} maps of attributes, and none at location {location}", 0)
+    before = skip_values(data, reader.at, location)
+    if before < 0:
+        raise reader.fail("an attribute file is cut short, or is no MessagePack")
+    reader.at = before
+    attributes = reader.members(f"the attributes at location {location}")
+    behind = skip_values(data, reader.at, count - location - 1)
+    if behind < 0:
+        raise reader.fail("an attribute file is cut short, or is no MessagePack")
+    reader.at = behind
+    reader.finish("the attribute file")
+    return attributes
+
+
+def encode_attributes(maps: Sequence[Mapping[str, Json]]) -> bytes:
+    """The bytes of a file with these maps. Raises InvalidInputError for what is no JSON."""
+    out = bytearray()
+    write_array(out, len(maps))
+    for attributes in maps:
+        if not isinstance(attributes, Mapping):
+            raise InvalidInputError(f"attributes must be a map, found {attributes!r}")
+        write_value(out, attributes)
+    return bytes(out)

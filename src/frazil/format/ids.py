@@ -1,0 +1,83 @@
+"""Ids of snapshots, manifests, chunk files and attribute files: 12 bytes, and the 20 characters that they are in texts and file names (Icechunk
+specification, Reference Files; Crockford's base 32)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import FormatError, InvalidInputError
+
+__all__ = ["ID_BYTES", "ID_CHARACTERS", "ObjectId", "decode_id", "decode_ids", "encode_id", "encode_ids", "new_id"]
+
+ObjectId: TypeAlias = bytes
+
+ID_BYTES: Final = 12
+ID_CHARACTERS: Final = 20
+
+ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS: Final = [high + low for high in ALPHABET for low in ALPHABET]
+_READ: Final = {**{letter: at for at, letter in enumerate(ALPHABET)}, "O": 0, "I": 1, "L": 1}
+# what a reader takes, and the digits that int() knows for it
+_TAKEN: Final = "".join([*_READ, *(letter.lower() for letter in _READ if letter.isalpha())])
+_DIGITS: Final = str.maketrans({letter: "0123456789abcdefghijklmnopqrstuv"[_READ[letter.upper()]] for letter in _TAKEN})
+_LETTERS: Final = np.frombuffer(ALPHABET.encode(), np.uint8)
+_WEIGHTS: Final = np.array([16, 8, 4, 2, 1], np.uint8)
+
+
+def _values() -> NDArray[np.uint8]:
+    values = np.full(256, 255, np.uint8)
+    for letter in _TAKEN:
+        values[ord(letter)] = _READ[letter.upper()]
+    return values
+
+
+_VALUES: Final = _values()
+
+
+def encode_id(value: ObjectId) -> str:
+    """The text of 12 bytes. Raises InvalidInputError for another number of bytes."""
+    if len(value) != ID_BYTES:
+        raise InvalidInputError(f"an id must have {ID_BYTES} bytes, found {len(value)}")
+    number, pairs = int.from_bytes(value, "big") << 4, _PAIRS
+    return "".join([pairs[number >> shift & 1023] for shift in range(90, -1, -10)])
+
+
+def decode_id(text: str, key: str | None = None) -> ObjectId:
+    """The bytes of a text, in capital or small letters, O for 0 and I or L for 1; the 4 bits that it has beyond the bytes do not count.
+    Raises FormatError with `key`, the file that the text was found in."""
+    if len(text) != ID_CHARACTERS or text.strip(_TAKEN):
+        raise FormatError(
+            f"an id must be {ID_CHARACTERS} characters of Crockford's base 32, found {text[:40]!r}", key=key
+        )
+    return (int(text.translate(_DIGITS), 32) >> 4).to_bytes(ID_BYTES, "big")
+
+
+def encode_ids(values: NDArray[np.uint8]) -> list[str]:
+    """The texts of uint8[n, 12], as encode_id makes them."""
+    bits = np.zeros((len(values), ID_CHARACTERS * 5), np.uint8)
+    bits[:, : ID_BYTES * 8] = np.unpackbits(values, axis=1)
+    letters = _LETTERS[bits.reshape(len(values), ID_CHARACTERS, 5) @ _WEIGHTS]
+    text = letters.tobytes().decode()
+    return [text[at : at + ID_CHARACTERS] for at in range(0, len(text), ID_CHARACTERS)]
+
+
+def decode_ids(texts: list[str], key: str | None = None) -> NDArray[np.uint8]:
+    """uint8[n, 12] of texts, as decode_id reads them."""
+    joined = "".join(texts).encode("ascii", "replace")
+    if any(len(text) != ID_CHARACTERS for text in texts):
+        wrong = next(text for text in texts if len(text) != ID_CHARACTERS)
+        decode_id(wrong, key)
+    digits = _VALUES[np.frombuffer(joined, np.uint8)].reshape(len(texts), ID_CHARACTERS)
+    if (bad := (digits == 255).any(axis=1)).any():
+        decode_id(texts[int(bad.argmax())], key)
+    bits = np.unpackbits(digits[:, :, None], axis=2)[:, :, 3:].reshape(len(texts), ID_CHARACTERS * 5)
+    return np.packbits(bits[:, : ID_BYTES * 8], axis=1).reshape(len(texts), ID_BYTES)
+
+
+def new_id(random: Callable[[int], bytes]) -> ObjectId:
+    """A new id of bytes that `random` gives, such as os.urandom."""
+    return random(ID_BYTES)

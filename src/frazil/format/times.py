@@ -1,0 +1,65 @@
+"""Times in repository files: RFC 3339 text <-> nanoseconds since 1970 in UTC."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+
+__all__ = ["emit_time", "parse_time"]
+
+_SECOND: Final = 10**9
+_FIRST: Final = -62167219200  # the year 0
+_LAST: Final = 253402300799  # the end of the year 9999
+
+
+def parse_time(text: str) -> int | None:
+    """Nanoseconds since 1970-01-01 in UTC; None for text that is no time with a zone. Digits beyond the ninth of a fraction do not count."""
+    if len(text) < 20 or not text.isascii():
+        return None
+    rest, second = text[19:], text[17:19]
+    digits = text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + second
+    if not digits.isdigit() or text[4:17:3] != f"--{text[10]}::" or text[10] not in "Tt ":
+        return None
+    fraction = ""
+    if rest[0] == ".":
+        size = len(rest) - 1 - len(rest[1:].lstrip("0123456789"))
+        fraction, rest = rest[1 : 1 + size], rest[1 + size :]
+        if not fraction:
+            return None
+    offset = _offset(rest)
+    leap = second == "60"  # a second that clocks of 60 seconds do not have: the next one
+    try:
+        seconds = (
+            int(np.datetime64(f"{text[:10]}T{text[11:17]}{'59' if leap else second}", "s").astype(np.int64)) + leap
+        )
+    except ValueError:
+        return None
+    if offset is None or not _FIRST <= seconds - offset <= _LAST:
+        return None
+    return (seconds - offset) * _SECOND + int(fraction[:9].ljust(9, "0"))
+
+
+def _offset(zone: str) -> int | None:
+    """Seconds that the zone is ahead of UTC."""
+    if zone in ("Z", "z"):
+        return 0
+    if len(zone) != 6 or zone[0] not in "+-" or zone[3] != ":" or not (zone[1:3].isdigit() and zone[4:].isdigit()):
+        return None
+    hours, minutes = int(zone[1:3]), int(zone[4:])
+    if hours > 23 or minutes > 59:
+        return None
+    return (hours * 60 + minutes) * (-60 if zone[0] == "-" else 60)
+
+
+def emit_time(value: int) -> str:
+    """The text of nanoseconds since 1970, in UTC, with as few digits of a fraction as say all: none, 3, 6 or 9. Raises InvalidInputError outside the years 0 to 9999."""
+    seconds, fraction = divmod(value, _SECOND)
+    if not _FIRST <= seconds <= _LAST:
+        raise InvalidInputError(f"a time in a repository must lie in the years 0 to 9999, found {value} ns from 1970")
+    digits = f".{fraction:09}" if fraction else ""
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{np.datetime64(seconds, 's')}{digits}Z"

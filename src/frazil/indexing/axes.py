@@ -1,0 +1,212 @@
+"""One axis of a box against the leaf chunks along it: which chunks are touched, and the runs of elements within each. Computed for a
+range of entries on demand, so an axis of 1e8 chunks costs nothing until it is asked for. The product of axes is box.py's.
+
+No arithmetic here leaves int64, whatever the length of the array: columns stay within the array's bounds, and what may pass them
+(the end of a chunk or shard beyond the array's) is computed in Python integers or as what is left of the array."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.indexing.selection import AxisSelection, Columns
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class AxisEntries(Record):
+    """A range of entries; an entry is a leaf chunk that is touched along this axis.
+
+    chunk    int64[k], coordinates of the chunks, ascending, unique
+    entries  int64[k, 2]: (first run, number of runs), first counted from this range's first run
+    runs     int64[r, 4]: (start, count, step, at) as in the kernel's decode_chunks
+    covers   bool[k]: every in-bounds element of the chunk along this axis is selected"""
+
+    chunk: Columns
+    entries: Columns
+    runs: Columns
+    covers: NDArray[np.bool_]
+
+
+class RegularAxis:
+    """Elements start, start + step, ...; nothing is kept but numbers.
+
+    size: the length of this axis in the result; count: number of entries; length: the array's; extent: the leaf chunk's."""
+
+    __slots__ = ("_dense", "_first", "_start", "_step", "count", "extent", "length", "size")
+
+    def __init__(self, selection: AxisSelection, length: int, extent: int) -> None:
+        self.length = length
+        self.extent = min(extent, max(length, 1))  # a chunk that reaches beyond the array's end ends there
+        self.size = selection.size
+        self._start = selection.start
+        self._step = selection.step if selection.size > 1 else 1
+        self._dense = self._step <= self.extent  # no chunk between the first and the last is left out
+        self._first = self._start // self.extent
+        last = self._start + (self.size - 1) * self._step
+        self.count = 0 if not self.size else last // self.extent - self._first + 1 if self._dense else self.size
+
+    def entries(self, low: int, high: int) -> AxisEntries:
+        """Entries low to high (exclusive)."""
+        runs = np.empty((high - low, 4), np.int64)
+        if self._dense:
+            chunk = np.arange(self._first + low, self._first + high, dtype=np.int64)
+            base = chunk * self.extent
+            room = np.minimum(self.length - base, self.extent)
+            begin, end = self._selected(base, room)
+            np.subtract(end, begin, out=runs[:, 1])
+            runs[:, 2] = self._step
+            runs[:, 3] = begin
+            begin *= self._step
+            begin += self._start
+            np.subtract(begin, base, out=runs[:, 0])
+        else:
+            number = np.arange(low, high, dtype=np.int64)
+            element = number * self._step + self._start
+            chunk = element // self.extent
+            base = chunk * self.extent
+            room = np.minimum(self.length - base, self.extent)
+            np.subtract(element, base, out=runs[:, 0])
+            runs[:, 1:3] = 1
+            runs[:, 3] = number
+        entries = np.ones((high - low, 2), np.int64)
+        entries[:, 0] = np.arange(high - low)
+        return AxisEntries(chunk, entries, runs, runs[:, 1] == room)
+
+    def _selected(self, base: Columns, room: Columns) -> tuple[Columns, Columns]:
+        """The range of the selection's numbers that lie within the elements base to base + room."""
+        begin = base - self._start
+        end = begin + room
+        if self._step > 1:
+            begin = -(-begin // self._step)
+            end = -(-end // self._step)
+        np.minimum(end, self.size, out=end)
+        return np.maximum(begin, 0, out=begin), np.maximum(end, 0, out=end)
+
+    def cut(self, low: int, shard_extent: int, limit: int) -> int:
+        """The end of the longest range of entries from `low` of whole shards (shard_extent leaf chunks each) and at most `limit` entries;
+        the end of the first shard where that alone is longer."""
+        high: int = min(low + limit, self.count)
+        if high == self.count or shard_extent == 1:
+            return high
+        end = self._first_entry(self._shard(high, shard_extent), shard_extent)
+        return end if end > low else self._first_entry(self._shard(low, shard_extent) + 1, shard_extent)
+
+    def _shard(self, entry: int, shard_extent: int) -> int:
+        chunk = self._first + entry if self._dense else (self._start + entry * self._step) // self.extent
+        return chunk // shard_extent
+
+    def _first_entry(self, shard: int, shard_extent: int) -> int:
+        if self._dense:
+            entry = shard * shard_extent - self._first
+        else:
+            entry = -((self._start - shard * shard_extent * self.extent) // self._step)
+        return min(max(entry, 0), self.count)
+
+    def widest(self, shard_extent: int) -> int:
+        """The most entries that a shard can have."""
+        dense = shard_extent if self._dense else -(-shard_extent * self.extent // self._step)
+        return max(1, min(dense, self.count))
+
+    def whole_shards(self, shards: Columns, shard_extent: int) -> NDArray[np.bool_]:
+        """For each shard coordinate along this axis, whether all its in-bounds elements along this axis are selected."""
+        extent = min(shard_extent * self.extent, self.length)
+        base = shards * extent
+        room = np.minimum(self.length - base, extent)
+        begin, end = self._selected(base, room)
+        whole: NDArray[np.bool_] = end - begin == room
+        return whole
+
+
+class IndexAxis:
+    """Any elements in any order, repeated ones too. As RegularAxis, but columns of the selection's size are kept."""
+
+    __slots__ = ("_chunk", "_covers", "_covers_before", "_first_run", "_runs", "count", "extent", "length", "size")
+
+    def __init__(self, indices: Columns, length: int, extent: int) -> None:
+        self.length = length
+        self.extent = min(extent, max(length, 1))
+        self.size = indices.size
+        chunk = indices // self.extent
+        at: Columns | None = None  # places in the result, where they are not ascending by themselves
+        if bool((chunk[1:] < chunk[:-1]).any()):
+            at = np.argsort(
+                chunk, kind="stable"
+            )  # by place within a chunk: of repeated elements the last place wins in a write
+            chunk, indices = chunk[at], indices[at]
+        joined = (chunk[1:] == chunk[:-1]) & (indices[1:] == indices[:-1] + 1)
+        if at is not None:
+            joined &= at[1:] == at[:-1] + 1
+        begin = np.concatenate(([0], np.flatnonzero(~joined) + 1))  # the first element of each run
+        self._runs = np.empty((begin.size, 4), np.int64)
+        np.subtract(indices[begin], chunk[begin] * self.extent, out=self._runs[:, 0])
+        self._runs[:, 1] = np.diff(begin, append=self.size)
+        self._runs[:, 2] = 1
+        self._runs[:, 3] = begin if at is None else at[begin]
+        of_run = chunk[begin]
+        self._first_run = np.concatenate(([0], np.flatnonzero(of_run[1:] != of_run[:-1]) + 1, [begin.size]))
+        self._chunk = of_run[self._first_run[:-1]]
+        self.count = self._chunk.size
+        room = np.minimum(self.length - self._chunk * self.extent, self.extent)
+        first_element = np.append(begin, self.size)[self._first_run]
+        self._covers = np.diff(first_element) >= room
+        if bool(self._covers.any()):  # as many elements as the chunk has: but are they different ones?
+            element = np.sort(indices)
+            new = np.append(True, element[1:] != element[:-1])
+            self._covers = np.add.reduceat(new, first_element[:-1], dtype=np.int64) == room
+        self._covers_before = np.append(0, np.cumsum(self._covers, dtype=np.int64))
+
+    def entries(self, low: int, high: int) -> AxisEntries:
+        """As RegularAxis.entries."""
+        first = self._first_run[low : high + 1]
+        entries = np.empty((high - low, 2), np.int64)
+        np.subtract(first[:-1], first[0], out=entries[:, 0])
+        np.subtract(first[1:], first[:-1], out=entries[:, 1])
+        runs = self._runs[int(first[0]) : int(first[-1])]
+        return AxisEntries(self._chunk[low:high], entries, runs, self._covers[low:high])
+
+    def cut(self, low: int, shard_extent: int, limit: int) -> int:
+        """As RegularAxis.cut."""
+        high: int = min(low + limit, self.count)
+        if high == self.count or shard_extent == 1:
+            return high
+        end = self._first_entry(int(self._chunk[high]) // shard_extent * shard_extent)
+        return end if end > low else self._first_entry((int(self._chunk[low]) // shard_extent + 1) * shard_extent)
+
+    def _first_entry(self, chunk: int) -> int:
+        return int(self._chunk.searchsorted(chunk)) if chunk < 2**63 else self.count
+
+    def widest(self, shard_extent: int) -> int:
+        """As RegularAxis.widest."""
+        return max(1, min(shard_extent, self.count))
+
+    def whole_shards(self, shards: Columns, shard_extent: int) -> NDArray[np.bool_]:
+        """As RegularAxis.whole_shards."""
+        chunks = -(-self.length // self.extent)
+        extent = min(shard_extent, chunks)
+        base = shards * extent
+        room = np.minimum(chunks - base, extent)
+        before = self._covers_before
+        covered = before[self._chunk.searchsorted(base + room)] - before[self._chunk.searchsorted(base)]
+        whole: NDArray[np.bool_] = covered == room
+        return whole
+
+
+Axis = RegularAxis | IndexAxis
+
+
+def plan_axis(selection: AxisSelection, length: int, extent: int) -> Axis:
+    """One dimension of the array, `length` elements in leaf chunks of `extent`."""
+    if selection.indices is None or not selection.indices.size:
+        return RegularAxis(selection, length, extent)
+    return IndexAxis(selection.indices, length, extent)
+
+
+def spread(starts: Columns, counts: Columns) -> Columns:
+    """The ranges starts[i] to starts[i] + counts[i], one after the other."""
+    ends = counts.cumsum()
+    total = int(ends[-1]) if ends.size else 0
+    return np.repeat(starts - ends + counts, counts) + np.arange(total, dtype=np.int64)

@@ -1,0 +1,330 @@
+"""The product of axes against leaf chunks and shards, expanded batch by batch. One axis is axes.py's; single elements are points.py's.
+
+An *entry* is a chunk touched along one axis, a *unit* a chunk touched (one entry an axis), a *shard* the object of the outermost level
+that holds units; an array without shards has shards of one unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.indexing.axes import Axis, AxisEntries, RegularAxis, plan_axis, spread
+from frazil.indexing.selection import BoxSelection, Columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_Ranges = tuple[tuple[int, int], ...]
+
+
+class BatchAxis:
+    """One axis of a batch: the columns of axes.AxisEntries, and
+
+    inner   int64[k]      leaf chunk coordinate within its shard
+    shard   int64[s]      shard coordinates touched, ascending
+    starts  int64[s + 1]  first entry of each shard
+    whole   whether these are all entries of the axis"""
+
+    __slots__ = ("chunk", "covers", "entries", "inner", "runs", "shard", "starts", "whole")
+
+    def __init__(self, axis: Axis, shard_extent: int, low: int, high: int) -> None:
+        columns: AxisEntries = axis.entries(low, high)
+        self.chunk, self.entries, self.runs, self.covers = columns
+        if shard_extent == 1:
+            self.shard = self.chunk
+            self.inner = np.zeros(high - low, np.int64)
+            self.starts = np.arange(high - low + 1, dtype=np.int64)
+        elif (first := int(self.chunk[0]) // shard_extent) == int(self.chunk[-1]) // shard_extent:
+            self.shard = np.array([first], np.int64)
+            self.inner = self.chunk - first * shard_extent
+            self.starts = np.array([0, high - low], np.int64)
+        else:
+            shard = self.chunk // shard_extent
+            self.inner = self.chunk - shard * shard_extent
+            self.starts = np.concatenate(([0], (shard[1:] != shard[:-1]).nonzero()[0] + 1, [high - low]))
+            self.shard = shard[self.starts[:-1]]
+        self.whole = low == 0 and high == axis.count
+
+    def place(self, low: int, high: int, regular: bool) -> slice | Columns:
+        """Where the entries low to high lie in the result: one range, or places."""
+        first, last = self.entries[low], self.entries[high - 1]
+        runs = self.runs[first[0] : last[0] + last[1]]
+        if regular:
+            return slice(int(runs[0, 3]), int(runs[-1, 3] + runs[-1, 1]))
+        return spread(runs[:, 3], runs[:, 1])
+
+
+class BoxUnits:
+    """Units of a batch, ordered by shard, then by inner position in C order of the array's dimensions.
+
+    index, entries, runs  as the kernel's decode_chunks and encode_chunks take them
+    offsets               int64[m + 1]: units offsets[i]:offsets[i + 1] are of shard rows[i]
+    rows                  int64[m]: rows of batch.shards
+    count                 n, the number of units"""
+
+    __slots__ = ("_axes", "count", "entries", "index", "offsets", "rows", "runs")
+
+    def __init__(
+        self,
+        axes: tuple[BatchAxis, ...],
+        entries: Columns,
+        runs: Columns,
+        index: Columns,
+        rows: Columns,
+        offsets: Columns,
+    ) -> None:
+        self._axes = axes
+        self.entries = entries
+        self.runs = runs
+        self.index = index
+        self.rows = rows
+        self.offsets = offsets
+        self.count = index.shape[0]
+
+    def shard_rows(self) -> Columns:
+        """int64[n]: the place in `rows` of each unit's shard (0 to m - 1)."""
+        return np.repeat(_numbered(0, self.rows.size), self.offsets[1:] - self.offsets[:-1])
+
+    def numbers(self, divide: Sequence[int], modulo: Sequence[int], strides: Sequence[int]) -> Columns:
+        """int64[n]: sum over axes of (inner // divide % modulo) * stride, inner being the leaf chunk's coordinate within its (outermost) shard.
+        One level: divide 1, modulo the shard's extent in leaf chunks, strides those of its index. Nested levels: once for each."""
+        levels = zip(self._axes, divide, modulo, strides, strict=True)
+        parts = [axis.inner // over % extent * stride for axis, over, extent, stride in levels]
+        total = np.zeros(self.count, np.int64)
+        if parts:
+            column = np.concatenate(parts)
+            for dimension in range(len(parts)):
+                total += column[self.index[:, dimension]]
+        return total
+
+    def chunks(self, units: Columns | slice = slice(None)) -> Columns:
+        """int64[n, d]: leaf chunk coordinates of these units."""
+        index = self.index[units]
+        return np.concatenate([axis.chunk for axis in self._axes])[index] if self._axes else index
+
+    def whole(self) -> NDArray[np.bool_]:
+        """bool[n]: every in-bounds element of the unit's chunk is selected."""
+        total = np.ones(self.count, np.bool_)
+        if not all(axis.covers.all() for axis in self._axes):
+            column = np.concatenate([axis.covers for axis in self._axes])
+            for dimension in range(len(self._axes)):
+                total &= column[self.index[:, dimension]]
+        return total
+
+
+class BoxBatch:
+    """A range of entries for each axis, made of whole shards unless parts > 1. Nothing is expanded before it is asked for.
+
+    part, parts   where one shard alone is over the limit it comes in `parts` batches, one after the other; else 0, 1
+    shard_count   number of shards (rows of `shards`)
+    unit_count    number of units of all of them
+    axes          a BatchAxis for each dimension"""
+
+    __slots__ = ("_plan", "axes", "part", "parts", "shard_count", "unit_count")
+
+    def __init__(self, plan: BoxPlan, axes: tuple[BatchAxis, ...], part: int, parts: int) -> None:
+        self._plan = plan
+        self.axes = axes
+        self.part = part
+        self.parts = parts
+        self.shard_count = math.prod(axis.shard.size for axis in axes)
+        self.unit_count = math.prod(axis.chunk.size for axis in axes)
+
+    @property
+    def shards(self) -> Columns:
+        """int64[s, d]: coordinates of the shards touched, in C order. Made anew each time."""
+        return _product([axis.shard for axis in self.axes])
+
+    def units(self, rows: Columns | None = None) -> BoxUnits:
+        """Expands the units of these rows of `shards` (ascending; None: all)."""
+        entries, runs, before = self._columns()
+        alone = self.shard_count == self.unit_count  # each unit is a shard of its own
+        if alone or (rows is None and self.shard_count == 1):
+            index = _product([_numbered(first, axis.chunk.size) for first, axis in zip(before, self.axes, strict=True)])
+            if rows is None:
+                rows = _numbered(0, self.shard_count)
+            else:
+                index = index[rows]
+            offsets = _numbered(0, rows.size + 1) if alone else np.array([0, self.unit_count], np.int64)
+            return BoxUnits(self.axes, entries, runs, index, rows, offsets)
+        ordinals = _product([_numbered(0, axis.shard.size) for axis in self.axes])
+        if rows is None:
+            rows = _numbered(0, self.shard_count)
+        else:
+            ordinals = ordinals[rows]
+        index, counts = _expand(ordinals, [axis.starts for axis in self.axes], before)
+        offsets = np.zeros(rows.size + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        return BoxUnits(self.axes, entries, runs, index, rows, offsets)
+
+    def _columns(self) -> tuple[Columns, Columns, list[int]]:
+        """Entries and runs of all axes, one after the other, and the number of entries before those of each axis."""
+        if not self.axes:
+            return np.empty((0, 2), np.int64), np.empty((0, 4), np.int64), []
+        entries = np.concatenate([axis.entries for axis in self.axes])
+        before, first_run = [0], 0
+        for axis in self.axes[:-1]:
+            before.append(before[-1] + axis.chunk.size)
+            first_run += axis.runs.shape[0]
+            entries[before[-1] :, 0] += axis.runs.shape[0]
+        return entries, np.concatenate([axis.runs for axis in self.axes]), before
+
+    def whole_shards(self) -> NDArray[np.bool_]:
+        """bool[s]: every in-bounds element of the shard is selected (by the whole plan, not only by this part)."""
+        whole = np.ones((1,), np.bool_)
+        for axis, of_batch, extent in zip(self._plan.axes, self.axes, self._plan.shard_extents, strict=True):
+            whole = np.logical_and.outer(whole, axis.whole_shards(of_batch.shard, extent))
+        return whole.reshape(-1)
+
+    def place(self, row: int | None = None) -> tuple[slice | Columns, ...]:
+        """An index for `out_view` with which to *assign a scalar* to all that this row of `shards` (None: the batch) covers of the result."""
+        places: list[slice | Columns] = []
+        for axis, of_batch in zip(reversed(self._plan.axes), reversed(self.axes), strict=True):
+            low, high = 0, of_batch.chunk.size
+            if row is not None:
+                row, ordinal = divmod(row, of_batch.shard.size)
+                low, high = int(of_batch.starts[ordinal]), int(of_batch.starts[ordinal + 1])
+            if of_batch.whole and high - low == axis.count:
+                places.append(slice(0, axis.size))
+            else:
+                places.append(of_batch.place(low, high, isinstance(axis, RegularAxis)))
+        return _open_mesh(places[::-1])
+
+
+class BoxPlan:
+    """axes: one for each dimension of the array; shard_extents: leaf chunks along each dimension of a shard (1: no shards);
+    chunk_count: number of units, a Python integer."""
+
+    __slots__ = ("axes", "chunk_count", "shard_extents")
+
+    def __init__(self, axes: tuple[Axis, ...], shard_extents: tuple[int, ...]) -> None:
+        self.axes = axes
+        self.shard_extents = shard_extents
+        self.chunk_count = math.prod(axis.count for axis in axes)
+
+    def batches(self, chunk_bytes: int, max_bytes: int, max_chunks: int) -> Iterator[BoxBatch]:
+        """Batches of at most max_chunks units and max_bytes // chunk_bytes units (one at least), in C order of their ranges. A shard
+        is never in two batches unless it alone is over the limit; then they follow one another (BoxBatch.parts)."""
+        if not self.chunk_count:
+            return
+        limit = max(1, min(max_chunks, max_bytes // max(1, chunk_bytes)))
+        counts = [axis.count for axis in self.axes]
+        widths = [axis.widest(extent) for axis, extent in zip(self.axes, self.shard_extents, strict=True)]
+        whole: _Ranges = tuple((0, count) for count in counts)
+        made: list[tuple[tuple[int, int], BatchAxis] | None] = [None] * len(counts)
+        for ranges in self._tiles(whole, _shares(counts, widths, limit), self.shard_extents):
+            if _size(ranges) <= limit:
+                yield self._batch(ranges, 0, 1, made)
+                continue
+            for shard in self._tiles(ranges, [1] * len(counts), self.shard_extents):
+                sizes = [high - low for low, high in shard]
+                shares = _shares(sizes, [1] * len(sizes), limit)
+                parts = math.prod(-(-size // share) for size, share in zip(sizes, shares, strict=True))
+                for part, ranges_of_part in enumerate(self._tiles(shard, shares, [1] * len(sizes))):
+                    yield self._batch(ranges_of_part, part, parts, made)
+
+    def _batch(
+        self, ranges: _Ranges, part: int, parts: int, made: list[tuple[tuple[int, int], BatchAxis] | None]
+    ) -> BoxBatch:
+        """`made` keeps the last columns of each axis: most batches differ from the one before along few axes."""
+        axes: list[BatchAxis] = []
+        for dimension, (low, high) in enumerate(ranges):
+            last = made[dimension]
+            if last is None or last[0] != (low, high):
+                columns = BatchAxis(self.axes[dimension], self.shard_extents[dimension], low, high)
+                made[dimension] = last = ((low, high), columns)
+            axes.append(last[1])
+        return BoxBatch(self, tuple(axes), part, parts)
+
+    def _tiles(self, within: _Ranges, shares: Sequence[int], shard_extents: Sequence[int]) -> Iterator[_Ranges]:
+        """The product of ranges that each axis is cut into, in C order."""
+        if not within:
+            yield ()
+            return
+        axis, (low, end) = self.axes[len(self.axes) - len(within)], within[0]
+        while low < end:
+            high = min(axis.cut(low, shard_extents[0], shares[0]), end)
+            for rest in self._tiles(within[1:], shares[1:], shard_extents[1:]):
+                yield ((low, high), *rest)
+            low = high
+
+
+def box_plan(
+    selection: BoxSelection, chunk_extents: Sequence[int], shard_extents: Sequence[int] | None = None
+) -> BoxPlan:
+    """chunk_extents: leaf chunks, in elements; shard_extents: in leaf chunks (None: no shards)."""
+    extents = tuple(shard_extents) if shard_extents is not None else (1,) * len(selection.axes)
+    axes = zip(selection.axes, selection.shape, chunk_extents, strict=True)
+    return BoxPlan(tuple(plan_axis(axis, length, extent) for axis, length, extent in axes), extents)
+
+
+def _numbered(first: int, count: int) -> Columns:
+    return np.arange(first, first + count, dtype=np.int64)
+
+
+def _size(ranges: _Ranges) -> int:
+    return math.prod(high - low for low, high in ranges)
+
+
+def _shares(counts: Sequence[int], widths: Sequence[int], limit: int) -> list[int]:
+    """How many entries of each axis go into a batch: multiples of widths, the last axes first as many as the limit allows."""
+    shares = list(widths)
+    for dimension in reversed(range(len(shares))):
+        others = math.prod(shares) // shares[dimension]
+        fit = limit // others // widths[dimension] * widths[dimension]
+        shares[dimension] = min(counts[dimension], max(widths[dimension], fit))
+    return shares
+
+
+def _product(columns: list[Columns]) -> Columns:
+    """int64[n, d]: every combination of one value of each column, in C order."""
+    product = np.empty((*(column.size for column in columns), len(columns)), np.int64)
+    for dimension, column in enumerate(columns):
+        product[..., dimension] = column.reshape(-1, *(1,) * (len(columns) - dimension - 1))
+    return product.reshape(math.prod(product.shape[:-1]), len(columns))
+
+
+def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tuple[Columns, Columns]:
+    """The entries of each shard, multiplied: int64[n, d] (with `before` added), and the number of units of each shard.
+
+    ordinals  int64[m, d]: for each shard its place among the shards along each axis
+    starts    for each axis int64[s + 1]: first entry of each shard along it"""
+    shards, dimensions = ordinals.shape
+    widths = [of_axis[1:] - of_axis[:-1] for of_axis in starts]
+    uniform = [int(width[0]) if width.size == 1 or bool((width == width[0]).all()) else 0 for width in widths]
+    if all(uniform):
+        index = np.empty((shards, *uniform, dimensions), np.int64)
+        for dimension, extent in enumerate(uniform):
+            first = (starts[dimension][:-1] + before[dimension])[ordinals[:, dimension]]
+            after = (1,) * (dimensions - dimension - 1)
+            number = _numbered(0, extent).reshape(-1, *after)
+            index[..., dimension] = first.reshape(-1, *(1,) * dimensions) + number
+        units = math.prod(uniform)
+        return index.reshape(shards * units, dimensions), np.full(shards, units, np.int64)
+    counts = np.ones(shards, np.int64)
+    row = _numbered(0, shards)  # of each combination so far, its shard
+    columns: list[Columns] = []
+    for dimension in range(dimensions):
+        ordinal = ordinals[:, dimension]
+        counts *= widths[dimension][ordinal]
+        width = widths[dimension][ordinal][row]
+        first = (starts[dimension][:-1] + before[dimension])[ordinal][row]
+        columns = [np.repeat(column, width) for column in columns]
+        columns.append(spread(first, width))
+        row = np.repeat(row, width)
+    return np.stack(columns, axis=1), counts
+
+
+def _open_mesh(places: list[slice | Columns]) -> tuple[slice | Columns, ...]:
+    """Columns shaped so that they broadcast to their product; beside slices NumPy then assigns to the product of all."""
+    columns = sum(isinstance(place, np.ndarray) for place in places)
+    seen, mesh = 0, []
+    for place in places:
+        if isinstance(place, np.ndarray):
+            seen += 1
+            place = place.reshape(-1, *(1,) * (columns - seen))
+        mesh.append(place)
+    return tuple(mesh)

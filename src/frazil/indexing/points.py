@@ -1,0 +1,263 @@
+"""Single elements, grouped by the leaf chunk and the shard that hold them. Boxes are box.py's, whose words are used here too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.errors import SelectionError
+from frazil.indexing.axes import spread
+from frazil.indexing.selection import Columns, PointSelection
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LARGEST = 2**63 - 1
+
+
+class PointUnits:
+    """Chunks that hold points, ordered by shard, then by inner position in C order of the array's dimensions.
+
+    first, points  as the kernel's decode_points and encode_points take them; of equal positions the last in the selection comes last
+    offsets, rows  as in BoxUnits
+    count          n, the number of units"""
+
+    __slots__ = ("_chunks", "_plan", "count", "first", "offsets", "points", "rows")
+
+    def __init__(
+        self, plan: PointPlan, chunks: Columns, first: Columns, points: Columns, rows: Columns, offsets: Columns
+    ) -> None:
+        self._plan = plan
+        self._chunks = chunks
+        self.first = first
+        self.points = points
+        self.rows = rows
+        self.offsets = offsets
+        self.count = chunks.shape[0]
+
+    def shard_rows(self) -> Columns:
+        """int64[n]: the place in `rows` of each unit's shard (0 to m - 1)."""
+        return np.repeat(np.arange(self.rows.size, dtype=np.int64), np.diff(self.offsets))
+
+    def numbers(self, divide: Sequence[int], modulo: Sequence[int], strides: Sequence[int]) -> Columns:
+        """int64[n]: as BoxUnits.numbers."""
+        total = np.zeros(self.count, np.int64)
+        levels = zip(self._plan.shard_extents, divide, modulo, strides, strict=True)
+        for dimension, (shard_extent, over, extent, stride) in enumerate(levels):
+            total += self._chunks[:, dimension] % shard_extent // over % extent * stride
+        return total
+
+    def chunks(self, units: Columns | slice = slice(None)) -> Columns:
+        """int64[n, d]: leaf chunk coordinates of these units."""
+        return self._chunks[units]
+
+    def whole(self) -> NDArray[np.bool_]:
+        """bool[n]: every in-bounds element of the unit's chunk is selected."""
+        elements = np.ones(self.count, np.float64)  # of a chunk; no count of points comes near to where this is inexact
+        for dimension, (length, extent) in enumerate(zip(self._plan.shape, self._plan.chunk_extents, strict=True)):
+            elements *= np.minimum(length - self._chunks[:, dimension] * extent, extent)
+        whole = np.diff(self.first) >= elements
+        for unit in np.flatnonzero(
+            whole
+        ).tolist():  # as many points as the chunk has elements: but are they different ones?
+            positions = self.points[int(self.first[unit]) : int(self.first[unit + 1]), 0]
+            whole[unit] = np.unique(positions).size == elements[unit]
+        return whole
+
+
+class PointBatch:
+    """Some shards of a plan, or a part of one.
+
+    part, parts, shard_count, unit_count  as in BoxBatch
+    point_count  number of points
+    shards       int64[s, d]: coordinates of the shards touched, in C order"""
+
+    __slots__ = ("_high", "_low", "_offsets", "_plan", "part", "parts", "shards")
+
+    def __init__(self, plan: PointPlan, shards: slice, units: tuple[int, int], part: int, parts: int) -> None:
+        self._plan = plan
+        self.part = part
+        self.parts = parts
+        self._low, self._high = units
+        self.shards = plan.shards[shards]
+        self._offsets = plan.offsets[shards.start : shards.stop + 1].clip(*units) - units[0]
+
+    @property
+    def shard_count(self) -> int:
+        """Rows of `shards`."""
+        return len(self.shards)
+
+    @property
+    def unit_count(self) -> int:
+        """Units of all of them."""
+        return self._high - self._low
+
+    @property
+    def point_count(self) -> int:
+        """Points in all of them."""
+        return int(self._plan.first[self._high] - self._plan.first[self._low])
+
+    def units(self, rows: Columns | None = None) -> PointUnits:
+        """The units of these rows of `shards` (ascending; None: all), with their points."""
+        plan, low, high = self._plan, self._low, self._high
+        if rows is None:
+            rows = np.arange(self.shard_count, dtype=np.int64)
+            first = plan.first[low : high + 1]
+            points = plan.points[int(first[0]) : int(first[-1])]
+            return PointUnits(plan, plan.chunks[low:high], first - first[0], points, rows, self._offsets)
+        counts = np.diff(self._offsets)[rows]
+        units = spread(self._offsets[rows], counts) + low
+        begin = plan.first[units]
+        of_unit = plan.first[units + 1] - begin
+        points = plan.points[spread(begin, of_unit)]
+        return PointUnits(plan, plan.chunks[units], _before(of_unit), points, rows, _before(counts))
+
+    def whole_shards(self) -> NDArray[np.bool_]:
+        """bool[s]: every in-bounds element of the shard is selected (never so in a part of a shard)."""
+        plan = self._plan
+        if self.parts > 1:
+            return np.zeros(self.shard_count, np.bool_)
+        chunks = np.ones(self.shard_count, np.float64)
+        axes = zip(plan.shape, plan.chunk_extents, plan.shard_extents, strict=True)
+        for dimension, (length, extent, shard_extent) in enumerate(axes):
+            grid = -(-length // extent)
+            within = min(shard_extent, grid)
+            chunks *= np.minimum(grid - self.shards[:, dimension] * within, within)
+        candidates = np.flatnonzero(np.diff(self._offsets) == chunks)
+        whole = np.zeros(self.shard_count, np.bool_)
+        if candidates.size:
+            units = self.units(candidates)
+            whole[candidates] = np.logical_and.reduceat(units.whole(), units.offsets[:-1])
+        return whole
+
+    def places(self, rows: Columns | None = None) -> Columns:
+        """int64[p]: places in the one-dimensional result of the points of these rows of `shards` (None: all)."""
+        return self.units(rows).points[:, 1]
+
+
+class PointPlan:
+    """The points of a selection, sorted; chunk_count: number of units."""
+
+    __slots__ = (
+        "chunk_count",
+        "chunk_extents",
+        "chunks",
+        "first",
+        "offsets",
+        "points",
+        "shape",
+        "shard_extents",
+        "shards",
+    )
+
+    def __init__(
+        self, selection: PointSelection, chunk_extents: tuple[int, ...], shard_extents: tuple[int, ...]
+    ) -> None:
+        self.shape = selection.shape
+        self.chunk_extents = tuple(
+            min(extent, max(length, 1)) for extent, length in zip(chunk_extents, self.shape, strict=True)
+        )
+        self.shard_extents = shard_extents
+        chunks = [c // extent for c, extent in zip(selection.coordinates, self.chunk_extents, strict=True)]
+        shards = [c // extent if extent > 1 else c for c, extent in zip(chunks, shard_extents, strict=True)]
+        order, new_unit = _sorted(selection.count, shards, chunks, any(extent > 1 for extent in shard_extents))
+        self.points = np.empty((selection.count, 2), np.int64)
+        self.points[:, 0] = _positions(selection, chunks, chunk_extents, self.chunk_extents)[order]
+        self.points[:, 1] = order
+        begin = np.flatnonzero(new_unit)
+        self.first = np.append(begin, selection.count)
+        representatives = order[begin]
+        self.chunks = _columns(chunks, representatives)
+        of_unit = _columns(shards, representatives)
+        new_shard = np.append(begin[:1] == 0, (of_unit[1:] != of_unit[:-1]).any(axis=1))
+        shard_begin = np.flatnonzero(new_shard)
+        self.offsets = np.append(shard_begin, begin.size)
+        self.shards = of_unit[shard_begin]
+        self.chunk_count = begin.size
+
+    def batches(self, chunk_bytes: int, max_bytes: int, max_chunks: int) -> Iterator[PointBatch]:
+        """As BoxPlan.batches."""
+        limit = max(1, min(max_chunks, max_bytes // max(1, chunk_bytes)))
+        low, end = 0, self.offsets.size - 1
+        while low < end:
+            begin = int(self.offsets[low])
+            high = int(self.offsets.searchsorted(min(begin + limit, _LARGEST), side="right")) - 1
+            if high > low:
+                yield PointBatch(self, slice(low, high), (begin, int(self.offsets[high])), 0, 1)
+                low = high
+                continue
+            stop = int(self.offsets[low + 1])
+            parts = -(-(stop - begin) // limit)
+            for part in range(parts):
+                units = (begin + part * limit, min(begin + (part + 1) * limit, stop))
+                yield PointBatch(self, slice(low, low + 1), units, part, parts)
+            low += 1
+
+
+def point_plan(
+    selection: PointSelection, chunk_extents: Sequence[int], shard_extents: Sequence[int] | None = None
+) -> PointPlan:
+    """Extents as in box_plan. SelectionError where a chunk has more than 2**63 - 1 elements."""
+    extents = tuple(shard_extents) if shard_extents is not None else (1,) * len(selection.shape)
+    if math.prod(chunk_extents) > _LARGEST:
+        raise SelectionError(f"no point can be numbered in a chunk of shape {tuple(chunk_extents)}")
+    return PointPlan(selection, tuple(chunk_extents), extents)
+
+
+def _positions(
+    selection: PointSelection, chunks: list[Columns], extents: Sequence[int], within: Sequence[int]
+) -> Columns:
+    """The number of each point's element in the C order of its leaf chunk. `within` are the extents cut off at the array's end."""
+    positions = np.zeros(selection.count, np.int64)
+    stride = 1
+    for dimension in reversed(range(len(chunks))):
+        inside = selection.coordinates[dimension] - chunks[dimension] * within[dimension]
+        positions += inside * stride
+        stride *= extents[dimension]
+    return positions
+
+
+def _sorted(
+    count: int, shards: list[Columns], chunks: list[Columns], sharded: bool
+) -> tuple[Columns, NDArray[np.bool_]]:
+    """The order of the points by shard, then by chunk, then as given; and which of them, in that order, begin another chunk."""
+    keys = (
+        [*shards, *chunks] if sharded else chunks
+    )  # within one shard the order of chunks is that of their inner positions
+    new = np.zeros(count, np.bool_)
+    new[:1] = True
+    if not keys or not count:
+        return np.arange(count, dtype=np.int64), new
+    lows = [int(key.min()) for key in keys]
+    spans = [int(key.max()) - low + 1 for key, low in zip(keys, lows, strict=True)]
+    if math.prod(spans) > _LARGEST:
+        order = np.lexsort(keys[::-1])
+        for key in chunks:
+            in_order = key[order]
+            new[1:] |= in_order[1:] != in_order[:-1]
+        return order, new
+    single = keys[0] - lows[0]
+    for key, low, span in zip(keys[1:], lows[1:], spans[1:], strict=True):
+        single *= span
+        single += key - low
+    if bool((single[1:] >= single[:-1]).all()):
+        order = np.arange(count, dtype=np.int64)
+    else:
+        order = np.argsort(single, kind="stable")
+        single = single[order]
+    new[1:] = single[1:] != single[:-1]
+    return order, new
+
+
+def _columns(columns: list[Columns], rows: Columns) -> Columns:
+    return np.stack([column[rows] for column in columns], axis=1) if columns else np.empty((rows.size, 0), np.int64)
+
+
+def _before(counts: Columns) -> Columns:
+    """0, and the sum of counts up to each."""
+    offsets = np.zeros(counts.size + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets

@@ -1,0 +1,43 @@
+"""Modules that few users need, imported when something of them is first asked for, so that all others need not wait for them.
+
+Which ones of the project those are, and why, is listed in tests/test_layers.py; to the rules of layers and cycles they are imports like any other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+__all__ = ["LateModule", "late_names"]
+
+
+class LateModule:
+    """Stands for a module: `middle = LateModule("frazil.codecs.middle")`, beside a plain import of it for type checkers."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(import_module(self._name), name)
+
+    def __repr__(self) -> str:
+        return f"LateModule({self._name!r})"
+
+
+def late_names(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package that exports names of modules which are late: by name, the module that has it, or is it."""
+
+    def get(name: str) -> object:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = import_module(names[name])
+        value: object = home if names[name] == f"{package}.{name}" else getattr(home, name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *names})
+
+    return get, list_names

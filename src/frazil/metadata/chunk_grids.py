@@ -1,0 +1,61 @@
+"""Chunk grids: where chunks lie (Zarr v3.1 core, Chunk grids and Regular grids). Which chunks a selection needs is indexing's matter."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from frazil.errors import MetadataError
+from frazil.metadata.extensions import Extension, NamedExtension
+from frazil.metadata.json_text import Json, member
+from frazil.metadata.members import Members, lengths_from_user
+from frazil.metadata.value import Value
+
+
+class ChunkGrid(Protocol):
+    """A division of an array into chunks; a value, compared with ==."""
+
+    def extension(self) -> Extension:
+        """The extension that names this grid."""
+
+    def check(self, shape: tuple[int, ...], path: str) -> None:
+        """Raises MetadataError where an array of this shape cannot have this grid."""
+
+    def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Chunks along each dimension of an array of this shape."""
+
+
+class RegularGrid(Value):
+    """Chunks of one shape; those at the upper edges may overhang the array.
+
+    chunk_shape  elements along each dimension, each from 1 to 2^63 - 1. One integer, or a sequence of Python or NumPy ones
+    Raises MetadataError for anything else."""
+
+    __slots__ = ("chunk_shape",)
+    chunk_shape: tuple[int, ...]
+
+    def __init__(self, chunk_shape: object, *, path: str = "chunk_grid.configuration.chunk_shape") -> None:
+        self.chunk_shape = lengths_from_user(chunk_shape, path, low=1)
+
+    def extension(self) -> Extension:
+        lengths: list[Json] = list(self.chunk_shape)
+        return Extension("regular", {"chunk_shape": lengths})
+
+    def check(self, shape: tuple[int, ...], path: str = "chunk_grid") -> None:
+        if len(shape) != len(self.chunk_shape):
+            raise MetadataError(
+                f"chunk_shape must have one length for each of the {len(shape)} dimensions, found {list(self.chunk_shape)}",
+                path=f"{path}.configuration.chunk_shape",
+            )
+
+    def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([-(-length // chunk) for length, chunk in zip(shape, self.chunk_shape, strict=True)])
+
+
+def _read_regular(extension: Extension, path: str) -> ChunkGrid:
+    members = Members(extension.configuration, member(path, "configuration"))
+    chunk_shape = members.integers("chunk_shape", low=1)
+    members.finish()
+    return RegularGrid(chunk_shape, path=members.at("chunk_shape"))
+
+
+REGULAR = NamedExtension[ChunkGrid]("regular", _read_regular)

@@ -1,0 +1,131 @@
+"""Chunk key encodings: coordinates in the chunk grid to keys below the array's prefix, and back (Zarr v3.1 core, Chunk key encodings)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+import numpy as np
+
+from frazil.metadata.extensions import Extension, NamedExtension
+from frazil.metadata.json_text import member
+from frazil.metadata.members import INT64_MAX, Members, refusal
+from frazil.metadata.value import Value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SEPARATORS: Final = ("/", ".")
+
+
+class ChunkKeyEncoding(Protocol):
+    """Names for the chunks of an array; a value, compared with ==. Coordinates are not negative; the engine sees to that."""
+
+    def extension(self) -> Extension:
+        """The extension that names this encoding."""
+
+    def encode_one(self, coordinates: tuple[int, ...], prefix: str = "") -> str:
+        """The key of one chunk, after `prefix`."""
+
+    def encode_all(self, coordinates: NDArray[np.int64], prefix: str = "") -> list[str]:
+        """The keys of the chunks at int64[n, d], each after `prefix`."""
+
+    def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
+        """The coordinates of a key without its prefix; None where encode_one gives no such key for `ndim` dimensions."""
+
+
+class SeparatedKeys(Value):
+    """Decimal coordinates with a separator between them, after a lead: the form of every encoding of the core."""
+
+    __slots__ = ("separator",)
+    separator: str
+    name: ClassVar[str]
+    default_separator: ClassVar[str]
+    alone: ClassVar[str]  # the key where there are no dimensions
+
+    def __init__(
+        self, separator: str | None = None, *, path: str = "chunk_key_encoding.configuration.separator"
+    ) -> None:
+        chosen = self.default_separator if separator is None else separator
+        if chosen not in SEPARATORS:
+            raise refusal(path, '"/" or "."', separator)
+        self.separator = chosen
+
+    @property
+    def lead(self) -> str:
+        """What stands before the first coordinate."""
+        return ""
+
+    def extension(self) -> Extension:
+        return Extension(self.name, {"separator": self.separator})
+
+    def encode_one(self, coordinates: tuple[int, ...], prefix: str = "") -> str:
+        if not coordinates:
+            return prefix + self.alone
+        return prefix + self.lead + self.separator.join(map(str, coordinates))
+
+    def encode_all(self, coordinates: NDArray[np.int64], prefix: str = "") -> list[str]:
+        count, ndim = coordinates.shape
+        if not count:
+            return []
+        if not ndim:
+            return [prefix + self.alone] * count
+        if "\n" in prefix:
+            return [prefix + key for key in self.encode_all(coordinates)]
+        # one formatting call for all of them, three times as fast as one a key
+        row = f"{prefix.replace('%', '%%')}{self.lead}{self.separator.join(['%d'] * ndim)}"
+        return ("\n".join([row] * count) % tuple(coordinates.ravel().tolist())).split("\n")
+
+    def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
+        if not ndim:
+            return () if key == self.alone else None
+        if not key.startswith(self.lead):
+            return None
+        parts = key[len(self.lead) :].split(self.separator)
+        if len(parts) != ndim:
+            return None
+        for part in parts:
+            if not (part.isascii() and part.isdigit()) or (part[0] == "0" and part != "0") or len(part) > 19:
+                return None
+        coordinates = tuple(map(int, parts))
+        return coordinates if max(coordinates) <= INT64_MAX else None
+
+
+class DefaultKeys(SeparatedKeys):
+    """`c/1/0`, or `c.1.0`; `c` without dimensions."""
+
+    __slots__ = ()
+    name = "default"
+    default_separator = "/"
+    alone = "c"
+
+    @property
+    def lead(self) -> str:
+        return "c" + self.separator
+
+
+class V2Keys(SeparatedKeys):
+    """`1.0`, or `1/0`, as in Zarr v2; `0` without dimensions."""
+
+    __slots__ = ()
+    name = "v2"
+    default_separator = "."
+    alone = "0"
+
+
+def _read_separator(extension: Extension, path: str) -> str | None:
+    members = Members(extension.configuration, member(path, "configuration"))
+    separator = members.choice("separator", SEPARATORS) if members.has("separator") else None
+    members.finish()
+    return separator
+
+
+def _read_default(extension: Extension, path: str) -> ChunkKeyEncoding:
+    return DefaultKeys(_read_separator(extension, path))
+
+
+def _read_v2(extension: Extension, path: str) -> ChunkKeyEncoding:
+    return V2Keys(_read_separator(extension, path))
+
+
+DEFAULT = NamedExtension[ChunkKeyEncoding]("default", _read_default)
+V2 = NamedExtension[ChunkKeyEncoding]("v2", _read_v2)

@@ -1,0 +1,90 @@
+"""What only documents of the draft of 2022 can name: memory layouts, extensions of arrays, encodings of documents. A value, a part of the registry.
+
+Data types, chunk grids and storage transformers are in both dialects' registry, under their URI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from frazil.errors import UnknownExtensionError
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import Json, found
+from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.value import Value
+
+T = TypeVar("T")
+
+# From (the entry, the shape of a chunk) to the array-to-array codecs that bring a chunk into the layout. The entry is the document's object: the
+# URI as its name, `type` and the other members as its configuration.
+MemoryLayout = Callable[[Extension, tuple[int, ...]], Sequence[Extension]]
+# From (the entry, what the document says without it) to what it says with it. The entry's configuration is the document's.
+ArrayExtension = Callable[[Extension, ArrayMetadata], ArrayMetadata]
+
+
+class MetadataEncoding(Protocol):
+    """Documents of nodes in another form than JSON text (draft of 2022, Metadata encoding)."""
+
+    def encode(self, document: dict[str, Json]) -> bytes: ...
+
+    def decode(self, value: bytes) -> Json:
+        """Raises MetadataError for what is no such document."""
+
+
+# From the entry of zarr.json (the URI as its name, `type` in its configuration) to the encoding
+MetadataEncodingReader = Callable[[Extension], MetadataEncoding]
+
+
+class DraftExtensions(Value):
+    """Each by URI, as pairs; the first one of a URI counts."""
+
+    __slots__ = ("array_extensions", "memory_layouts", "metadata_encodings")
+    memory_layouts: tuple[tuple[str, MemoryLayout], ...]
+    array_extensions: tuple[tuple[str, ArrayExtension], ...]
+    metadata_encodings: tuple[tuple[str, MetadataEncodingReader], ...]
+
+    def __init__(
+        self,
+        memory_layouts: Sequence[tuple[str, MemoryLayout]] = (),
+        array_extensions: Sequence[tuple[str, ArrayExtension]] = (),
+        metadata_encodings: Sequence[tuple[str, MetadataEncodingReader]] = (),
+    ) -> None:
+        self.memory_layouts = tuple(memory_layouts)
+        self.array_extensions = tuple(array_extensions)
+        self.metadata_encodings = tuple(metadata_encodings)
+
+    def with_memory_layout(self, uri: str, layout: MemoryLayout) -> DraftExtensions:
+        return DraftExtensions(((uri, layout), *self.memory_layouts), self.array_extensions, self.metadata_encodings)
+
+    def with_array_extension(self, uri: str, extension: ArrayExtension) -> DraftExtensions:
+        return DraftExtensions(self.memory_layouts, ((uri, extension), *self.array_extensions), self.metadata_encodings)
+
+    def with_metadata_encoding(self, uri: str, encoding: MetadataEncodingReader) -> DraftExtensions:
+        return DraftExtensions(self.memory_layouts, self.array_extensions, ((uri, encoding), *self.metadata_encodings))
+
+    def memory_layout(self, extension: Extension, path: str) -> MemoryLayout:
+        return _required(self.memory_layouts, extension, path, "memory layout", "with_memory_layout")
+
+    def metadata_encoding(self, extension: Extension, path: str) -> MetadataEncodingReader:
+        return _required(self.metadata_encodings, extension, path, "metadata encoding", "with_metadata_encoding")
+
+    def array_extension(self, uri: str) -> ArrayExtension | None:
+        """None where it is not known; whether that matters is for the document to say."""
+        return look_up(self.array_extensions, uri)
+
+
+def look_up(pairs: Sequence[tuple[str, T]], uri: str) -> T | None:
+    return next((value for name, value in pairs if name == uri), None)
+
+
+def _required(pairs: Sequence[tuple[str, T]], extension: Extension, path: str, kind: str, method: str) -> T:
+    value = look_up(pairs, extension.name)
+    if value is None:
+        known = ", ".join(dict.fromkeys(name for name, _ in pairs)) or "none"
+        raise UnknownExtensionError(
+            f"the {kind} {found(extension.name)} is not registered (registered: {known}), and no reader may do without"
+            " (draft of 2022, Extensions)",
+            path=path,
+            hint=f"register it with Registry.{method}",
+        )
+    return value

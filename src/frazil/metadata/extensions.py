@@ -1,0 +1,172 @@
+"""The extension value, and what a registry holds of one kind (Zarr v3.1 core, Extension definition and Extension naming).
+
+What each extension means lives where it is implemented: data types, grids and key encodings here, codecs in their own layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+from frazil.errors import MetadataError, UnknownExtensionError
+from frazil.metadata.json_text import Json, as_json, found, item, member
+from frazil.metadata.members import Members, check_object, refusal
+from frazil.metadata.value import Value, assign
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_FIRST: Final = "abcdefghijklmnopqrstuvwxyz"
+_REST: Final = _FIRST + "0123456789-_."
+_MEMBERS: Final = frozenset({"name", "configuration", "must_understand"})
+
+
+class Extension(Value):
+    """A name with its configuration, as documents hold it. An absent configuration and an empty one are the same.
+
+    name             a registered name ("zstd", "numcodecs.adler32") or a URI with an authority or of the urn scheme
+    configuration    plain JSON, copied
+    must_understand  False where the document says that a reader may do without
+    Raises MetadataError for a name or a configuration that breaks the rules; `path` names the member."""
+
+    __slots__ = ("configuration", "must_understand", "name")
+    name: str
+    configuration: Mapping[str, Json]
+    must_understand: bool
+
+    def __init__(
+        self,
+        name: str,
+        configuration: Mapping[str, object] | None = None,
+        must_understand: bool = True,
+        *,
+        path: str | None = None,
+    ) -> None:
+        if not is_extension_name(name):
+            raise refusal(
+                member(path, "name"),
+                "lower case letters, digits, '-', '_' and '.', two at least and a letter first (or a URI)",
+                name,
+            )
+        assign(self, "name", name)
+        place = f"{path}.configuration" if path else "configuration"
+        copied = check_object(as_json(configuration, place), place) if configuration else {}
+        assign(self, "configuration", copied)
+        assign(self, "must_understand", must_understand)
+
+    def to_json(self) -> dict[str, Json]:
+        """The object form; `configuration` and `must_understand` only where they say something."""
+        document: dict[str, Json] = {"name": self.name}
+        # zarr-python takes the codecs of numcodecs with a configuration alone, be it empty
+        if self.configuration or self.name.startswith("numcodecs."):
+            document["configuration"] = as_json(self.configuration, "configuration")
+        if not self.must_understand:
+            document["must_understand"] = False
+        return document
+
+
+def is_extension_name(name: object) -> bool:
+    """Whether the name has a form that the core allows: registered, or a URI as earlier versions of it asked for."""
+    if not isinstance(name, str):
+        return False
+    if len(name) >= 2 and name[0] in _FIRST and not name.strip(_REST):
+        return True
+    scheme, _, rest = name.partition(":")
+    if not scheme or scheme[0].lower() not in _FIRST or scheme.lower().strip(_REST + "+"):
+        return False
+    return (rest.startswith("//") and len(rest) > 2) or (scheme.lower() == "urn" and rest != "")
+
+
+def parse_extension(value: Json, path: str, *, may_ignore: bool = True) -> Extension:
+    """An extension in either form: an object with `name`, or a name alone.
+
+    may_ignore  whether `"must_understand": false` is allowed; not for data types, chunk grids and chunk key encodings"""
+    if isinstance(value, str):
+        if not is_extension_name(value):
+            raise refusal(path, "the name of an extension, or an object with that name", value)
+        return Extension(value, path=path)
+    if not isinstance(value, dict):
+        raise refusal(path, "an object with a name, or a name alone", value)
+    name, configuration = value.get("name"), value.get("configuration", {})
+    if (
+        isinstance(name, str)
+        and isinstance(configuration, dict)
+        and value.get("must_understand", True) is True
+        and value.keys() <= _MEMBERS
+    ):
+        return Extension(name, configuration, path=path)
+    members = Members(value, path)
+    name = members.string("name")
+    configuration = members.object("configuration", {})
+    understood = members.boolean("must_understand", True)
+    members.finish()
+    if not (understood or may_ignore):
+        raise refusal(member(path, "must_understand"), "true or absent here", False)
+    return Extension(name, configuration, understood, path=path)
+
+
+def parse_extensions(value: Json, path: str) -> tuple[Extension, ...]:
+    """An array of extensions."""
+    if not isinstance(value, list):
+        raise refusal(path, "an array of extensions", value)
+    return tuple([parse_extension(child, item(path, at)) for at, child in enumerate(value)])
+
+
+class ExtensionFamily(Protocol[T_co]):
+    """What a registry holds: a reader for one name, or for many that differ by a parameter."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names as messages list them ("r*" for those of a pattern)."""
+
+    def matches(self, name: str) -> bool:
+        """Whether this family reads extensions of the name."""
+
+    def parse(self, extension: Extension, path: str) -> T_co:
+        """The value of an extension whose name matches; MetadataError where its configuration is wrong."""
+
+
+class NamedExtension(Value, Generic[T]):
+    """A family of one name. `reader` gets the extension and its path; it pickles where that function does."""
+
+    __slots__ = ("name", "reader")
+    name: str
+    reader: Callable[[Extension, str], T]
+
+    def __init__(self, name: str, reader: Callable[[Extension, str], T]) -> None:
+        self.name, self.reader = name, reader
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def matches(self, name: str) -> bool:
+        return name == self.name
+
+    def parse(self, extension: Extension, path: str) -> T:
+        return self.reader(extension, path)
+
+
+def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str, kind: str) -> ExtensionFamily[T]:
+    """The first family that reads the extension; UnknownExtensionError, with all names that are registered, where there is none.
+
+    kind  what to call such an extension in the message, such as "data type" """
+    for family in families:
+        if family.matches(extension.name):
+            return family
+    raise UnknownExtensionError(
+        f"the {kind} {found(extension.name)} is not registered (registered: {', '.join(names_of(families))})",
+        path=path,
+        hint=f"register it with Registry.with_{kind.replace(' ', '_')}, or open with a version that has it",
+    )
+
+
+def names_of(families: Sequence[ExtensionFamily[T]]) -> tuple[str, ...]:
+    """All names that the families read, each once, for messages."""
+    return tuple(dict.fromkeys(name for family in families for name in family.names))
+
+
+def no_configuration(extension: Extension, path: str) -> None:
+    """Refuses a configuration where none is defined."""
+    for name, value in extension.configuration.items():
+        place = member(member(path, "configuration"), name)
+        raise MetadataError(f"{extension.name} takes no configuration, found {name}: {found(value)}", path=place)

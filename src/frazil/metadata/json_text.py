@@ -1,0 +1,261 @@
+"""JSON text to values and back, strictly (RFC 8259, UTF-8). What the members of a document mean lives in the dialects' files.
+
+A number keeps what the fill value rules need: `1` is an int, `1.0` and `1e0` are floats that remember their text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+import numpy as np
+
+from frazil.errors import MetadataError
+from frazil.late import LateModule
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = LateModule("json")  # with the first document; it costs as much as ten modules
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+_ATOMS: Final = frozenset({str, int, bool, type(None)})
+DEPTH_LIMIT: Final = 200  # levels of nesting; the functions below recurse once a level
+
+
+class ExactFloat(float):
+    """A number with a fraction or exponent, as a float64, and the `text` that it was read from."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
+
+    def __reduce__(self) -> tuple[type[ExactFloat], tuple[str]]:
+        return ExactFloat, (self.text,)
+
+
+class NegativeZero(int):
+    """The number `-0`, which an integer type reads as 0 and a floating-point type as -0.0."""
+
+    __slots__ = ()
+
+
+class _Refused(dict[str, object]):
+    """Stands where the parser met something that no document may hold, until its place is known."""
+
+    def __init__(self, reason: str, member: str | None = None, word: str | None = None) -> None:
+        super().__init__()
+        self.reason, self.member, self.word = reason, member, word
+
+
+def member(path: str | None, name: str) -> str:
+    """The path of a member of the object at `path` (None: the document itself)."""
+    if not (name.isidentifier() or name.replace("-", "_").isidentifier()):
+        return f"{path or ''}[{json.dumps(name)}]"
+    return f"{path}.{name}" if path else name
+
+
+def item(path: str | None, index: int) -> str:
+    """The path of an item of the array at `path`."""
+    return f"{path or ''}[{index}]"
+
+
+def found(value: object) -> str:
+    """A value as error messages show it: its JSON text where it has one, cut short."""
+    if isinstance(value, ExactFloat):
+        text = value.text
+    elif isinstance(value, NegativeZero):
+        text = "-0"
+    else:
+        try:
+            text = json.dumps(value, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            text = f"{value!r} of type {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
+
+
+def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[str] = frozenset()) -> Json:
+    """The JSON value of UTF-8 text.
+
+    free  members of the outermost object in which the bare words NaN, Infinity and -Infinity, which programs do write, are read as those strings
+
+    Refused with a MetadataError: anything that is not RFC 8259 JSON (NaN and Infinity among it), a member that occurs twice, a number
+    beyond float64, an integer of more digits than Python converts, and nesting deeper than DEPTH_LIMIT."""
+    try:
+        text = data if isinstance(data, str) else bytes(data).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MetadataError(
+            f"the document must be UTF-8 text, found byte 0x{data[error.start]:02x} at {error.start}"
+        ) from None
+    refused: list[_Refused] = []
+
+    def refuse(reason: str, name: str | None = None, word: str | None = None) -> _Refused:
+        refused.append(_Refused(reason, name, word))
+        return refused[-1]
+
+    def read_object(pairs: list[tuple[str, object]]) -> object:
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            seen: set[str] = set()
+            twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            return refuse(f"a member may occur once in an object, found {found(twice)} twice", twice)
+        return members
+
+    def read_float(digits: str) -> object:
+        number = ExactFloat(digits)
+        return number if math.isfinite(number) else refuse(f"a number must fit a float64, found {found(number)}")
+
+    def read_constant(token: str) -> object:
+        return refuse(
+            f"{token} is not JSON: it must be a string where the format allows it, found the bare word", word=token
+        )
+
+    read_int: Callable[[str], object] | None = _read_int if "-0" in text else None
+    try:
+        value: Json = json.loads(
+            text,
+            object_pairs_hook=read_object,
+            parse_float=read_float,
+            parse_int=read_int,
+            parse_constant=read_constant,
+        )
+    except json.JSONDecodeError as error:
+        raise MetadataError(
+            f"the document must be JSON, but {error.msg} at line {error.lineno}, column {error.colno}",
+            hint=None if text else "it is empty; was its writer interrupted?",
+        ) from None
+    except ValueError:
+        raise MetadataError("the document holds an integer of more digits than Python converts") from None
+    except RecursionError:
+        raise MetadataError(f"the document must not nest deeper than {DEPTH_LIMIT} levels") from None
+    if text.count("[") + text.count("{") > DEPTH_LIMIT:
+        _check_depth(value)
+    if refused and free and isinstance(value, dict):
+        for name in free & value.keys():
+            value[name] = _spelt_out(value[name], refused)
+    if refused:
+        place = _place(value, refused[0], None)
+        raise MetadataError(
+            refused[0].reason, path=place if refused[0].member is None else member(place, refused[0].member)
+        )
+    return value
+
+
+def _spelt_out(value: object, refused: list[_Refused]) -> Json:
+    """The value with its bare words as strings; those are refused no more."""
+    if isinstance(value, _Refused) and value.word is not None:
+        refused[:] = [other for other in refused if other is not value]
+        return value.word
+    if isinstance(value, dict) and not isinstance(value, _Refused):
+        return {name: _spelt_out(child, refused) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_spelt_out(child, refused) for child in value]
+    return value  # type: ignore[return-value]
+
+
+def _read_int(digits: str) -> int:
+    return NegativeZero() if digits == "-0" else int(digits)
+
+
+def _check_depth(value: Json) -> None:
+    level: list[Json] = [value]
+    for _ in range(DEPTH_LIMIT):
+        children = [
+            child for outer in level for child in (outer.values() if isinstance(outer, dict) else _items(outer))
+        ]
+        level = [child for child in children if isinstance(child, (dict, list))]
+        if not level:
+            return
+    raise MetadataError(f"the document must not nest deeper than {DEPTH_LIMIT} levels")
+
+
+def _items(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _place(value: object, wanted: _Refused, path: str | None) -> str | None:
+    """Where `wanted` itself stands beneath `value`; None at the top, and where an object with a doubled member swallowed it."""
+    if value is wanted:
+        return path
+    children: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        children = [(member(path, name), child) for name, child in value.items()]
+    elif isinstance(value, list):
+        children = [(item(path, index), child) for index, child in enumerate(value)]
+    for place, child in children:
+        if (deeper := _place(child, wanted, place)) is not None:
+            return deeper
+    return None
+
+
+def as_json(value: object, path: str | None, depth: int = DEPTH_LIMIT) -> Json:
+    """A deep copy of a value as plain JSON: tuples become lists, NumPy scalars and arrays Python numbers.
+
+    Anything that JSON cannot say (NaN, infinities, sets, members whose names are not strings) is refused with a MetadataError."""
+    try:
+        return _copied(value, depth)
+    except TypeError:
+        return _as_json(value, path, depth)
+
+
+def _copied(value: object, depth: int) -> Json:
+    """A deep copy of what is plain JSON already, which most values are, without keeping track of its place. Raises TypeError for all else."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value  # type: ignore[return-value]
+    if kind is list and depth:
+        return [child if type(child) in _ATOMS else _copied(child, depth - 1) for child in value]  # type: ignore[attr-defined]
+    if kind is dict and depth:
+        for name in value:  # type: ignore[attr-defined]
+            if type(name) is not str:
+                raise TypeError
+        members = value.items()  # type: ignore[attr-defined]
+        return {name: child if type(child) in _ATOMS else _copied(child, depth - 1) for name, child in members}
+    if (kind is float or kind is ExactFloat) and math.isfinite(value):  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]
+    raise TypeError
+
+
+def _as_json(value: object, path: str | None, depth: int) -> Json:
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise MetadataError(
+                f"a number in a document must be finite, found {float(value)}",
+                path=path,
+                hint='write a string such as "NaN"',
+            )
+        return float(value)
+    if not isinstance(value, (Mapping, list, tuple)):
+        raise MetadataError(f"a value in a document must be JSON, found {found(value)}", path=path)
+    if depth == 0:
+        raise MetadataError(f"a document must not nest deeper than {DEPTH_LIMIT} levels", path=path)
+    if isinstance(value, (list, tuple)):
+        return [_as_json(child, item(path, index), depth - 1) for index, child in enumerate(value)]
+    for name in value:
+        if not isinstance(name, str):
+            raise MetadataError(f"the name of a member must be a string, found {found(name)}", path=path)
+    return {str(name): _as_json(child, member(path, name), depth - 1) for name, child in value.items()}
+
+
+def dump_json(value: Json) -> bytes:
+    """UTF-8 JSON text: members in the order they have, two spaces a level, a line break at the end. NaN and infinities are refused."""
+    try:
+        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+        try:
+            return f"{text}\n".encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write
+            return json.dumps(value, indent=2, allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise MetadataError(f"the document cannot be written as JSON: {error}") from None

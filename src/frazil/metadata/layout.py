@@ -1,0 +1,89 @@
+"""The port between nodes and the dialects: where a dialect keeps the documents and chunks of nodes, and how its documents read.
+
+Pure. v3.py and draft_layout.py implement it; array/nodes.py does the I/O, and is the only one to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from frazil.metadata.draft_extensions import DraftExtensions
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
+from frazil.metadata.registry import MetadataExtensions
+from frazil.record import Record
+
+Metadata = ArrayMetadata | GroupMetadata
+
+
+class Known(Protocol):
+    """What is asked of a registry of extensions."""
+
+    @property
+    def metadata(self) -> MetadataExtensions: ...
+
+    @property
+    def draft(self) -> DraftExtensions: ...
+
+    def codec_kind(self, name: str) -> int | None:
+        """0: array to array, 1: array to bytes, 2: bytes to bytes; None: no codec of this name."""
+
+
+class Candidate(Record):
+    """What a listing says of a node. keys: where its document may be, the one that wins first; group: it is one also where none of them is there."""
+
+    path: str
+    keys: tuple[str, ...]
+    group: bool = False
+
+
+class Layout(Protocol):
+    """The keys of a hierarchy in one dialect; a frozen value that pickles. Paths are normalised, "" is the root.
+
+    zarr_format      the dialect, as users name it
+    implicit_groups  whether groups need no document
+    at_once          whether one listing of documents_prefix shows all nodes below; else each level has to be asked for"""
+
+    @property
+    def zarr_format(self) -> ZarrFormat: ...
+
+    @property
+    def implicit_groups(self) -> bool: ...
+
+    @property
+    def at_once(self) -> bool: ...
+
+    def entry(self) -> tuple[str, bytes] | None:
+        """Key and value of the document that the hierarchy has beside those of its nodes."""
+
+    def has_entry(self, value: bytes) -> bool:
+        """Whether a value found at that key says the same."""
+
+    def check_name(self, name: str) -> str:
+        """The name itself, where a node may have it; InvalidInputError otherwise."""
+
+    def document_keys(self, path: str) -> tuple[str, ...]:
+        """Where a node's document may be, the one that wins first."""
+
+    def document_key(self, path: str, kind: type[Metadata]) -> str:
+        """Where the document of a node of this kind is."""
+
+    def documents_prefix(self, path: str) -> str:
+        """The prefix of all documents of nodes below this one."""
+
+    def data_prefix(self, path: str) -> str:
+        """The prefix of an array's chunks."""
+
+    def prefixes(self, path: str) -> tuple[str, ...]:
+        """All that lies below a node: nodes, and chunks."""
+
+    def children(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:
+        """The direct members that one level of documents_prefix shows, sorted."""
+
+    def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
+        """All nodes below that the keys of documents_prefix show, depth first, each level sorted; where at_once."""
+
+    def parse(self, key: str, value: bytes, known: Known) -> Metadata:
+        """The metadata of a document. Raises MetadataError, UnknownExtensionError, with the key."""
+
+    def emit(self, metadata: Metadata) -> bytes:
+        """The document; MetadataError where the dialect cannot say it."""

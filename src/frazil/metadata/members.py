@@ -1,0 +1,194 @@
+"""Checks of the members of documents and configurations; every refusal names the member, what was found, and what is allowed.
+
+Codecs and other extensions use these for their configurations. Which members there are is said where each extension is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from operator import index
+from typing import Final
+
+from frazil.errors import MetadataError
+from frazil.metadata.json_text import Json, found, item, member
+
+INT64_MAX: Final = 2**63 - 1
+
+
+def refusal(path: str | None, allowed: str, value: object, hint: str | None = None) -> MetadataError:
+    """The error for a value at `path` that is not what is `allowed`."""
+    name = "the document" if path is None else path.rpartition(".")[2]
+    return MetadataError(f"{name} must be {allowed}, found {found(value)}", path=path, hint=hint)
+
+
+def between(low: int | None, high: int | None) -> str:
+    """The words for an integer in a range."""
+    if high is None or high == INT64_MAX:
+        return "an integer" if low is None else f"an integer of at least {low}"
+    if low is None:
+        return f"an integer up to {high}"
+    return f"an integer from {low} to {high}"
+
+
+def check_integer(value: Json, path: str, low: int | None = None, high: int | None = INT64_MAX) -> int:
+    """An integer from low to high, both included: a JSON number without fraction or exponent, not a boolean."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise refusal(path, between(low, high), value)
+    if (low is not None and value < low) or (high is not None and value > high):
+        allowed = between(low, high)
+        raise refusal(path, allowed if high != INT64_MAX or value < INT64_MAX else f"{allowed}, below 2^63", value)
+    return int(value)
+
+
+def check_integers(
+    value: Json, path: str, low: int | None = None, high: int | None = INT64_MAX, length: int | None = None
+) -> tuple[int, ...]:
+    """An array of integers from low to high; of `length` items, where that is given."""
+    if not isinstance(value, list):
+        raise refusal(path, "an array of integers", value)
+    if length is not None and len(value) != length:
+        raise refusal(path, f"an array of {length} integers", value)
+    numbers: list[int] = []
+    for child in value:
+        if type(child) is int and (low is None or low <= child) and (high is None or child <= high):
+            numbers.append(child)
+        else:
+            numbers.append(check_integer(child, item(path, len(numbers)), low, high))
+    return tuple(numbers)
+
+
+def check_string(value: Json, path: str) -> str:
+    if not isinstance(value, str):
+        raise refusal(path, "a string", value)
+    return value
+
+
+def check_object(value: Json, path: str | None) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise refusal(path, "an object", value)
+    return value
+
+
+def lengths_from_user(value: object, path: str, low: int) -> tuple[int, ...]:
+    """A shape as users write it (one integer, or a sequence of Python or NumPy integers) as ints from low to 2^63 - 1."""
+    single = _as_int(value)
+    if single is not None:
+        values: list[object] = [single]
+    elif isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, Collection)):
+        raise refusal(path, "an integer or a sequence of integers", value)
+    else:
+        values = list(value)
+    lengths = []
+    for at, entry in enumerate(values):
+        number = _as_int(entry)
+        if number is None or not low <= number <= INT64_MAX:
+            raise refusal(item(path, at), f"{between(low, INT64_MAX)}, below 2^63", entry)
+        lengths.append(number)
+    return tuple(lengths)
+
+
+def _as_int(value: object) -> int | None:
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    try:
+        return index(value)
+    except TypeError:  # a NumPy array of several elements has the method too
+        return None
+
+
+class Members:
+    """The members of one object, asked for by name; `finish` then refuses those that nobody asked for.
+
+    path  where the object is in its document, such as "codecs[1].configuration"."""
+
+    __slots__ = ("_asked", "path", "values")
+
+    def __init__(self, values: Mapping[str, Json], path: str | None) -> None:
+        self.values, self.path = values, path
+        self._asked: list[str] = []
+
+    def at(self, name: str) -> str:
+        """The path of a member."""
+        return member(self.path, name)
+
+    def has(self, name: str) -> bool:
+        """Whether the member is there; it counts as asked for."""
+        self._asked.append(name)
+        return name in self.values
+
+    def get(self, name: str) -> Json:
+        """A required member, unchecked."""
+        if not self.has(name):
+            raise MetadataError(
+                f"{name} is required, found {'only ' + ', '.join(map(repr, self.values)) if self.values else 'no members'}",
+                path=self.at(name),
+            )
+        return self.values[name]
+
+    def integer(
+        self, name: str, low: int | None = None, high: int | None = INT64_MAX, default: int | None = None
+    ) -> int:
+        """An integer from low to high; the default where it is absent, or required where there is none."""
+        if default is not None and not self.has(name):
+            return default
+        return check_integer(self.get(name), self.at(name), low, high)
+
+    def integers(
+        self, name: str, low: int | None = None, high: int | None = INT64_MAX, length: int | None = None
+    ) -> tuple[int, ...]:
+        """A required array of integers."""
+        return check_integers(self.get(name), self.at(name), low, high, length)
+
+    def boolean(self, name: str, default: bool | None = None) -> bool:
+        if default is not None and not self.has(name):
+            return default
+        value = self.get(name)
+        if not isinstance(value, bool):
+            raise refusal(self.at(name), "true or false", value)
+        return value
+
+    def string(self, name: str, default: str | None = None) -> str:
+        if default is not None and not self.has(name):
+            return default
+        value = self.get(name)
+        return value if isinstance(value, str) else check_string(value, self.at(name))
+
+    def choice(self, name: str, allowed: Sequence[str], default: str | None = None) -> str:
+        """One of the allowed strings."""
+        if default is not None and not self.has(name):
+            return default
+        value = self.get(name)
+        if not isinstance(value, str) or value not in allowed:
+            raise refusal(
+                self.at(name), f"{'one of ' if len(allowed) > 1 else ''}{', '.join(map(found, allowed))}", value
+            )
+        return value
+
+    def array(self, name: str, default: list[Json] | None = None) -> list[Json]:
+        if default is not None and not self.has(name):
+            return default
+        value = self.get(name)
+        if not isinstance(value, list):
+            raise refusal(self.at(name), "an array", value)
+        return value
+
+    def object(self, name: str, default: dict[str, Json] | None = None) -> dict[str, Json]:
+        if default is not None and not self.has(name):
+            return default
+        value = self.get(name)
+        return value if isinstance(value, dict) else check_object(value, self.at(name))
+
+    def rest(self) -> dict[str, Json]:
+        """The members that nobody asked for."""
+        if not self.values.keys() - self._asked:
+            return {}
+        return {name: value for name, value in self.values.items() if name not in self._asked}
+
+    def finish(self) -> None:
+        """Refuses the members that nobody asked for."""
+        for name, value in self.rest().items():
+            allowed = ", ".join(dict.fromkeys(self._asked)) or "no members"
+            raise MetadataError(
+                f"{name} is not known here (allowed: {allowed}), found {found(value)}", path=self.at(name)
+            )

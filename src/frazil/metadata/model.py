@@ -1,0 +1,194 @@
+"""What documents mean, whatever their dialect: the metadata of an array and of a group, as frozen values.
+
+How each dialect writes them lives in its own file; what codecs do with their extensions is said in their own layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from frazil.errors import MetadataError
+from frazil.metadata.chunk_grids import ChunkGrid
+from frazil.metadata.chunk_keys import ChunkKeyEncoding
+from frazil.metadata.data_types import DataType
+from frazil.metadata.extensions import Extension
+from frazil.metadata.fill_values import FillValue
+from frazil.metadata.json_text import Json, as_json, item
+from frazil.metadata.members import check_object, lengths_from_user, refusal
+from frazil.metadata.value import Value
+
+ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]
+
+
+class ArrayMetadata(Value):
+    """The metadata of one array. Raises MetadataError where the parts do not fit each other; `path` names the member.
+
+    shape                 elements along each dimension, each from 0 to 2^63 - 1 (from users: one integer or any sequence)
+    fill_value            of the data type's dtype, exact to the bit
+    codecs                one at least; whether they make a chain is for the codecs' layer to say
+    attributes            plain JSON, copied; None: none
+    dimension_names       one for each dimension, None for an unnamed one; None: no names at all
+    storage_transformers  array side first
+    zarr_format           the dialect that the document has, as users name it
+    unknown               members of the document that nobody here knows and that say `"must_understand": false`, kept to be written back
+    document              the object that was read, where the dialect says more than the other fields keep: what is written has its members, but
+                          for the shape and the attributes. None: the other fields say all"""
+
+    __slots__ = (
+        "attributes",
+        "chunk_grid",
+        "chunk_key_encoding",
+        "codecs",
+        "data_type",
+        "dimension_names",
+        "document",
+        "fill_value",
+        "shape",
+        "storage_transformers",
+        "unknown",
+        "zarr_format",
+    )
+    shape: tuple[int, ...]
+    data_type: DataType
+    fill_value: FillValue
+    chunk_grid: ChunkGrid
+    chunk_key_encoding: ChunkKeyEncoding
+    codecs: tuple[Extension, ...]
+    attributes: Mapping[str, Json]
+    dimension_names: tuple[str | None, ...] | None
+    storage_transformers: tuple[Extension, ...]
+    zarr_format: ZarrFormat
+    unknown: Mapping[str, Json]
+    document: Mapping[str, Json] | None
+
+    def __init__(
+        self,
+        *,
+        shape: object,
+        data_type: DataType,
+        fill_value: FillValue,
+        chunk_grid: ChunkGrid,
+        chunk_key_encoding: ChunkKeyEncoding,
+        codecs: Iterable[Extension],
+        attributes: Mapping[str, object] | None = None,
+        dimension_names: Iterable[str | None] | None = None,
+        storage_transformers: Iterable[Extension] = (),
+        zarr_format: ZarrFormat = 3,
+        unknown: Mapping[str, object] | None = None,
+        document: Mapping[str, Json] | None = None,
+    ) -> None:
+        self.shape = lengths_from_user(shape, "shape", low=0)
+        self.data_type = data_type
+        if fill_value.dtype != data_type.dtype:
+            raise MetadataError(
+                f"fill_value must be of {data_type.name}, found one of {fill_value.dtype}", path="fill_value"
+            )
+        self.fill_value = fill_value
+        chunk_grid.check(self.shape, "chunk_grid")
+        self.chunk_grid = chunk_grid
+        self.chunk_key_encoding = chunk_key_encoding
+        self.codecs = tuple(codecs)
+        if not self.codecs:
+            raise MetadataError(
+                "codecs must hold at least one codec, found none", path="codecs", hint='add the codec "bytes"'
+            )
+        self.attributes = _object(attributes, "attributes")
+        self.dimension_names = _dimension_names(dimension_names, len(self.shape))
+        self.storage_transformers = tuple(storage_transformers)
+        self.zarr_format = zarr_format
+        self.unknown = _object(unknown, None)
+        self.document = document
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The native NumPy dtype."""
+        return self.data_type.dtype
+
+    @property
+    def grid_shape(self) -> tuple[int, ...]:
+        """Chunks (shards, where there are) along each dimension."""
+        return self.chunk_grid.grid_shape(self.shape)
+
+    def with_shape(self, shape: object) -> ArrayMetadata:
+        """The same array with other lengths, of as many dimensions."""
+        lengths = lengths_from_user(shape, "shape", low=0)
+        if len(lengths) != self.ndim:
+            raise refusal("shape", f"{self.ndim} lengths, one for each dimension", list(lengths))
+        return self.with_members(shape=lengths)
+
+    def with_attributes(self, attributes: Mapping[str, object]) -> ArrayMetadata:
+        """The same array with these attributes instead of its own."""
+        return self.with_members(attributes=attributes)
+
+    def with_members(self, **members: object) -> ArrayMetadata:
+        """The same array with these fields instead of its own. Raises MetadataError where they do not fit the others."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return ArrayMetadata(**{**fields, **members})
+
+
+class GroupMetadata(Value):
+    """The metadata of one group. Raises MetadataError where attributes are not JSON.
+
+    attributes    plain JSON, copied; None: none
+    consolidated  the member `consolidated_metadata` as it was found, or None. It repeats the documents of the nodes below and is never
+                  read as their metadata; it stays right when the group's own attributes change, and goes stale when a node below
+                  does: whoever changes one drops it with `without_consolidated`
+    zarr_format   the dialect that the document has, as users name it
+    unknown       members of the document that nobody here knows and that may be there, kept to be written back
+    implicit      the group has no document: it is there because nodes lie below it (draft of 2022, Group metadata)"""
+
+    __slots__ = ("attributes", "consolidated", "implicit", "unknown", "zarr_format")
+    attributes: Mapping[str, Json]
+    consolidated: Mapping[str, Json] | None
+    zarr_format: ZarrFormat
+    implicit: bool
+    unknown: Mapping[str, Json]
+
+    def __init__(
+        self,
+        *,
+        attributes: Mapping[str, object] | None = None,
+        consolidated: Mapping[str, object] | None = None,
+        zarr_format: ZarrFormat = 3,
+        unknown: Mapping[str, object] | None = None,
+        implicit: bool = False,
+    ) -> None:
+        self.attributes = _object(attributes, "attributes")
+        self.consolidated = None if consolidated is None else _object(consolidated, "consolidated_metadata")
+        self.zarr_format = zarr_format
+        self.unknown = _object(unknown, None)
+        self.implicit = implicit
+
+    def with_attributes(self, attributes: Mapping[str, object]) -> GroupMetadata:
+        """The same group with these attributes instead of its own; it then has a document."""
+        return GroupMetadata(
+            attributes=attributes, consolidated=self.consolidated, zarr_format=self.zarr_format, unknown=self.unknown
+        )
+
+    def without_consolidated(self) -> GroupMetadata:
+        """The same group without the copies of the documents below it."""
+        return GroupMetadata(attributes=self.attributes, zarr_format=self.zarr_format, unknown=self.unknown)
+
+
+def _object(value: Mapping[str, object] | None, path: str | None) -> dict[str, Json]:
+    return check_object(as_json({} if value is None else value, path), path)
+
+
+def _dimension_names(names: Iterable[str | None] | None, ndim: int) -> tuple[str | None, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise refusal("dimension_names", "a sequence of names", names)
+    checked = tuple(names)
+    if len(checked) != ndim:
+        raise refusal("dimension_names", f"{ndim} names, one for each dimension", list(checked))
+    for at, name in enumerate(checked):
+        if name is not None and not isinstance(name, str):
+            raise refusal(item("dimension_names", at), "a string or null", name)
+    return checked

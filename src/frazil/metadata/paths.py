@@ -1,0 +1,92 @@
+"""Names and paths of nodes in a hierarchy (Zarr v3.1 core, Node names; those of the draft of 2022). A path is names joined by "/"; the root is "".
+
+Where the documents and chunks of a node lie is said in its dialect's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from frazil.errors import InvalidInputError
+
+_DRAFT_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
+
+def check_name(name: str) -> str:
+    """The name itself, where the core allows it; InvalidInputError otherwise."""
+    if not name:
+        reason = "must not be empty"
+    elif "/" in name:
+        reason = "must not hold a '/'"
+    elif not name.strip("."):
+        reason = "must not be of periods alone"
+    elif name.startswith("__"):
+        reason = "must not start with '__', which is reserved"
+    elif name == "zarr.json":
+        reason = "must not be the name of a metadata document"
+    elif not _is_unicode(name):
+        reason = "must be Unicode text, without half of a surrogate pair"
+    else:
+        return name
+    raise InvalidInputError(f"the name of a node {reason}, found {name!r}")
+
+
+def check_draft_name(name: str) -> str:
+    """The name itself, where the draft of December 2022 allows it (Node names); InvalidInputError otherwise."""
+    if not name:
+        reason = "must not be empty"
+    elif not name.strip("."):
+        reason = "must not be of periods alone"
+    elif name.strip(_DRAFT_CHARACTERS):
+        reason = "must be of the characters a-z, A-Z, 0-9, '-', '_' and '.' alone in this dialect (draft of 2022, Node names)"
+    else:
+        return name
+    raise InvalidInputError(f"the name of a node {reason}, found {name!r}")
+
+
+def check_lenient_name(name: str) -> str:
+    """The name itself, where it can be a part of a key; InvalidInputError otherwise. For what programs wrote that checked nothing more."""
+    if name and name.strip(".") and "/" not in name and "\0" not in name and _is_unicode(name):
+        return name
+    raise InvalidInputError(f"the name of a node must be text without '/', and not of periods alone, found {name!r}")
+
+
+def normalise(path: str, check: Callable[[str], str] = check_name) -> str:
+    """A path as users write it ("a/b", "/a/b", "/a/b/", "/" for the root) as "a/b"; InvalidInputError for "a//b" and names that `check` refuses."""
+    if not isinstance(path, str):
+        raise InvalidInputError(f"the path of a node must be a string, found {path!r}")
+    inner = path.removeprefix("/").removesuffix("/")
+    if not inner:
+        if path in ("", "/"):
+            return ""
+        raise InvalidInputError("the name of a node must not be empty", path=path)
+    for name in inner.split("/"):
+        try:
+            check(name)
+        except InvalidInputError as error:
+            error.path = path
+            raise
+    return inner
+
+
+def join(parent: str, path: str) -> str:
+    """A path below a node, both normalised."""
+    return f"{parent}/{path}" if parent and path else parent or path
+
+
+def split(path: str) -> tuple[str, str]:
+    """The parent's path and the node's own name; the root has neither: ("", "")."""
+    parent, _, name = path.rpartition("/")
+    return parent, name
+
+
+def ancestors(path: str) -> list[str]:
+    """The paths above a node, the root first; none for the root itself."""
+    return [path[:at] for at in [0, *(at for at, character in enumerate(path) if character == "/")]] if path else []
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,151 @@
+"""The registry of this layer: which data types, chunk grids and chunk key encodings are known. A value; codecs have their own beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from frazil.late import LateModule
+from frazil.metadata.chunk_grids import REGULAR, ChunkGrid
+from frazil.metadata.chunk_keys import DEFAULT, V2, ChunkKeyEncoding
+from frazil.metadata.data_types import (
+    CoreDataTypes,
+    DataType,
+    DataTypeFamily,
+    RawDataTypes,
+    native_dtype,
+    unknown_dtype,
+)
+from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
+from frazil.metadata.json_text import as_json
+from frazil.metadata.value import Value
+
+if TYPE_CHECKING:
+    from frazil.metadata import structs
+else:
+    structs = LateModule("frazil.metadata.structs")
+
+
+class LateTypes(Value):
+    """A family of data types that is imported when none before it reads a type: its module, its class, and what that is made with."""
+
+    __slots__ = ("arguments", "module", "name")
+    module: str
+    name: str
+    arguments: tuple[object, ...]
+
+    def __init__(self, module: str, name: str, *arguments: object) -> None:
+        self.module, self.name, self.arguments = module, name, arguments
+
+    def load(self) -> DataTypeFamily:
+        return cast("DataTypeFamily", getattr(import_module(self.module), self.name)(*self.arguments))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.load().names
+
+    def matches(self, name: str) -> bool:
+        return self.load().matches(name)
+
+    def parse(self, extension: Extension, path: str) -> DataType:
+        return self.load().parse(extension, path)
+
+    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+        return self.load().from_numpy(dtype)
+
+
+class MetadataExtensions(Value):
+    """What documents may name. `with_...` return a new value in which the new family goes first, so that it may replace an older one.
+
+    fallbacks  whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)"""
+
+    __slots__ = ("chunk_grids", "chunk_key_encodings", "data_types", "fallbacks")
+    data_types: tuple[DataTypeFamily, ...]
+    chunk_grids: tuple[ExtensionFamily[ChunkGrid], ...]
+    chunk_key_encodings: tuple[ExtensionFamily[ChunkKeyEncoding], ...]
+    fallbacks: bool
+
+    def __init__(
+        self,
+        data_types: Sequence[DataTypeFamily],
+        chunk_grids: Sequence[ExtensionFamily[ChunkGrid]],
+        chunk_key_encodings: Sequence[ExtensionFamily[ChunkKeyEncoding]],
+        fallbacks: bool = True,
+    ) -> None:
+        self.data_types = tuple(data_types)
+        self.chunk_grids = tuple(chunk_grids)
+        self.chunk_key_encodings = tuple(chunk_key_encodings)
+        self.fallbacks = fallbacks
+
+    def with_data_type(self, family: DataTypeFamily) -> MetadataExtensions:
+        """The type may also be that of a field of a struct."""
+        known = [other.load() if isinstance(other, LateTypes) else other for other in self.data_types]
+        others = [other.with_field_type(family) if isinstance(other, structs.StructTypes) else other for other in known]
+        return MetadataExtensions((family, *others), self.chunk_grids, self.chunk_key_encodings, self.fallbacks)
+
+    def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> MetadataExtensions:
+        return MetadataExtensions(
+            self.data_types, (family, *self.chunk_grids), self.chunk_key_encodings, self.fallbacks
+        )
+
+    def with_chunk_key_encoding(self, family: ExtensionFamily[ChunkKeyEncoding]) -> MetadataExtensions:
+        return MetadataExtensions(
+            self.data_types, self.chunk_grids, (family, *self.chunk_key_encodings), self.fallbacks
+        )
+
+    def without_fallbacks(self) -> MetadataExtensions:
+        """A data type that is not registered is refused, whatever fallback its document names."""
+        return MetadataExtensions(self.data_types, self.chunk_grids, self.chunk_key_encodings, False)
+
+    def data_type(self, extension: Extension, path: str = "data_type") -> DataType:
+        """The data type of an extension; UnknownExtensionError where no family has its name."""
+        return pick(self.data_types, extension, path, "data type").parse(extension, path)
+
+    def chunk_grid(self, extension: Extension, path: str = "chunk_grid") -> ChunkGrid:
+        """The chunk grid of an extension; UnknownExtensionError where no family has its name."""
+        return pick(self.chunk_grids, extension, path, "chunk grid").parse(extension, path)
+
+    def chunk_key_encoding(self, extension: Extension, path: str = "chunk_key_encoding") -> ChunkKeyEncoding:
+        """The chunk key encoding of an extension; UnknownExtensionError where no family has its name."""
+        return pick(self.chunk_key_encodings, extension, path, "chunk key encoding").parse(extension, path)
+
+    def from_numpy(self, dtype: object) -> DataType:
+        """The data type for a dtype in any of NumPy's spellings and either byte order; the type itself is native.
+
+        Raises InvalidInputError for what is no dtype, UnknownExtensionError for one that no registered type has."""
+        native = native_dtype(dtype)  # type: ignore[arg-type]
+        for family in self.data_types:
+            if (data_type := family.from_numpy(native)) is not None:
+                return data_type
+        raise unknown_dtype(native, names_of(self.data_types))
+
+    def data_type_from_user(self, dtype: object) -> DataType:
+        """As from_numpy, and also a DataType, an Extension, a registered name ("r24") or an extension's JSON object."""
+        if isinstance(dtype, DataType):
+            return dtype
+        if isinstance(dtype, Extension):
+            return self.data_type(dtype)
+        if isinstance(dtype, dict) and "name" in dtype:
+            return self.data_type(parse_extension(as_json(dtype, "data_type"), "data_type", may_ignore=False))
+        if isinstance(dtype, str) and is_extension_name(dtype):
+            extension = Extension(dtype)
+            if any(family.matches(dtype) for family in self.data_types):
+                return self.data_type(extension)
+            try:
+                np.dtype(dtype)
+            except (TypeError, ValueError):
+                return self.data_type(extension)  # raises: it is neither
+        return self.from_numpy(dtype)
+
+
+_SIMPLE: Final[tuple[DataTypeFamily, ...]] = (
+    CoreDataTypes(),
+    RawDataTypes(),
+    LateTypes("frazil.metadata.datetimes", "DatetimeTypes"),
+    LateTypes("frazil.metadata.strings", "StringTypes"),
+)
+_STRUCTS: Final = LateTypes("frazil.metadata.structs", "StructTypes", _SIMPLE)
+CORE_EXTENSIONS: Final = MetadataExtensions((*_SIMPLE, _STRUCTS), (REGULAR,), (DEFAULT, V2))

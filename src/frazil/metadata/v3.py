@@ -1,0 +1,209 @@
+"""The final dialect: Zarr v3.1 core, `zarr.json` of an array or a group, and the keys of a node. The 2022 draft and v2 have files of their own.
+
+Strict: what the specification does not allow is refused, with the member, what was found and what is allowed."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from frazil.errors import FrazilError, MetadataError
+from frazil.metadata.extensions import Extension, parse_extension, parse_extensions
+from frazil.metadata.json_text import Json, as_json, dump_json, found, item, parse_json
+from frazil.metadata.members import Members, check_integers, check_object, refusal
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
+
+Document: TypeAlias = "bytes | bytearray | memoryview | Json"
+DOCUMENT_NAME: Final = "zarr.json"
+_FREE: Final = frozenset({"attributes", "consolidated_metadata"})  # where other programs write bare NaN
+_NODE_TYPES: Final = ("array", "group")
+
+
+def document_key(path: str) -> str:
+    """The key of the document of the node at a normalised path."""
+    return f"{path}/{DOCUMENT_NAME}" if path else DOCUMENT_NAME
+
+
+def data_prefix(path: str) -> str:
+    """The prefix of the chunks of the array at a normalised path: "" for the root."""
+    return f"{path}/" if path else ""
+
+
+# --- reading -----------------------------------------------------------------------------------------------------------------------
+
+
+def read_document(value: bytes, key: str) -> Json:
+    """The JSON value of a zarr.json, of the final dialect or of the draft. Raises MetadataError with the key."""
+    try:
+        return parse_json(value, free=_FREE)
+    except MetadataError as error:
+        error.key = key
+        raise
+
+
+def is_draft_entry(value: Json) -> bool:
+    """Whether a zarr.json is the entry point of a hierarchy of the draft: the final documents have a number for `zarr_format`, the draft's a URI."""
+    return isinstance(value, dict) and isinstance(value.get("zarr_format"), str)
+
+
+def parse_node(
+    document: Document, extensions: MetadataExtensions = CORE_EXTENSIONS, *, key: str | None = None
+) -> ArrayMetadata | GroupMetadata:
+    """The metadata of an array or a group, by its `node_type`.
+
+    document    UTF-8 JSON text, or the value read from it
+    extensions  the data types, chunk grids and chunk key encodings that it may name
+    key         where it is stored, for messages
+    Raises MetadataError, with the member in `path`, for what breaks the rules; UnknownExtensionError for what is not registered."""
+    return _parse(document, extensions, key, _NODE_TYPES)
+
+
+def parse_array(
+    document: Document, extensions: MetadataExtensions = CORE_EXTENSIONS, *, key: str | None = None
+) -> ArrayMetadata:
+    """As parse_node, for a document that must be an array's."""
+    metadata = _parse(document, extensions, key, ("array",))
+    assert isinstance(metadata, ArrayMetadata)
+    return metadata
+
+
+def parse_group(document: Document, *, key: str | None = None) -> GroupMetadata:
+    """As parse_node, for a document that must be a group's."""
+    metadata = _parse(document, CORE_EXTENSIONS, key, ("group",))
+    assert isinstance(metadata, GroupMetadata)
+    return metadata
+
+
+def _parse(
+    document: Document, extensions: MetadataExtensions, key: str | None, node_types: tuple[str, ...]
+) -> ArrayMetadata | GroupMetadata:
+    try:
+        value = parse_json(document, free=_FREE) if isinstance(document, bytes | bytearray | memoryview) else document
+        members = Members(check_object(value, None), None)
+        _check_format(members.get("zarr_format"))
+        if members.choice("node_type", node_types) == "array":
+            return _read_array(members, extensions)
+        return _read_group(members)
+    except FrazilError as error:
+        if error.key is None:
+            error.key = key
+        raise
+
+
+def _check_format(value: Json) -> None:
+    if isinstance(value, str):
+        raise refusal(
+            "zarr_format",
+            "the integer 3",
+            value,
+            hint="a URI here is the entry point of a hierarchy of the draft of 2022: open it at this location, as a hierarchy of its own",
+        )
+    if isinstance(value, bool) or not isinstance(value, int) or value != 3:
+        raise refusal("zarr_format", "the integer 3", value)
+
+
+def _read_array(members: Members, extensions: MetadataExtensions) -> ArrayMetadata:
+    shape = check_integers(members.get("shape"), "shape", low=0)
+    data_type = extensions.data_type(_essential(members, "data_type"), "data_type")
+    chunk_grid = extensions.chunk_grid(_essential(members, "chunk_grid"), "chunk_grid")
+    keys = extensions.chunk_key_encoding(_essential(members, "chunk_key_encoding"), "chunk_key_encoding")
+    return ArrayMetadata(
+        shape=shape,
+        data_type=data_type,
+        fill_value=data_type.parse_fill(members.get("fill_value"), "fill_value"),
+        chunk_grid=chunk_grid,
+        chunk_key_encoding=keys,
+        codecs=parse_extensions(members.get("codecs"), "codecs"),
+        attributes=members.object("attributes", {}),
+        dimension_names=_read_dimension_names(members),
+        storage_transformers=parse_extensions(members.array("storage_transformers", []), "storage_transformers"),
+        unknown=_read_unknown(members),
+    )
+
+
+def _essential(members: Members, name: str) -> Extension:
+    return parse_extension(members.get(name), name, may_ignore=False)
+
+
+def _read_dimension_names(members: Members) -> list[str | None] | None:
+    if not members.has("dimension_names"):
+        return None
+    names: list[str | None] = []
+    for at, name in enumerate(members.array("dimension_names")):
+        if name is not None and not isinstance(name, str):
+            raise refusal(item("dimension_names", at), "a string or null", name)
+        names.append(name)
+    return names
+
+
+def _read_group(members: Members) -> GroupMetadata:
+    consolidated = None
+    # zarr-python 3.0 and 3.1 write null for "none"
+    if members.has("consolidated_metadata") and members.values["consolidated_metadata"] is not None:
+        consolidated = members.object("consolidated_metadata")
+    return GroupMetadata(
+        attributes=members.object("attributes", {}), consolidated=consolidated, unknown=_read_unknown(members)
+    )
+
+
+def _read_unknown(members: Members) -> dict[str, Json]:
+    """The members that are left; each must say that a reader need not understand it (core, must_understand)."""
+    unknown = members.rest()
+    for name, value in unknown.items():
+        if not isinstance(value, dict) or value.get("must_understand") is not False:
+            raise MetadataError(
+                f'{name} is not known here, and is no object with "must_understand": false, so that the node may not be opened; '
+                f"found {found(value)}",
+                path=members.at(name),
+            )
+    return unknown
+
+
+# --- writing -----------------------------------------------------------------------------------------------------------------------
+
+
+def emit_node(metadata: ArrayMetadata | GroupMetadata) -> bytes:
+    """The document of a node as UTF-8 JSON text; parsing it gives an equal value."""
+    return dump_json(node_document(metadata))
+
+
+def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
+    """The document of a node as a JSON object. Extensions have the object form; the data type of the core is its name alone.
+
+    Raises MetadataError for metadata of another dialect."""
+    if metadata.zarr_format != 3:
+        raise refusal("zarr_format", "the integer 3 for a document of the final Zarr v3", metadata.zarr_format)
+    if isinstance(metadata, GroupMetadata):
+        return _group_document(metadata)
+    shape: list[Json] = list(metadata.shape)
+    document: dict[str, Json] = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": metadata.data_type.to_json(),
+        "chunk_grid": metadata.chunk_grid.extension().to_json(),
+        "chunk_key_encoding": metadata.chunk_key_encoding.extension().to_json(),
+        "fill_value": metadata.data_type.emit_fill(metadata.fill_value),
+        "codecs": [codec.to_json() for codec in metadata.codecs],
+        "attributes": as_json(metadata.attributes, "attributes"),
+    }
+    if metadata.dimension_names is not None:
+        document["dimension_names"] = list(metadata.dimension_names)
+    if metadata.storage_transformers:
+        document["storage_transformers"] = [transformer.to_json() for transformer in metadata.storage_transformers]
+    return document | _copied(metadata)
+
+
+def _group_document(metadata: GroupMetadata) -> dict[str, Json]:
+    document: dict[str, Json] = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": as_json(metadata.attributes, "attributes"),
+    }
+    if metadata.consolidated is not None:
+        document["consolidated_metadata"] = as_json(metadata.consolidated, "consolidated_metadata")
+    return document | _copied(metadata)
+
+
+def _copied(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
+    return check_object(as_json(metadata.unknown, None), None)

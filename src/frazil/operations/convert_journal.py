@@ -1,0 +1,66 @@
+"""The note that a conversion leaves under a key of its own while it runs, so that a later run knows what an interrupted one was about. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from frazil.errors import FormatError, MetadataError
+from frazil.metadata.json_text import dump_json, parse_json
+from frazil.metadata.model import ZarrFormat
+from frazil.record import Record
+
+_MARK: Final = "frazil_convert"
+_FORMATS: Final[dict[object, ZarrFormat]] = {3: 3, "draft": "draft", "draft-2021": "draft-2021"}
+
+
+class Journal(Record):
+    """source_format, target_format: the dialects; origin: where it all comes from, in words, "" in place.
+
+    documents  in place, all documents of the old dialect by their keys below the root, as text of one character a byte: the new ones take the
+               place of zarr.json, and the others are removed before the chunks that they tell of"""
+
+    source_format: ZarrFormat
+    target_format: ZarrFormat
+    origin: str = ""
+    documents: Mapping[str, str] = {}
+
+    def emit(self) -> bytes:
+        return dump_json(
+            {
+                _MARK: 1,
+                "from": self.source_format,
+                "to": self.target_format,
+                "origin": self.origin,
+                "documents": dict(self.documents),
+                "note": "a conversion is under way; run it again with the same arguments to finish it",
+            }
+        )
+
+
+def parse_journal(value: bytes, key: str) -> Journal:
+    """Raises FormatError for what is no journal."""
+    try:
+        document = parse_json(value)
+    except MetadataError:
+        document = None
+    if isinstance(document, dict) and document.get(_MARK) == 1:
+        formats = _FORMATS.get(_hashable(document.get("from"))), _FORMATS.get(_hashable(document.get("to")))
+        origin, documents = document.get("origin"), document.get("documents")
+        if (
+            formats[0] is not None
+            and formats[1] is not None
+            and isinstance(origin, str)
+            and isinstance(documents, dict)
+        ):
+            texts = {name: text for name, text in documents.items() if isinstance(text, str)}
+            return Journal(formats[0], formats[1], origin, texts)
+    raise FormatError(
+        "this is no note of a conversion that this version of Frazil could go on with",
+        key=key,
+        hint="look what it is; a newer version may have written it",
+    )
+
+
+def _hashable(value: object) -> object:
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None

@@ -1,0 +1,132 @@
+"""A large 2-d selection made small: each element of an overview stands for a square of elements. Reads piece by piece, in bounded memory.
+
+How the overview becomes a picture is picture.py's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import InvalidInputError, SelectionError
+from frazil.operations.window import Values, Window
+from frazil.record import Record
+
+Method = Literal["mean", "nearest"]
+Report = Callable[[int], None]  # bytes of elements that were read since the last call
+
+MOST_PIXELS = 4096  # along a side of an overview
+
+
+class Overview(Record):
+    """values: float64[height, width], NaN where there is nothing to show; factor: elements along each side that one value stands for."""
+
+    values: NDArray[np.float64]
+    factor: int
+
+
+def overview(
+    window: Window,
+    size: int,
+    *,
+    method: Method = "mean",
+    hide: np.generic | None = None,
+    max_bytes: int = 2**25,
+    report: Report = lambda _: None,
+) -> Overview:
+    """A 2-d window reduced so that its longer side has at most `size` values.
+
+    method     mean: of every square of elements, those that are NaN, infinite or equal to `hide` left out; nearest: the element in the middle of it
+    max_bytes  of elements that are held at once, beside size x size x 16 bytes of sums
+    Raises SelectionError for other than two dimensions or none of elements, InvalidInputError for types that have no order, DataError, StoreError."""
+    if len(window.shape) != 2 or not all(window.shape):
+        raise SelectionError(
+            f"a picture needs two dimensions that are not empty, the selection has shape {window.shape}",
+            path=window.array.path or "/",
+            hint=_remedy(window),
+        )
+    if window.array.dtype.kind not in "biufc":
+        raise InvalidInputError(
+            f"elements of type {window.array.metadata.data_type.label} cannot be drawn, only numbers",
+            path=window.array.path or "/",
+            hint="`frazil get` prints them",
+        )
+    if not 1 <= size <= MOST_PIXELS:
+        raise InvalidInputError(f"the size of a picture is {size}; it must be 1 to {MOST_PIXELS}")
+    factor = -(-max(window.shape) // size)
+    if method == "nearest" or factor == 1:
+        return Overview(_nearest(window, factor, hide, max_bytes, report), factor)
+    return Overview(_means(window, factor, hide, max_bytes, report), factor)
+
+
+def _remedy(window: Window) -> str:
+    if window.array.ndim < 2:
+        return "the array has too few dimensions to be drawn; `frazil get` prints it"
+    return f'give integers for all dimensions but two: "{", ".join(["0"] * (window.array.ndim - 2) + [":", ":"])}"'
+
+
+def _nearest(
+    window: Window, factor: int, hide: np.generic | None, max_bytes: int, report: Report
+) -> NDArray[np.float64]:
+    for axis, length in enumerate(window.shape):
+        window = window.pick(axis, slice(min(factor // 2, (length - 1) // 2), None, factor))
+    values = np.empty(window.shape)
+    rows = max(1, max_bytes // (8 * window.shape[1]))
+    for top in range(0, len(values), rows):
+        piece = window.cut(0, top, top + rows)
+        values[top : top + rows] = _shown(piece.read(), hide)
+        report(piece.nbytes)
+    return values
+
+
+def _means(window: Window, factor: int, hide: np.generic | None, max_bytes: int, report: Report) -> NDArray[np.float64]:
+    shape = tuple(-(-length // factor) for length in window.shape)
+    sums, counts = np.zeros(shape), np.zeros(shape)
+    exact = window.array.dtype.kind in "biu" and hide is None  # no copy as float64 is made of these
+    for (row, column), tile in window.tiles(max_bytes if exact else max_bytes * window.array.dtype.itemsize // 16):
+        _add(tile.read(), row, column, factor, hide, sums, counts)
+        report(tile.nbytes)
+    with np.errstate(invalid="ignore"):
+        return np.divide(sums, counts, out=sums)
+
+
+def _add(
+    values: Values,
+    row: int,
+    column: int,
+    factor: int,
+    hide: np.generic | None,
+    sums: NDArray[np.float64],
+    counts: NDArray[np.float64],
+) -> None:
+    """Adds elements, the first of which is at (row, column) of the window, to the sums and counts of their squares."""
+    columns = np.arange(column // factor * factor, column + values.shape[1], factor)
+    first = np.maximum(columns - column, 0)
+    across = slice(column // factor, column // factor + len(columns))
+    exact = values.dtype.kind in "biu" and hide is None
+    start = 0
+    while start < len(values):
+        stop = min(len(values), ((row + start) // factor + 1) * factor - row)
+        part = values[start:stop]
+        square = (row + start) // factor
+        if exact:
+            down = np.add.reduce(part, axis=0, dtype=np.float64)
+            counts[square, across] += (stop - start) * np.diff(first, append=values.shape[1])
+        else:
+            shown = _shown(part, hide)
+            there = np.isfinite(shown)
+            down = np.add.reduce(shown, axis=0, where=there)
+            counts[square, across] += np.add.reduceat(np.add.reduce(there, axis=0, dtype=np.float64), first)
+        sums[square, across] += np.add.reduceat(down, first)
+        start = stop
+
+
+def _shown(values: Values, hide: np.generic | None) -> NDArray[np.float64]:
+    """As float64, complex ones by their magnitude; NaN for what is not to be shown."""
+    numbers = np.abs(values) if values.dtype.kind == "c" else values
+    shown = numbers.astype(np.float64)
+    if hide is not None:
+        shown[values == hide] = np.nan
+    return shown

@@ -1,0 +1,124 @@
+"""A selection as something to walk through: read piece by piece in C order, or at its edges alone, in bounded memory.
+
+Brackets are understood by indexing/; here a selection that fits an array becomes, for each dimension, which elements it takes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.array.array import Array
+from frazil.indexing import orthogonal
+from frazil.record import Record
+
+Values = NDArray[np.generic]
+Picks = range | tuple[int, ...]  # elements along one dimension, in the order of the result
+
+
+class Window(Record):
+    """picks: for each dimension of the array the elements that are taken. kept: the dimensions that the result has, as an integer drops its own."""
+
+    array: Array
+    picks: tuple[Picks, ...]
+    kept: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the result."""
+        return tuple(len(self.picks[dimension]) for dimension in self.kept)
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.array.dtype.itemsize
+
+    def read(self) -> Values:
+        """All of it. Raises DataError, StoreError."""
+        values = np.asarray(self.array.oindex[tuple(map(_index, self.picks))])
+        return values.reshape(self.shape)
+
+    def cut(self, axis: int, start: int, stop: int) -> Window:
+        """Elements start to stop of one axis of the result."""
+        return self.pick(axis, slice(start, stop))
+
+    def pick(self, axis: int, which: slice | Sequence[int]) -> Window:
+        """Of one axis of the result only these elements, counted within the result."""
+        dimension = self.kept[axis]
+        old = self.picks[dimension]
+        new: Picks = old[which] if isinstance(which, slice) else tuple(old[i] for i in which)
+        return self._replace(picks=(*self.picks[:dimension], new, *self.picks[dimension + 1 :]))
+
+    def pieces(self, max_bytes: int, axis: int = 0) -> Iterator[Window]:
+        """The window in consecutive pieces: their values, one after the other in C order, are the values of the whole. At most max_bytes each, unless
+        one element is more; cut where chunks end, as far as that allows, so that few chunks are decoded twice. axis: those before it are not cut."""
+        if axis == len(self.shape) or self.nbytes <= max_bytes:
+            yield self
+            return
+        row = self.nbytes // self.shape[axis]
+        if row <= max_bytes or axis + 1 == len(self.shape):
+            yield from (self.cut(axis, start, stop) for start, stop in self._cuts(axis, max(1, max_bytes // row)))
+        else:
+            for i in range(self.shape[axis]):
+                yield from self.cut(axis, i, i + 1).pieces(max_bytes, axis + 1)
+
+    def tiles(self, max_bytes: int) -> Iterator[tuple[tuple[int, ...], Window]]:
+        """The window in tiles of at most max_bytes, unless one chunk is more, each with the place of its first element; cut where chunks end.
+        In C order of the tiles, which is not that of the elements."""
+        most = [
+            max(1, min(length, self.array.chunks[dimension]))
+            for length, dimension in zip(self.shape, self.kept, strict=True)
+        ]
+        bytes_of_tile = prod(most) * self.array.dtype.itemsize
+        for axis in reversed(range(len(most))):  # as wide as it may be, then as high
+            grow = min(-(-self.shape[axis] // most[axis]), max_bytes // max(1, bytes_of_tile))
+            if grow > 1:
+                most[axis] *= grow
+                bytes_of_tile *= grow
+        yield from self._tiles(tuple(most), ())
+
+    def _tiles(self, most: tuple[int, ...], place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Window]]:
+        axis = len(place)
+        if axis == len(most):
+            yield place, self
+            return
+        for start, stop in self._cuts(axis, most[axis]):
+            yield from self.cut(axis, start, stop)._tiles(most, (*place, start))
+
+    def _cuts(self, axis: int, most: int) -> Iterator[tuple[int, int]]:
+        """Ranges of at most `most` elements along an axis of the result, which end where a chunk ends if one ends within."""
+        dimension = self.kept[axis]
+        picks, chunk = self.picks[dimension], self.array.chunks[dimension]
+        start = 0
+        while start < len(picks):
+            stop = min(start + most, len(picks))
+            if stop < len(picks):
+                last = picks[stop] // chunk
+                aligned = bisect_left(picks, True, start, stop, key=lambda pick: pick // chunk == last)
+                stop = aligned if aligned > start else stop
+            yield start, stop
+            start = stop
+
+
+def window(array: Array, selection: tuple[object, ...] = (...,)) -> Window:
+    """selection: integers, slices, lists of integers and one Ellipsis, each along its own dimension. Raises SelectionError where it does not fit."""
+    box = orthogonal(selection, array.shape)
+    picks: list[Picks] = []
+    for axis in box.axes:
+        if axis.indices is not None:
+            picks.append(tuple(axis.indices.tolist()))
+        else:
+            ascending = range(axis.start, axis.start + axis.size * axis.step, axis.step)
+            picks.append(ascending[::-1] if axis.flipped else ascending)
+    kept = tuple(dimension for dimension, axis in enumerate(box.axes) if not axis.dropped)
+    return Window(array, tuple(picks), kept)
+
+
+def _index(picks: Picks) -> slice | NDArray[np.int64]:
+    if not picks:
+        return slice(0, 0)
+    if isinstance(picks, range):
+        return slice(picks.start, picks.stop if picks.stop >= 0 else None, picks.step)
+    return np.array(picks, np.int64)

@@ -1,0 +1,43 @@
+"""What a call may use of the machine: a frozen value that is passed in. It never changes what is stored or read.
+
+Where the values come from (options, environment) is the caller's business."""
+
+from __future__ import annotations
+
+import os
+
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+
+__all__ = ["DEFAULT", "Runtime"]
+
+
+class Runtime(Record):
+    """Limits of one array, group or repository handle.
+
+    threads             threads of the kernel inside one call; 0 means one for each core that the process may use
+    requests_in_flight  requests at once to a remote store
+    bytes_in_flight     decoded bytes that one batch may hold beside the result
+    cache_bytes         bytes of shard indexes that an array handle remembers
+    """
+
+    threads: int = 0
+    requests_in_flight: int = 64
+    bytes_in_flight: int = 2**26
+    cache_bytes: int = 2**26
+
+    def checked(self) -> Runtime:
+        """Self, with threads made definite. Raises InvalidInputError for a negative or zero limit."""
+        for name, value in zip(self._fields, self, strict=True):
+            if not isinstance(value, int) or isinstance(value, bool) or value < (1 if name.endswith("flight") else 0):
+                raise InvalidInputError(f"Runtime.{name} is {value!r}; it must be a positive whole number")
+        return self._replace(threads=self.threads or _cores())
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS and Windows cannot tell what a process may use
+
+
+DEFAULT = Runtime()

@@ -1,0 +1,57 @@
+"""Stores: keys to bytes. The port is in store.py, each store in a file of its own, what a user calls a location in locations.py."""
+
+from typing import TYPE_CHECKING
+
+from frazil.late import late_names
+from frazil.stores.chunk_storage import ChunkStorage, Located, PlainChunks
+from frazil.stores.local import LocalStore
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Pieces, Sources, Version
+
+if TYPE_CHECKING:
+    from frazil.stores.adapted import AdaptedStore, StoreWithPartialAccess, adapt
+    from frazil.stores.caching import CachingStore
+    from frazil.stores.memory import MemoryStore
+    from frazil.stores.sharding_store import ShardingStore
+    from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
+
+__all__ = [
+    "ABSENT",
+    "ANY",
+    "AdaptedStore",
+    "CachingStore",
+    "Capabilities",
+    "Changed",
+    "ChunkStorage",
+    "Columns",
+    "Fetched",
+    "LocalStore",
+    "Located",
+    "MemoryStore",
+    "Pieces",
+    "PlainChunks",
+    "ReadOnlyStore",
+    "ShardingStore",
+    "Sources",
+    "Store",
+    "StoreWithPartialAccess",
+    "Version",
+    "WrappedStore",
+    "adapt",
+    "read_only",
+]
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(
+        __name__,
+        {
+            "AdaptedStore": "frazil.stores.adapted",
+            "CachingStore": "frazil.stores.caching",
+            "MemoryStore": "frazil.stores.memory",
+            "ReadOnlyStore": "frazil.stores.wrappers",
+            "ShardingStore": "frazil.stores.sharding_store",
+            "StoreWithPartialAccess": "frazil.stores.adapted",
+            "WrappedStore": "frazil.stores.wrappers",
+            "adapt": "frazil.stores.adapted",
+            "read_only": "frazil.stores.wrappers",
+        },
+    )

@@ -1,0 +1,112 @@
+"""From rows to bytes: the content of what was fetched, of what is to be put, and a fetch turned into plain buffers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.errors import StoreError
+from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sources, clip_span, flat_buffer
+
+if TYPE_CHECKING:
+    from frazil.stores.values import SourceBuffer
+
+__all__ = ["HeldBuffers", "as_buffers", "join_pieces", "read_values"]
+
+
+def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[bytes | None]:
+    """The bytes of each span, cut to its object; None where its name is not there (or stale). Not for a fetch with `once`.
+
+    names, spans are those of the fetch. Raises StoreError where the store brought fewer bytes than the object has."""
+    values: list[bytes | None] = []
+    from_files: list[tuple[int, int, int, int]] = []
+    sizes = fetched.sizes.tolist()
+    for i, ((blob, start, length), (name, asked, count)) in enumerate(
+        zip(fetched.rows.tolist(), spans.tolist(), strict=True)
+    ):
+        value: bytes | None = None
+        if blob == MISSING:
+            if fetched.status[name] == UNKNOWN:
+                raise StoreError("a fetch with `once` is read by the kernel alone", key=names[name])
+        elif blob < 0:
+            value = _slice(fetched.sources.buffers[-1 - blob], start, length)
+            if sizes[name] >= 0 and len(value) != clip_span(asked, count, sizes[name])[1]:
+                raise StoreError(
+                    f"the store brought {len(value)} bytes of {clip_span(asked, count, sizes[name])[1]}",
+                    key=names[name],
+                )
+        else:
+            from_files.append((i, blob, *clip_span(asked, count, sizes[name])))
+        values.append(value)
+    if from_files:
+        asked_of = [names[spans[row[0], 0]] for row in from_files]
+        found = _read_files(fetched.sources, [row[1:] for row in from_files], asked_of)
+        for (i, *_), value in zip(from_files, found, strict=True):
+            values[i] = value
+    return values
+
+
+def join_pieces(pieces: Pieces) -> list[bytes]:
+    """Each value as bytes of its own; a piece that is a whole `bytes` object is handed on as it is. Raises StoreError for a piece outside its object."""
+    rows = pieces.rows.tolist()
+    offsets = pieces.offsets.tolist()
+    in_files = [i for i, row in enumerate(rows) if row[0] >= 0]
+    found: dict[int, bytes] = {}
+    if in_files:
+        found = dict(zip(in_files, _read_files(pieces.sources, [rows[i] for i in in_files], None), strict=True))
+    parts: list[bytes] = []
+    for i, (blob, start, length) in enumerate(rows):
+        part = found[i] if blob >= 0 else _slice(pieces.sources.buffers[-1 - blob], start, length)
+        if len(part) != length:
+            raise StoreError(f"a piece of {length} bytes at {start} reaches outside its object")
+        parts.append(part)
+    return [parts[a] if b == a + 1 else b"".join(parts[a:b]) for a, b in itertools.pairwise(offsets)]
+
+
+class HeldBuffers(list["SourceBuffer"]):
+    """Buffers of a changed answer, with the answer it was made from, so that that can be held (Store.fetch)."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, values: Sequence[SourceBuffer], inner: Fetched) -> None:
+        super().__init__(values)
+        self.inner = inner
+
+
+def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetched:
+    """The same answer with a buffer a span and no file. Rows of plain ranges keep the length that was asked for, also where the object has less."""
+    values = read_values(fetched, names, spans)
+    rows = np.empty((len(spans), 3), np.int64)
+    for i, (value, (_, start, length)) in enumerate(zip(values, spans.tolist(), strict=True)):
+        if value is None:
+            rows[i] = (MISSING, 0, 0)
+        else:
+            rows[i] = (-1 - i, 0, length if start >= 0 and length >= 0 else len(value))
+    buffers = HeldBuffers([value or b"" for value in values], fetched)
+    return fetched._replace(sources=Sources(None, buffers), rows=rows)
+
+
+def _slice(buffer: SourceBuffer, start: int, length: int) -> bytes:
+    if isinstance(buffer, bytes) and start == 0 and length == len(buffer):
+        return buffer
+    return bytes(flat_buffer(buffer)[start : start + length])
+
+
+def _read_files(sources: Sources, rows: Sequence[Sequence[int]], names: Sequence[str] | None) -> list[bytes]:
+    """The bytes of each (blob, start, length)."""
+    places = [0, *itertools.accumulate([length for _, _, length in rows])]
+    out, offsets = np.empty(places[-1], np.uint8), np.array(places, np.int64)
+    table = np.array(rows, np.int64)
+    for row, code, text in _kernel.read_rows(sources.files, sources.buffers, table, out, offsets, 1):
+        key = None if names is None else names[row]
+        if code == _kernel.FAILED_IO:
+            number = text.split(" ", 1)[0]
+            raise StoreError(f"cannot read: {text}", errno=int(number) if number.isdigit() else None, key=key)
+        raise StoreError(f"the object changed while it was read: {text}", key=key, hint="read it again")
+    if len(rows) == 1:
+        return [out.tobytes()]
+    return [out[a:b].tobytes() for a, b in itertools.pairwise(places)]

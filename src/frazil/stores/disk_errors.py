@@ -1,0 +1,51 @@
+"""What the numbers of the system mean for a key on a local disk, and how to mend it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Final
+
+from frazil.errors import StoreError
+
+__all__ = ["NOWHERE", "reason_of", "refused"]
+
+NOWHERE: Final = frozenset(
+    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+)  # what the kernel says where no file is at a key
+
+_REASONS: Final[dict[int, tuple[str, str]]] = {
+    errno.ENOSPC: ("the disk is full", "make room and try again; the old value is as it was"),
+    errno.EDQUOT: ("the disk quota is used up", "make room and try again; the old value is as it was"),
+    errno.EROFS: (
+        "the disk is mounted for reading only",
+        "mount it for writing, or open the store with read_only=True",
+    ),
+    errno.EACCES: ("the system does not permit it", "check owner and permissions of the file and of its folders"),
+    errno.EPERM: ("the system does not permit it", "check owner and permissions of the file and of its folders"),
+    errno.EISDIR: (
+        "a folder lies there, as the key is a prefix of others",
+        "choose another key, or erase_prefix what lies below",
+    ),
+    errno.ENOTDIR: ("a part of the key is a key itself, and so a file", "choose another key, or erase the shorter one"),
+    errno.ELOOP: ("a link lies there or on the way, and links are not followed", "open the store at the link's target"),
+    errno.EXDEV: ("the key leads out of the store's folder", "open the store at the folder that holds it"),
+    errno.EINVAL: ("what lies there is neither a file nor a folder", "remove it"),
+    errno.ENAMETOOLONG: ("the name is too long for the disk", "components of a key have at most 248 bytes here"),
+    errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n), or fetch fewer objects at once"),
+    errno.ENFILE: ("too many files are open", "raise the system's limit, or fetch fewer objects at once"),
+    errno.ENOLCK: ("the disk has no locks", "without them writers would lose each other's data: use another disk"),
+    errno.ENOTSUP: ("the disk cannot do it", "locks and renames are needed: use another disk"),
+    errno.ENOSYS: ("the system cannot do it", "locks and renames are needed: use another disk"),
+}
+
+
+def reason_of(code: int) -> tuple[str, str | None]:
+    """What a number says, and a hint."""
+    return _REASONS.get(code) or (os.strerror(code), None)
+
+
+def refused(what: str, code: int, key: str) -> StoreError:
+    """The error of an object that "cannot be read" (written, erased, listed)."""
+    reason, hint = reason_of(code)
+    return StoreError(f"the object {what}: {reason}", errno=code, key=key, hint=hint)

@@ -1,0 +1,139 @@
+"""Locks and versions of keys, for stores that have none of their own: what keeps the writers of one process from losing each other's data.
+
+Writers elsewhere do not know of it. Nothing is read or written here."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+from weakref import WeakValueDictionary
+
+from frazil.stores.values import ABSENT, Version
+
+__all__ = ["Guard", "GuardState", "guard_of"]
+
+_STRIPES: Final = 64  # keys are many, locks are not; two keys may share one
+_REMEMBERED: Final = 65536  # keys; when there are more, all of them count as written once
+
+GuardState = tuple[bytes, int, int, dict[str, int]]
+
+
+class Guard:
+    """The keys of one object. A version is a number that is new with every write, and old ones never come back; a key that is being written is busy."""
+
+    __slots__ = ("__weakref__", "_all_busy", "_busy", "_count", "_floor", "_lock", "_mark", "_stripes", "_written")
+
+    def __init__(self, state: GuardState | None = None) -> None:
+        self._mark, self._count, self._floor, self._written = state or (os.urandom(8), 0, 0, {})
+        self._busy: set[str] = set()
+        self.renew()
+
+    def renew(self) -> None:
+        """In a forked child: what other threads of the parent held."""
+        self._lock = threading.Lock()
+        self._stripes = [threading.Lock() for _ in range(_STRIPES)]
+        self._busy.clear()
+        self._all_busy = False
+
+    def state(self) -> GuardState:
+        """What a pickle needs, so that versions stay good."""
+        with self._lock:
+            return self._mark, self._count, self._floor, dict(self._written)
+
+    def version(self, key: str) -> Version:
+        """The version of a key that is there."""
+        return self._mark + self._written.get(key, self._floor).to_bytes(8, "little")
+
+    def versions(self, keys: Collection[str]) -> list[Version] | None:
+        """The versions of keys; None when one of them is busy."""
+        if self._all_busy or any(
+            key in self._busy for key in keys
+        ):  # asked first: who is no longer busy has new versions
+            return None
+        return [self.version(key) for key in keys]
+
+    @contextmanager
+    def reading(self, keys: Iterable[str]) -> Iterator[None]:
+        """While nobody else writes these keys."""
+        with self._locked(keys):
+            yield
+
+    @contextmanager
+    def writing(self, keys: Collection[str]) -> Iterator[dict[str, Version]]:
+        """While keys are written, by nobody else. Gives a table that has their new versions at the end; take out what was not written after all."""
+        fresh: dict[str, Version] = dict.fromkeys(keys, ABSENT)
+        with self._locked(keys):
+            self._busy.update(keys)
+            try:
+                yield fresh
+            finally:
+                with self._lock:
+                    for key in fresh:
+                        self._count += 1
+                        self._written[key] = self._count
+                        fresh[key] = self.version(key)
+                    if len(self._written) > _REMEMBERED:
+                        self._forget()
+                self._busy.difference_update(keys)
+
+    @contextmanager
+    def writing_all(self) -> Iterator[None]:
+        """While keys are written, it is not known which."""
+        with ExitStack() as held:
+            for lock in self._stripes:
+                held.enter_context(lock)
+            self._all_busy = True
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._count += 1
+                    self._forget()
+                self._all_busy = False
+
+    def _forget(self) -> None:
+        """Gives all keys one new version, which no key had before."""
+        self._floor = self._count
+        self._written = {}
+
+    @contextmanager
+    def _locked(self, keys: Iterable[str]) -> Iterator[None]:
+        with ExitStack() as held:
+            for stripe in sorted({hash(key) % _STRIPES for key in keys}):
+                held.enter_context(self._stripes[stripe])
+            yield
+
+
+class _Guards:
+    """The guards of this process. One belongs to an object as long as a store over that object lives: stores hold both."""
+
+    __slots__ = ("_by_object", "_choosing")
+
+    def __init__(self) -> None:
+        self._by_object: WeakValueDictionary[int | str, Guard] = WeakValueDictionary()
+        self._choosing = threading.Lock()
+
+    def of(self, key: int | str, state: GuardState | None) -> Guard:
+        with self._choosing:
+            guard = self._by_object.get(key)
+            if guard is None:
+                guard = self._by_object[key] = Guard(state)
+            return guard
+
+    def after_fork(self) -> None:
+        self._choosing = threading.Lock()
+        for guard in list(self._by_object.values()):
+            guard.renew()
+
+
+_guards = _Guards()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_guards.after_fork)
+
+
+def guard_of(inner: object, state: GuardState | None = None) -> Guard:
+    """The guard of an object, or of what has this name: the same for all that ask; a new one begins with `state`."""
+    return _guards.of(inner if isinstance(inner, str) else id(inner), state)

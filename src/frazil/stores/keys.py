@@ -1,0 +1,72 @@
+"""What a key and a prefix are, and what is directly below a prefix. Pure; how a store keeps its keys lives in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from frazil.errors import InvalidInputError
+
+__all__ = ["check_key", "check_prefix", "distinct_keys", "split_level"]
+
+
+def check_key(key: str, what: str = "key") -> None:
+    """A key is Unicode text of components joined by "/": none empty, none "." or "..", no NUL (Zarr v3.1 core, Abstract store interface).
+    Their order is that of their UTF-8 bytes, which is how Python orders text. Raises InvalidInputError."""
+    if not isinstance(key, str):
+        raise InvalidInputError(f"a {what} is text, not {type(key).__name__}", hint="give a str")
+    parts = key.split("/")
+    if "" in parts or "." in parts or ".." in parts or "\0" in key:
+        raise InvalidInputError(
+            f"not a {what}: {_fault(key, parts)}", key=key, hint='keys look like "group/array/c/0/1"'
+        )
+    if not key.isascii():
+        try:
+            key.encode()
+        except UnicodeEncodeError:
+            raise InvalidInputError(
+                f"not a {what}: it has no UTF-8 form", key=ascii(key), hint="remove the lone surrogates"
+            ) from None
+
+
+def check_prefix(prefix: str) -> None:
+    """A prefix is "" or a key and a "/". Raises InvalidInputError."""
+    if prefix == "":
+        return
+    if not isinstance(prefix, str):
+        raise InvalidInputError(f"a prefix is text, not {type(prefix).__name__}", hint="give a str")
+    if not prefix.endswith("/"):
+        raise InvalidInputError("a prefix ends in a slash", key=prefix, hint=f"{prefix + '/'!r}")
+    check_key(prefix[:-1], "prefix")
+
+
+def distinct_keys(keys: Iterable[str]) -> list[str]:
+    """Keys to erase, each once, in order. Raises InvalidInputError."""
+    if isinstance(keys, str):
+        raise InvalidInputError("keys are several, not one text", key=keys, hint="erase(key), or give a list")
+    names = list(dict.fromkeys(keys))
+    for key in names:
+        check_key(key)
+    return names
+
+
+def split_level(keys: Iterable[str], prefix: str) -> tuple[list[str], list[str]]:
+    """The keys directly below `prefix`, and the prefixes directly below it that hold the others; `keys` begin with it and are sorted."""
+    here: list[str] = []
+    below: list[str] = []
+    for key in keys:
+        slash = key.find("/", len(prefix))
+        if slash < 0:
+            here.append(key)
+        elif not below or not key.startswith(below[-1]):
+            below.append(key[: slash + 1])
+    return here, below
+
+
+def _fault(key: str, parts: list[str]) -> str:
+    if key == "":
+        return "it is empty"
+    if "\0" in key:
+        return "it has a NUL"
+    if parts[0] == "" or parts[-1] == "":
+        return "it begins or ends with a slash"
+    return "it has an empty component" if "" in parts else 'it has a component "." or ".."'

@@ -1,0 +1,128 @@
+"""Hard links beneath an open root: one file under a second name, without copying it. Never through a link; see folders.py.
+
+No locks are taken: whoever links makes keys that nobody else writes yet (Store.link_many)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from errno import EACCES, EIO, ELOOP, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP, EPERM, EXDEV
+from stat import S_ISDIR, S_ISREG
+from typing import Final
+
+from frazil.stores.folders import LOCK_SUFFIX, enter_folder
+
+__all__ = ["ABSENT", "NEEDS_A_COPY", "link_files"]
+
+ABSENT: Final = -1
+
+# The disk has no hard links, does not allow this one, or the names lie on two disks
+NEEDS_A_COPY: Final = frozenset((EPERM, EACCES, EXDEV, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP))
+
+
+class _Folders:
+    """The folder that was entered last, as neighbours mostly lie in one. make: folders that are missing are made."""
+
+    def __init__(self, root: int, *, make: bool) -> None:
+        self._root, self._make = root, make
+        self._path, self._folder = "", os.dup(root)
+        self.used: set[str] = set()
+
+    def of(self, name: str) -> tuple[int, str] | None:
+        """The folder of a name, and its last component; None where there is no such folder. Raises OSError."""
+        path, _, base = name.rpartition("/")
+        if path != self._path:
+            found = _made_folder(self._root, path) if self._make else enter_folder(self._root, path)
+            if found is None:
+                return None
+            os.close(self._folder)
+            self._path, self._folder = path, found
+        self.used.add(path)
+        return self._folder, base
+
+    def close(self) -> None:
+        os.close(self._folder)
+
+
+def link_files(root: int, names: Iterable[str], sources: Iterable[str], *, sync: bool) -> list[int]:
+    """Makes each name the file that its source is, whatever is there: 0, ABSENT where no file is the source, or the system's number for why not."""
+    outer, inner = _Folders(root, make=False), _Folders(root, make=True)
+    try:
+        codes = [_linked(outer, inner, name, source) for name, source in zip(names, sources, strict=True)]
+        if sync:
+            for path in inner.used:
+                _sync(root, path)
+        return codes
+    finally:
+        outer.close()
+        inner.close()
+
+
+def _linked(sources: _Folders, targets: _Folders, name: str, source: str) -> int:
+    try:
+        held = sources.of(source)
+        if held is None:
+            return ABSENT
+        where, old = held
+        mode = os.stat(old, dir_fd=where, follow_symlinks=False).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return ABSENT
+    except OSError as error:
+        return error.errno or EIO
+    if not S_ISREG(mode):
+        return ABSENT if S_ISDIR(mode) else ELOOP
+    try:
+        made = targets.of(name)
+        assert made is not None, "folders that are missing are made"
+        folder, new = made
+        try:
+            os.link(old, new, src_dir_fd=where, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            _replace(where, old, folder, new)
+    except OSError as error:
+        return error.errno or EIO
+    return 0
+
+
+def _replace(where: int, old: str, folder: int, new: str) -> None:
+    """Over what is there, as one step. The name between is hidden from listings, should a crash leave it."""
+    between = f".link-{os.getpid()}-{os.urandom(8).hex()}{LOCK_SUFFIX}"
+    os.link(old, between, src_dir_fd=where, dst_dir_fd=folder, follow_symlinks=False)
+    try:
+        os.rename(between, new, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        try:  # where both names are one file already, renaming does nothing and leaves both
+            os.unlink(between, dir_fd=folder)
+        except FileNotFoundError:
+            pass
+
+
+def _made_folder(root: int, path: str) -> int:
+    found = os.dup(root)
+    for part in path.split("/"):
+        if not part:
+            continue
+        outer = found
+        try:
+            try:
+                os.mkdir(part, dir_fd=outer)
+            except FileExistsError:
+                pass
+            found = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outer)
+        finally:
+            os.close(outer)
+    return found
+
+
+def _sync(root: int, path: str) -> None:
+    """The names in a folder, and the folder's own, are on the medium."""
+    while True:
+        folder = enter_folder(root, path)
+        if folder is not None:
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        if not path:
+            return
+        path = path.rpartition("/")[0]

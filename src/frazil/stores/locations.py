@@ -1,0 +1,122 @@
+"""From what a user calls a location, and a path in it, to a store and a prefix of keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from frazil.errors import InvalidInputError
+from frazil.late import LateModule
+from frazil.stores.keys import check_key
+from frazil.stores.local import LocalStore
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores import adapted, memory
+else:
+    adapted = LateModule("frazil.stores.adapted")
+    memory = LateModule("frazil.stores.memory")
+
+__all__ = ["Location", "key_prefix", "resolve"]
+
+Location: TypeAlias = "str | os.PathLike[str] | Store | adapted.StoreWithPartialAccess | Mapping[str, Buffer]"
+
+_ALLOWED: Final = (
+    'a folder ("sea.zarr", a Path, "file:///data/sea.zarr"), "memory://name", a Store, or a dict of keys to bytes'
+)
+_LATER: Final = {
+    "s3": "an object store",
+    "gs": "an object store",
+    "gcs": "an object store",
+    "az": "an object store",
+    "abfs": "an object store",
+    "http": "a web server",
+    "https": "a web server",
+}
+
+
+def resolve(location: Location, path: str = "") -> tuple[Store, str]:
+    """The store at a location, and the prefix ("" or ending in "/") of the node at `path` in it.
+
+    location  a folder's path, a file:// URL, memory://name, memory://name/path, a Store, or what stores.adapt makes one of: a StoreWithPartialAccess, a
+              dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders
+    Raises InvalidInputError for other kinds of places, which it names. Nothing is opened or made."""
+    below = key_prefix(path)
+    if isinstance(location, Store):
+        return location, below
+    if not isinstance(location, str | os.PathLike) and isinstance(location, adapted.StoreWithPartialAccess | Mapping):
+        return adapted.adapt(location), below
+    text = _text(location)
+    scheme, rest = _split(text) if isinstance(location, str) else ("", text)
+    if scheme == "":
+        if text.lower().endswith(".zip") and not os.path.isdir(text):
+            raise _not_yet(text, "a zip file")
+        return LocalStore(text), below
+    if scheme == "file":
+        return LocalStore(_file_path(text, rest)), below
+    if scheme == "memory":
+        name, _, inside = rest.partition("/")
+        if name == "":
+            raise InvalidInputError(
+                "a store in memory has no name", path=text, hint='"memory://name", or MemoryStore()'
+            )
+        return memory.MemoryStore(name), key_prefix(inside) + below
+    if scheme in _LATER:
+        raise _not_yet(text, _LATER[scheme])
+    raise InvalidInputError(f"no kind of store is called {scheme!r}", path=text, hint=f"allowed are {_ALLOWED}")
+
+
+def key_prefix(path: str) -> str:
+    """The prefix of keys below a path: "/foo/bar", "foo/bar" and "foo/bar/" are "foo/bar/", "" and "/" are "". Raises InvalidInputError."""
+    if not isinstance(path, str):
+        raise InvalidInputError(f"a path in a store is text, not {type(path).__name__}", hint='"group/array"')
+    if path in {"", "/"}:
+        return ""
+    inner = path.removeprefix("/").removesuffix("/")
+    check_key(inner, "path in a store")
+    return inner + "/"
+
+
+def _text(location: str | os.PathLike[str]) -> str:
+    try:
+        text = os.fspath(location)
+    except TypeError:
+        raise InvalidInputError(
+            f"a location is not {type(location).__name__}",
+            hint=f"allowed are {_ALLOWED}; frazil.stores.adapt makes a Store of objects with operations of one",
+        ) from None
+    if not isinstance(text, str):
+        raise InvalidInputError("a location is text, not bytes", hint="os.fsdecode(location)")
+    if text == "" or "\0" in text:
+        raise InvalidInputError("a location is empty or has a NUL", path=text, hint=f"allowed are {_ALLOWED}")
+    return text
+
+
+def _split(text: str) -> tuple[str, str]:
+    """(scheme, what follows) of a URL; ("", text) of other text."""
+    scheme, mark, rest = text.partition("://")
+    plain = scheme.replace("+", "").replace("-", "").replace(".", "")
+    if mark == "" or len(scheme) < 2 or not (plain.isascii() and plain.isalnum() and scheme[0].isalpha()):
+        return "", text
+    return scheme.lower(), rest
+
+
+def _file_path(text: str, rest: str) -> str:
+    from urllib.parse import unquote
+
+    host, slash, path = rest.partition("/")
+    if slash == "" or host.lower() not in {"", "localhost"}:
+        raise InvalidInputError("a file URL names a folder of this machine", path=text, hint='"file:///data/sea.zarr"')
+    path = unquote(path)
+    if "\0" in path:
+        raise InvalidInputError("a location has a NUL", path=text)
+    drive = os.name == "nt" and path[1:2] == ":"
+    return path if drive else "/" + path
+
+
+def _not_yet(text: str, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"this version of Frazil does not open {what} yet", path=text, hint=f"allowed are {_ALLOWED}"
+    )

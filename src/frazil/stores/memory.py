@@ -1,0 +1,218 @@
+"""The store in memory: a table of immutable values under sorted keys."""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from weakref import WeakSet
+
+import numpy as np
+
+from frazil.stores.content import join_pieces
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    FOUND,
+    STALE,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    object_rows,
+)
+
+__all__ = ["MemoryStore"]
+
+_NOTHING: tuple[bytes, Version | None] = (b"", None)
+_ALL = Capabilities(direct=True, appendable=True)
+
+
+_tables: WeakSet[_Table] = WeakSet()  # of this process, for its children
+
+
+class _Table:
+    """The content of a store, shared by all stores of one name. Readers take no lock: a value is put in place whole, together with its version."""
+
+    __slots__ = ("__weakref__", "_sorted", "lock", "objects", "written")
+
+    def __init__(self, objects: dict[str, tuple[bytes, Version | None]], written: int) -> None:
+        self.lock = threading.Lock()
+        self.objects = objects
+        self.written = written  # values ever put: the next version, never used twice
+        self._sorted: list[str] | None = None
+        _tables.add(self)
+
+    def after_fork(self) -> None:
+        """In the child: what another thread of the parent may have held or left half done there."""
+        self.lock = threading.Lock()
+        self._sorted = None
+
+    def sorted_keys(self) -> list[str]:
+        with self.lock:
+            if self._sorted is None:
+                self._sorted = sorted(self.objects)
+            return self._sorted
+
+    def present(self, key: str) -> Version:
+        return self.objects.get(key, _NOTHING)[1] or ABSENT
+
+    def put(self, key: str, value: bytes) -> Version:
+        if key not in self.objects:
+            self._sorted = None
+        self.written += 1
+        version = self.written.to_bytes(8, "little")
+        self.objects[key] = (value, version)
+        return version
+
+    def erase(self, key: str) -> None:
+        if self.objects.pop(key, None) is not None:
+            self._sorted = None
+
+
+def _after_fork() -> None:
+    for table in _tables:
+        table.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+# The named stores of this process, so that "memory://name" means the same everywhere in it. They last as long as the process; erase_prefix("") frees
+# what one holds. A fork has copies.
+_named: dict[str, _Table] = {}
+
+
+class MemoryStore(Store):
+    """A store in memory. With a name, all MemoryStore(name) of the process share one content, and a pickle holds the name alone; without, the store
+    has its own content, and a pickle holds a copy of it."""
+
+    __slots__ = ("_table", "name")
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self._table = _Table({}, 0) if name is None else _named.setdefault(name, _Table({}, 0))
+
+    def __repr__(self) -> str:
+        return "MemoryStore()" if self.name is None else f"MemoryStore({self.name!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.name is not None:
+            return MemoryStore, (self.name,)
+        with self._table.lock:
+            return _with_content, (dict(self._table.objects), self._table.written)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _ALL
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        if held is None:
+            objects = self._table.objects
+            found = [objects.get(name, _NOTHING) for name in names]
+            values, versions = [value for value, _ in found], [version for _, version in found]
+            sources = Sources(None, values)
+            sizes = np.array([-1 if version is None else len(value) for value, version in found], np.int64)
+        else:
+            sources, versions, sizes = held.sources, list(held.versions), held.sizes
+        status = [ABSENT_KEY if version is None else FOUND for version in versions]
+        if expect is not None:
+            for i, wanted in enumerate(expect):
+                if wanted is not None and wanted != (versions[i] or ABSENT):
+                    status[i] = STALE
+        return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        values = join_pieces(pieces)
+        table = self._table
+        answers: list[Version | Changed] = []
+        with table.lock:
+            for name, value, wanted in zip(names, values, expect, strict=True):
+                present = table.present(name)
+                answers.append(table.put(name, value) if wanted is None or wanted == present else Changed(present))
+        return answers
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        values = join_pieces(pieces)
+        table = self._table
+        answers: list[Version | Changed] = []
+        with table.lock:
+            for name, value, wanted in zip(names, values, expect, strict=True):
+                old, version = table.objects.get(name, _NOTHING)
+                present = version or ABSENT
+                fits = wanted is None or wanted == present
+                answers.append(table.put(name, old + value) if fits else Changed(present))
+        return answers
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        table = self._table
+        answers: list[Changed | None] = []
+        with table.lock:
+            for name, wanted in zip(names, expect, strict=True):
+                present = table.present(name)
+                if wanted is None or wanted == present:
+                    table.erase(name)
+                    answers.append(None)
+                else:
+                    answers.append(Changed(present))
+        return answers
+
+    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
+        table = self._table
+        with table.lock:
+            found = [table.objects.get(source, _NOTHING) for source in sources]
+            for name, (value, version) in zip(names, found, strict=True):
+                if version is not None:
+                    table.put(name, value)
+        return [version is not None for _, version in found]
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        keys = self._table.sorted_keys()
+        first = max(bisect_left(keys, prefix), bisect_right(keys, start_after))
+        last = _end(keys, prefix, first)
+        return keys[first : last if limit is None else min(last, first + limit)]
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        keys = self._table.sorted_keys()
+        here: list[str] = []
+        below: list[str] = []
+        at = bisect_left(keys, prefix)
+        last = _end(keys, prefix, at)
+        while at < last:
+            slash = keys[at].find("/", len(prefix))
+            if slash < 0:
+                here.append(keys[at])
+                at += 1
+            else:
+                below.append(keys[at][: slash + 1])
+                at = _end(keys, below[-1], at, last)
+        return here, below
+
+
+def _end(keys: list[str], prefix: str, first: int, last: int | None = None) -> int:
+    """The place behind the keys that begin with prefix: all of them come before the prefix with its last "/" made a "0", the next character."""
+    last = len(keys) if last is None else last
+    return last if prefix == "" else bisect_left(keys, prefix[:-1] + "0", first, max(first, last))
+
+
+def _with_content(objects: dict[str, tuple[bytes, Version | None]], written: int) -> MemoryStore:
+    store = MemoryStore()
+    store._table = _Table(objects, written)
+    return store

@@ -1,0 +1,76 @@
+"""Spans of one object that lie near each other, asked for as one: what saves requests to stores for which every span is one.
+
+Pure functions over columns. Which stores need it, their capabilities say; the fetch itself is in chunk_storage.py."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.record import Record
+from frazil.stores.values import MISSING, Columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["GAP", "LARGEST", "Merged", "merge_spans"]
+
+GAP: Final = 2**17  # bytes that are sooner read over than skipped by another request
+LARGEST: Final = 2**24  # about the most bytes of a merged span: larger ones are quicker in several requests at once
+
+
+class Merged(Record):
+    """spans: int64[k, 3], what to ask for; part: int64[n], for each span wanted the one that it is in; lead: int64[n], its first byte there; length:
+    int64[n], its bytes, -1 where it is a span of its own."""
+
+    spans: Columns
+    part: Columns
+    lead: Columns
+    length: Columns
+
+    def cut(self, rows: Columns) -> Columns:
+        """The rows of the spans wanted (int64[n, 3]), from those that were fetched (int64[k, 3])."""
+        wanted = rows[self.part]
+        inside = (self.length >= 0) & (wanted[:, 0] != MISSING)
+        wanted[inside, 1] += self.lead[inside]
+        wanted[inside, 2] = self.length[inside]
+        return wanted
+
+
+def merge_spans(spans: Columns, gap: int = GAP, largest: int = LARGEST) -> Merged | None:
+    """Merges spans, int64[n, 3] of (object, start, length), that overlap, touch or lie at most `gap` bytes apart; None where there are none such.
+    Suffixes and spans up to the end stay as they are."""
+    if len(spans) < 2:
+        return None
+    own = (spans[:, 1] < 0) | (spans[:, 2] < 0)
+    name, start, length = spans.T
+    order: Columns | None = None
+    if own.any() or (name[1:] < name[:-1]).any() or ((name[1:] == name[:-1]) & (start[1:] < start[:-1])).any():
+        order = np.lexsort((start, name, own))
+        name, start, length, own = name[order], start[order], length[order], own[order]
+    of_one = (name[1:] == name[:-1]) & ~own[1:]
+    end = _ends(start + length, of_one)
+    joins = of_one & (start[1:] - gap <= end[:-1]) & (start[1:] // largest == start[:-1] // largest)
+    if not joins.any():
+        return None
+    first = np.flatnonzero(np.concatenate(([True], ~joins)))
+    last = np.concatenate((first[1:], [len(spans)])) - 1
+    part = np.repeat(np.arange(len(first)), last - first + 1)
+    merged = np.stack((name[first], start[first], end[last] - start[first]), axis=1)
+    merged[own[first], 2] = length[first[own[first]]]
+    lead, inner = start - start[first][part], np.where(own, -1, length)
+    if order is None:
+        return Merged(merged, part, lead, inner)
+    columns = np.empty((3, len(spans)), np.int64)
+    columns[:, order] = part, lead, inner
+    return Merged(merged, columns[0], columns[1], columns[2])
+
+
+def _ends(end: Columns, of_one: NDArray[np.bool_]) -> Columns:
+    """For each span of an object the last end so far, as one may lie inside of another."""
+    if (end[1:] >= end[:-1])[of_one].all():
+        return end
+    bounds = [0, *(np.flatnonzero(~of_one) + 1).tolist(), len(end)]
+    return np.concatenate([np.maximum.accumulate(end[low:high]) for low, high in pairwise(bounds)])

@@ -1,0 +1,62 @@
+"""Fetches of more objects than may be open together, for stores that bring the bytes of each into memory and then let go of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.stores.values import MISSING, Columns, Fetched, Sources, Version
+
+if TYPE_CHECKING:
+    from frazil.stores.values import SourceBuffer
+
+__all__ = ["OPEN_AT_ONCE", "fetch_in_pages", "pages_of"]
+
+OPEN_AT_ONCE: Final = 256  # a process may often have 1024 files open
+
+Fetch = Callable[[Sequence[str], Columns, Sequence[Version | None] | None], Fetched]
+
+
+def pages_of(count: int) -> list[Columns]:
+    """The rows of `count` names, as many at a time as may be open."""
+    return [np.arange(low, min(low + OPEN_AT_ONCE, count)) for low in range(0, count, OPEN_AT_ONCE)]
+
+
+def fetch_in_pages(
+    fetch: Fetch,
+    names: Sequence[str],
+    spans: Columns,
+    expect: Sequence[Version | None] | None,
+    pages: Sequence[Columns],
+) -> Fetched:
+    """fetch(names, spans, expect), page by page; a page is rows of names. What it hands out must be buffers; of several pages the answer cannot be held."""
+    if len(pages) < 2:
+        return fetch(names, spans, expect)
+    buffers: list[SourceBuffer] = []
+    status = [0] * len(names)
+    versions: list[Version | None] = [None] * len(names)
+    young = [False] * len(names)
+    sizes = np.empty(len(names), np.int64)
+    rows = np.empty((len(spans), 3), np.int64)
+    place = np.empty(len(names), np.int64)
+    for page in pages:
+        part = page.tolist()
+        place[:] = -1
+        place[page] = np.arange(len(page))
+        mine = place[spans[:, 0]] >= 0
+        asked = spans[mine]
+        asked[:, 0] = place[asked[:, 0]]
+        wanted = None if expect is None else [expect[row] for row in part]
+        fetched = fetch([names[row] for row in part], asked, wanted)
+        found = fetched.rows.copy()
+        found[(found[:, 0] != MISSING), 0] -= len(buffers)
+        rows[mine] = found
+        buffers += fetched.sources.buffers
+        sizes[page] = fetched.sizes
+        for i, row in enumerate(part):
+            status[row], versions[row] = fetched.status[i], fetched.versions[i]
+            young[row] = bool(fetched.young and fetched.young[i])
+        del fetched  # and with it the files that it may hold
+    return Fetched(Sources(None, buffers), status, versions, sizes, rows, young if True in young else None)

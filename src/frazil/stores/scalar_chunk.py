@@ -1,0 +1,34 @@
+"""The chunk of an array without dimensions that may lie under either of two keys (the draft of 2022 says `c`, zarr-python 2 wrote `c0`)."""
+
+from __future__ import annotations
+
+from frazil.stores.chunk_storage import ChunkKeys, Located, PlainChunks
+from frazil.stores.store import Store
+from frazil.stores.values import Columns
+
+
+class ScalarChunk(PlainChunks):
+    """PlainChunks of one chunk, under the key that is there: the encoding's own, or its `also`; its own where neither is."""
+
+    __slots__ = ("also",)
+
+    def __init__(self, store: Store, prefix: str, keys: ChunkKeys, also: str) -> None:
+        super().__init__(store, prefix, keys)
+        self.also = prefix + also
+
+    def locate_one(self, coordinates: tuple[int, ...]) -> Located:
+        return super().locate_one(coordinates)._replace(names=(self._name(),))
+
+    def _names(self, coords: Columns) -> list[str]:
+        return [self._name()] * len(coords)
+
+    def _name(self) -> str:
+        own = self.keys.encode_one((), self.prefix)
+        sizes = self.store.sizes([own, self.also])
+        return self.also if sizes[0] < 0 <= sizes[1] else own
+
+
+def plain_chunks(store: Store, prefix: str, keys: ChunkKeys, ndim: int) -> PlainChunks:
+    """The chunks of an array in a hierarchy of documents."""
+    also = getattr(keys, "also", None) if not ndim else None
+    return PlainChunks(store, prefix, keys) if also is None else ScalarChunk(store, prefix, keys, also)

@@ -1,0 +1,132 @@
+"""Which keys are chunks of shards: chunk key to shard key and back, prefixes too (sharding storage transformer, Key & value transformation).
+
+Pure functions over keys and coordinates. What a shard holds is in codecs/shard.py, what is done with it in sharding_store.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from frazil.metadata.chunk_keys import SeparatedKeys
+from frazil.record import Record
+from frazil.stores.chunk_storage import ChunkKeys
+from frazil.stores.values import Columns
+
+__all__ = ["Places", "ShardKeys"]
+
+_INT64_MAX: Final = 2**63 - 1
+
+
+class Places(Record):
+    """Where chunks lie: the key of each shard, once; for each chunk the row of its shard, and its number in the shard index."""
+
+    shards: list[str]
+    group: Columns
+    number: Columns
+
+
+class ShardKeys:
+    """The chunk keys below `prefix`, of as many dimensions as `counts`, chunks of a shard along each. grid: extent of the chunk grid, where known."""
+
+    __slots__ = ("counts", "grid", "keys", "prefix", "strides")
+
+    def __init__(self, prefix: str, keys: ChunkKeys, counts: tuple[int, ...], grid: tuple[int, ...] | None) -> None:
+        self.prefix, self.keys, self.counts, self.grid = prefix, keys, counts, grid
+        self.strides = tuple(prod(counts[axis + 1 :]) for axis in range(len(counts)))
+
+    def coordinates(self, key: str) -> tuple[int, ...] | None:
+        """Of the chunk (in the store below: of the shard) that has this key; None where it is no chunk's."""
+        return self.keys.decode(key[len(self.prefix) :], len(self.counts)) if key.startswith(self.prefix) else None
+
+    def places(self, keys: Sequence[str], coordinates: Sequence[tuple[int, ...]]) -> Places:
+        """The places of chunks."""
+        if not self.counts:  # the chunk's own key is the shard's; the draft has two of them
+            shards: Sequence[str] = keys
+            number = np.zeros(len(keys), np.int64)
+        else:
+            at = np.array(coordinates, np.int64).reshape(len(keys), len(self.counts))
+            shards = self.keys.encode_all(at // self.counts, self.prefix)
+            number = (at % self.counts) @ np.array(self.strides, np.int64)
+        distinct = {key: row for row, key in enumerate(dict.fromkeys(shards))}
+        group = np.fromiter((distinct[key] for key in shards), np.int64, len(shards))
+        return Places(list(distinct), group, number)
+
+    def shards(self, keys: Iterable[str]) -> tuple[list[str], Columns, list[str]]:
+        """Of keys of the store below: those of shards, their coordinates int64[m, d], and the other keys."""
+        names: list[str] = []
+        found: list[tuple[int, ...]] = []
+        others: list[str] = []
+        for key in keys:
+            at = self.coordinates(key)
+            if at is None:
+                others.append(key)
+            elif all(i < _INT64_MAX // count for i, count in zip(at, self.counts, strict=True)):  # else it has no chunk
+                names.append(key)
+                found.append(at)
+        return names, np.array(found, np.int64).reshape(len(found), len(self.counts)), others
+
+    def chunks(
+        self, names: Sequence[str], shards: Columns, there: Columns, leading: tuple[int, ...] = ()
+    ) -> tuple[list[str], Columns]:
+        """The keys and coordinates of chunks, of those that have these leading coordinates. names, shards: keys and coordinates of shards; there:
+        int64[n, 2], (row of shards, number) of each chunk."""
+        if not self.counts:
+            return [names[row] for row in there[:, 0].tolist()], np.zeros((len(there), 0), np.int64)
+        inside = there[:, 1:] // np.array(self.strides, np.int64) % np.array(self.counts, np.int64)
+        found = shards[there[:, 0]] * self.counts + inside
+        if leading:
+            found = found[(found[:, : len(leading)] == leading).all(axis=1)]
+        return self.keys.encode_all(found, self.prefix), found
+
+    # --- prefixes --------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def nested(self) -> bool | None:
+        """Whether the keys of one chunk may be below a prefix of the grid; None where the encoding does not say how its keys are made."""
+        if not isinstance(self.keys, SeparatedKeys):
+            return None
+        return self.keys.separator == "/" and bool(self.counts)
+
+    def leading(self, prefix: str) -> tuple[int, ...] | None:
+        """The leading coordinates that a prefix below the data prefix fixes ("c5/" fixes one, of a `default` encoding "c/" none); None where it is no
+        part of the chunk grid. For nested keys alone."""
+        rest = prefix[len(self.prefix) :]
+        ndim = len(self.counts)
+        for free in range(1, ndim + 1):
+            found = self.keys.decode(rest + "/".join(["0"] * free), ndim)
+            if found is not None:
+                return found[: ndim - free]
+        return None
+
+    def partial(self, leading: tuple[int, ...]) -> str:
+        """The prefix that fixes these coordinates, at least one of them and not all; undoes `leading`. For nested keys alone."""
+        return self.head(leading)
+
+    def head(self, leading: tuple[int, ...]) -> str:
+        """What the keys begin with that have these leading coordinates. The keys of two such heads lie in the order of those, as a separator comes before
+        every digit. Not for an encoding that does not say how its keys are made."""
+        zeros = ["0"] * (len(self.counts) - len(leading))
+        key = self.keys.encode_one((*leading, *(0 for _ in zeros)), self.prefix)
+        return key[: len(key) - sum(map(len, zeros)) - max(len(zeros) - 1, 0)]
+
+    def of_shards(self, leading: tuple[int, ...]) -> tuple[int, ...]:
+        """The leading shard coordinates of chunks with these leading coordinates."""
+        return tuple(i // count for i, count in zip(leading, self.counts, strict=False))
+
+    def expanded(self, leading: tuple[int, ...], shard: int) -> range:
+        """The coordinates along the next dimension of the chunks that a shard with that coordinate may have, below these leading ones of chunks; inside the
+        grid, if that is known."""
+        axis = len(leading)
+        first = shard * self.counts[axis]
+        last = first + self.counts[axis]
+        if self.grid is not None:
+            inside = all(i < extent for i, extent in zip(leading, self.grid, strict=False))
+            last = min(last, self.grid[axis]) if inside else first
+        return range(first, last)
+
+    def covers_shards(self, leading: tuple[int, ...]) -> bool:
+        """Whether chunks with these leading coordinates are all those of their shards."""
+        return all(count == 1 for _, count in zip(leading, self.counts, strict=False))

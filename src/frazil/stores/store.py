@@ -1,0 +1,337 @@
+"""The store port: keys to bytes. Every store implements it; arrays, groups and chunk storage know no more of a store than this.
+
+Here live the port and the fallbacks that give every store the ten operations of the Zarr v3 draft ("Abstract store interface"). Its values
+live in values.py, keys in keys.py. What a store does with keys and bytes lives in its own file."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.errors import ReadOnlyError, StoreError
+from frazil.late import LateModule
+from frazil.stores.content import read_values
+from frazil.stores.keys import check_key, check_prefix, distinct_keys, split_level
+from frazil.stores.ranges import check_starts, checked_ranges, grouped_writes, patched
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    ANY,
+    FOUND,
+    MISSING,
+    STALE,
+    UNKNOWN,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    pieces_of,
+)
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores import appending
+else:
+    appending = LateModule("frazil.stores.appending")
+
+__all__ = [
+    "ABSENT",
+    "ABSENT_KEY",
+    "ANY",
+    "FOUND",
+    "MISSING",
+    "NO_SPANS",
+    "STALE",
+    "UNKNOWN",
+    "WHOLE",
+    "Capabilities",
+    "Changed",
+    "Columns",
+    "Fetched",
+    "Pieces",
+    "Sources",
+    "Store",
+    "Version",
+]
+
+WHOLE: Columns = np.array([[0, 0, -1]], np.int64)  # the spans of one whole object
+NO_SPANS: Columns = np.zeros((0, 3), np.int64)  # a fetch that only looks names up
+WHOLE.flags.writeable = NO_SPANS.flags.writeable = False
+
+_OPEN_AT_ONCE = 256  # objects of one fetch: a process may often have 1024 files open
+_PAGE = 4096  # keys of one listing
+_ATTEMPTS = 1000  # of an update that others keep overtaking; one of all writers gets through each time
+
+
+class Store(ABC):
+    """Keys to bytes. Safe to use from many threads; pickles (by location, where it has one).
+
+    Abstract: capabilities, fetch, put_many, erase_many, list_keys; they are given valid keys (keys.check_key) and need not check them again.
+    Everything else checks what it is given (InvalidInputError, StoreError for what the store cannot, ReadOnlyError) and has a fallback here that
+    a store overrides where it can do better."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    @abstractmethod
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        """Byte ranges of objects, in one batch.
+
+        names   may repeat; a name without a span is only looked up (status, version, size)
+        spans   int64[n, 3]: (row in names, start, length); start < 0 counts from the end, length < 0 means up to the end. A suffix longer than
+                the object is the whole object; a range that reaches beyond the end is handed on and fails where it is read (FAILED_RANGE)
+        expect  for each name the version it must have (None: any); another, or none at all, makes the name STALE and its rows MISSING. ABSENT: the
+                name must not be there
+        held    what an earlier fetch of the same names answered: those objects are read on, so that both answers come from one version
+        once    the caller reads each object once and no more: opening may be left to the kernel (status UNKNOWN)
+        Raises StoreError when the store fails; a missing object is a status, not an error."""
+
+    @abstractmethod
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> builtins.list[Version | Changed]:
+        """Publishes each value whole: a reader sees the old object or the new one, also after a crash. expect[i]: ANY (None), ABSENT or a version.
+        Names are distinct. The store keeps no buffer of the caller's."""
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> builtins.list[Version | Changed]:
+        """As put_many, with each value behind the one that is there (nothing, where nothing is). Published whole, too."""
+        return appending.append_by_put(self, names, pieces, expect)
+
+    @abstractmethod
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
+        """Removes objects; one that is not there is no error with ANY (nor with ABSENT). Names are distinct."""
+
+    @abstractmethod
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> builtins.list[str]:
+        """Keys that begin with prefix ("" or ending in "/"), in order of their UTF-8 bytes, after start_after, at most limit."""
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> bytes | None:
+        """The value of a key, or None."""
+        found = self.get_versioned(key)
+        return None if found is None else found[0]
+
+    def get_versioned(self, key: str) -> tuple[bytes, Version | None] | None:
+        """The value of a key and its version, in one request; None where nothing is there. To change a value that you read, see `update`."""
+        check_key(key)
+        self._require("readable")
+        names = [key]
+        fetched = self.fetch(names, WHOLE)
+        value = read_values(fetched, names, WHOLE)[0]
+        return None if value is None else (value, fetched.versions[0])
+
+    def get_partial_values(
+        self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]
+    ) -> builtins.list[bytes | None]:
+        """The bytes of each (key, (start, length)), in that order; None for a missing key. A length of None means up to the end, a start < 0
+        counts from the end. What reaches beyond the end of a value is cut."""
+        self._require("readable")
+        asked = checked_ranges(key_ranges)
+        values: list[bytes | None] = []
+        for first in range(0, len(asked), _OPEN_AT_ONCE):
+            part = asked[first : first + _OPEN_AT_ONCE]
+            rows = {key: row for row, key in enumerate(dict.fromkeys(key for key, _, _ in part))}
+            names = builtins.list(rows)
+            spans = np.array([(rows[key], start, length) for key, start, length in part], np.int64)
+            values += read_values(self.fetch(names, spans), names, spans)
+        return values
+
+    def exists(self, key: str) -> bool:
+        """Whether a key has a value; one request."""
+        return bool(self.sizes([key])[0] >= 0)
+
+    def sizes(self, keys: Sequence[str]) -> Columns:
+        """Bytes of each value, int64; -1 where nothing is there."""
+        self._require("readable")
+        for key in keys:
+            check_key(key)
+        sizes = np.empty(len(keys), np.int64)
+        for page in pages(keys):
+            fetched = self.fetch(keys[page], NO_SPANS)
+            sizes[page] = [
+                size if status == FOUND else -1 for size, status in zip(fetched.sizes, fetched.status, strict=True)
+            ]
+        return sizes
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def set(self, key: str, value: Buffer) -> None:
+        """Stores a value under a key, whatever is there."""
+        self.put(key, value)
+
+    def put(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
+        """Stores a value if the key has the version `expect` (ANY; ABSENT; a version): its new version, or what had come between."""
+        check_key(key)
+        self._require("writable")
+        if expect is not ANY:
+            self._require("conditional")
+        return self.put_many([key], pieces_of([value]), [expect])[0]
+
+    def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
+        """As put, with the value behind the one that is there. Whether the old bytes pass through the caller, capabilities.appendable says."""
+        check_key(key)
+        self._require("writable")
+        if expect is not ANY:
+            self._require("conditional")
+        return self.append_many([key], pieces_of([value]), [expect])[0]
+
+    def update(self, key: str, change: Callable[[bytes | None], Buffer | None]) -> Version | None:
+        """Reads, changes and stores a value, again where somebody else was quicker, so that no write is lost (where the store is conditional).
+
+        change  gets the present value (None: not there), returns the new one, or None to leave it as it is; it may be called several times
+        Returns the new version, None where nothing was changed."""
+        check_key(key)
+        return self._update_many([key], lambda _, old: change(old))[0]
+
+    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
+        """Stores (key, start, value): `value` becomes the bytes of the key's value from `start`, which may grow. Other writers' bytes are kept (see
+        `update`). Raises InvalidInputError, before anything is written, for ranges of one key that overlap, and for a start < 0 or beyond the end
+        (of a missing key: other than 0)."""
+        writes = grouped_writes(key_start_values)
+        self._require("readable")
+        self._require("writable")
+        names = builtins.list(writes)
+        if len(names) > _OPEN_AT_ONCE:
+            for key, size in zip(names, self.sizes(names).tolist(), strict=True):
+                check_starts(key, writes[key], max(size, 0))
+        for page in pages(names):
+            self._update_many(names[page], lambda key, old: patched(key, old or b"", writes[key]))
+
+    def erase(self, key: str) -> None:
+        """Removes a key and its value; no error where nothing is there."""
+        self.erase_values([key])
+
+    def erase_values(self, keys: Iterable[str]) -> None:
+        """Removes keys and their values."""
+        names = distinct_keys(keys)
+        self._require("erasable")
+        for page in pages(names):
+            self.erase_many(names[page], [ANY] * len(names[page]))
+
+    def erase_prefix(self, prefix: str) -> None:
+        """Removes all keys that begin with prefix; "" is everything."""
+        check_prefix(prefix)
+        self._require("erasable")
+        self._require("listable")
+        last, page = "", _PAGE
+        while page == _PAGE:
+            keys = self.list_keys(prefix, last, _PAGE)
+            self.erase_values(keys)
+            last, page = keys[-1] if keys else "", len(keys)
+
+    # --- listing -------------------------------------------------------------------------------------------------------------------
+
+    def list(self) -> builtins.list[str]:
+        """All keys, sorted."""
+        return self.list_prefix("")
+
+    def list_prefix(self, prefix: str) -> builtins.list[str]:
+        """All keys that begin with prefix ("" or ending in "/"), sorted."""
+        check_prefix(prefix)
+        self._require("listable")
+        return self.list_keys(prefix)
+
+    def list_dir(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
+        """The keys, and the prefixes (ending in "/"), directly below prefix, each sorted; whole, that is, with `prefix` before them."""
+        check_prefix(prefix)
+        self._require("listable")
+        return self.list_level(prefix)
+
+    def list_level(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
+        """list_dir, of a prefix that has been checked: what a store overrides that can do better than to list all below."""
+        keys: list[str] = []
+        prefixes: list[str] = []
+        last, page = "", _PAGE
+        while page == _PAGE:
+            found = self.list_keys(prefix, last, _PAGE)
+            here, below = split_level(found, prefix)
+            keys += here
+            prefixes += below[1:] if prefixes and below and prefixes[-1] == below[0] else below
+            last, page = found[-1] if found else "", len(found)
+        return keys, prefixes
+
+    def is_empty(self, prefix: str = "") -> bool:
+        """Whether no key begins with prefix."""
+        check_prefix(prefix)
+        self._require("listable")
+        return not self.list_keys(prefix, limit=1)
+
+    # --- what the above is made of ---------------------------------------------------------------------------------------------------
+
+    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> builtins.list[bool]:
+        """Gives each name the value of its source, another key of this store, without copying bytes where a store can; False where no value is there.
+        Keys are valid, names distinct, none is a source. What a name had is replaced; that nobody else writes it meanwhile is the caller's care."""
+        done: builtins.list[bool] = []
+        for page in pages(names):
+            spans = np.zeros((len(names[page]), 3), np.int64)
+            spans[:, 0], spans[:, 2] = np.arange(len(spans)), -1
+            fetched = self.fetch(sources[page], spans)
+            found = [status == FOUND for status in fetched.status]
+            kept = builtins.list(itertools.compress(names[page], found))
+            pieces = Pieces(fetched.sources, fetched.rows[found], np.arange(len(kept) + 1, dtype=np.int64))
+            if kept:
+                self.put_many(kept, pieces, [ANY] * len(kept))
+            done += found
+        return done
+
+    def _require(self, capability: str) -> None:
+        can = self.capabilities
+        if getattr(can, capability):
+            return
+        if capability == "writable" or (capability == "erasable" and not can.writable):
+            raise ReadOnlyError(f"{self!r} can only be read", hint="open it for writing")
+        raise StoreError(f"{self!r} is not {capability}")
+
+    def _update_many(
+        self, names: builtins.list[str], change: Callable[[str, bytes | None], Buffer | None]
+    ) -> builtins.list[Version | None]:
+        self._require("readable")
+        self._require("writable")
+        conditional = self.capabilities.expects
+        versions: dict[str, Version | None] = dict.fromkeys(names)
+        for _ in range(_ATTEMPTS):
+            spans = np.zeros((len(names), 3), np.int64)
+            spans[:, 0], spans[:, 2] = np.arange(len(names)), -1
+            fetched = self.fetch(names, spans)  # kept until its versions have been expected: see Fetched.young
+            old = read_values(fetched, names, spans)
+            new = {key: value for key, value in zip(names, map(change, names, old), strict=True) if value is not None}
+            present = dict(zip(names, (version or ABSENT for version in fetched.versions), strict=True))
+            expect = [present[key] if conditional else ANY for key in new]
+            answers = self.put_many(builtins.list(new), pieces_of(builtins.list(new.values())), expect) if new else []
+            del fetched
+            names = []
+            for key, answer in zip(new, answers, strict=True):
+                if isinstance(answer, Changed):
+                    names.append(key)
+                else:
+                    versions[key] = answer
+            if not names:
+                return builtins.list(versions.values())
+        raise StoreError(f"others changed the value before each of {_ATTEMPTS} attempts", key=names[0])
+
+
+def pages(keys: Sequence[str]) -> Iterator[slice]:
+    for first in range(0, len(keys), _OPEN_AT_ONCE):
+        yield slice(first, first + _OPEN_AT_ONCE)

@@ -1,0 +1,214 @@
+"""The values that pass through the store port, and the pure rules of their columns: spans, rows, pieces. No I/O, no kernel at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil import _kernel
+    from frazil._kernel import Buffer
+
+    SourceBuffer = bytes | memoryview | _kernel.Segment | NDArray[np.generic]
+
+__all__ = [
+    "ABSENT",
+    "ABSENT_KEY",
+    "ANY",
+    "FOLDER",
+    "FOUND",
+    "MISSING",
+    "STALE",
+    "UNKNOWN",
+    "Capabilities",
+    "Changed",
+    "Columns",
+    "Fetched",
+    "Pieces",
+    "Sources",
+    "Version",
+    "clip_span",
+    "clip_spans",
+    "flat_buffer",
+    "object_rows",
+    "pieces_of",
+    "resolve_span",
+    "resolve_spans",
+    "stale_unasked",
+]
+
+Columns: TypeAlias = "NDArray[np.int64]"
+Version = bytes  # opaque; equal versions of a key mean equal bytes
+ABSENT: Final[Version] = b""  # expect: the key must not be there
+ANY: Final = None  # expect: whatever is there
+
+FOUND, ABSENT_KEY, STALE, UNKNOWN, FOLDER = 0, 1, 2, 3, 4  # status of a name in Fetched
+MISSING: Final = -(2**63)  # the blob of a row that is not there; the kernel's number
+
+_FEW = 8  # up to so many spans Python's integers are quicker than columns
+_LOWEST_START = -(2**62)
+
+
+class Capabilities(Record):
+    """What a store can do, as a value. Asking for what it cannot is a StoreError, writing to what is not writable a ReadOnlyError."""
+
+    readable: bool = True
+    writable: bool = True
+    listable: bool = True
+    erasable: bool = True
+    conditional: bool = True  # put and erase honour `expect`
+    case_sensitive: bool = True  # "a" and "A" are two keys
+    direct: bool = (
+        False  # a fetch costs nothing by the span: the kernel reads files itself, or the values are in memory
+    )
+    appendable: bool = False  # append does not bring the old value to the caller and back
+    guarded: bool = False  # put_many and erase_many honour `expect` among writers of this process, but not elsewhere
+
+    @property
+    def expects(self) -> bool:
+        """Whether giving put_many and erase_many an `expect` saves anybody's write."""
+        return self.conditional or self.guarded
+
+
+class Sources(Record):
+    """What the kernel reads from: rows name a file of `files` (>= 0) or a buffer (< 0); see _kernel.pyi."""
+
+    files: _kernel.Files | None
+    buffers: Sequence[SourceBuffer]
+
+
+class Fetched(Record):
+    """The answer to a fetch: where the kernel finds the bytes of each span.
+
+    status    a code a name: FOUND, ABSENT_KEY, STALE (not the version expected), UNKNOWN (opened only when it is read) or
+              FOLDER (not there, and a local disk has a folder in its place)
+    versions  a version a name; None where nothing is there or it is not known (never for what a conditional store found)
+    sizes     int64, bytes of each object; -1 where not known or not there
+    rows      int64[n, 3], a row a span: (blob, start, length) in `sources`, or MISSING as its blob
+    young     names whose version the next object might bear too, as time stamps are coarse: good to expect as long as this Fetched is
+              kept (it holds the object), not fit to remember beyond it. None: no name is
+    """
+
+    sources: Sources
+    status: Sequence[int]
+    versions: Sequence[Version | None]
+    sizes: Columns
+    rows: Columns
+    young: Sequence[bool] | None = None
+
+
+class Pieces(Record):
+    """New values, put together from pieces: value i is rows[offsets[i]:offsets[i + 1]] of the sources, one after the other.
+    Rows are resolved: 0 <= start, 0 <= length, inside their object."""
+
+    sources: Sources
+    rows: Columns
+    offsets: Columns
+
+
+class Changed(Record):
+    """A conditional put or erase found another version than it expected; `version` is the present one (ABSENT: none)."""
+
+    version: Version
+
+
+def resolve_span(start: int, length: int, size: int) -> tuple[int, int]:
+    """(start, length) of a span in an object of `size` bytes, both >= 0.
+
+    A suffix (start < 0) is clipped to the object, a length < 0 means up to its end; other ranges stay as they were asked for, also where they
+    reach beyond the end."""
+    if start < 0:
+        begin = size + start
+        end = size if length < 0 else begin + min(length, -start)
+        start = max(begin, 0)
+        return start, max(end - start, 0)
+    return start, max(size - start, 0) if length < 0 else length
+
+
+def resolve_spans(start: Columns, length: Columns, size: Columns) -> tuple[Columns, Columns]:
+    """resolve_span on columns."""
+    suffix = np.maximum(start, _LOWEST_START)
+    begin = size + suffix
+    first = np.where(start < 0, np.maximum(begin, 0), start)
+    end = np.where((length < 0) | (length > -suffix), size, begin + np.clip(length, 0, size - begin))
+    tail = np.maximum(end - first, 0)
+    ahead = np.where(length < 0, np.maximum(size - first, 0), length)
+    return first, np.where(start < 0, tail, ahead)
+
+
+def clip_span(start: int, length: int, size: int) -> tuple[int, int]:
+    """resolve_span, cut to the object: what there is of a range."""
+    start, length = resolve_span(start, length, size)
+    start = min(start, size)
+    return start, min(length, size - start)
+
+
+def clip_spans(start: Columns, length: Columns, size: Columns) -> tuple[Columns, Columns]:
+    """clip_span on columns."""
+    start, length = resolve_spans(start, length, size)
+    start = np.minimum(start, size)
+    return start, np.minimum(length, size - start)
+
+
+def object_rows(spans: Columns, status: Sequence[int], sizes: Columns, *, files: bool = False) -> Columns:
+    """The rows of spans (int64[n, 3]: name, start, length) where buffer i (or, with `files`, file i) is the whole object i; MISSING where its status
+    is not FOUND."""
+    if len(spans) <= _FEW:
+        rows = spans.copy()
+        for i, (name, start, length) in enumerate(spans.tolist()):
+            if status[name] != FOUND:
+                rows[i] = (MISSING, 0, 0)
+                continue
+            if not files:
+                rows[i, 0] = -1 - name
+            if start < 0 or length < 0:
+                rows[i, 1], rows[i, 2] = resolve_span(start, length, int(sizes[name]))
+        return rows
+    rows = np.empty((len(spans), 3), np.int64)
+    name = spans[:, 0]
+    found = (np.fromiter(status, np.uint8, len(status)) == FOUND)[name]
+    rows[:, 0] = np.where(found, name if files else -1 - name, MISSING)
+    start, length = resolve_spans(spans[:, 1], spans[:, 2], sizes[name])
+    rows[:, 1] = np.where(found, start, 0)
+    rows[:, 2] = np.where(found, length, 0)
+    return rows
+
+
+def stale_unasked(fetched: Fetched, expect: Sequence[Version | None] | None) -> bool:
+    """Whether a name is STALE of which no version was expected: its object was replaced between two requests of one fetch, which is to begin again."""
+    if STALE not in fetched.status:
+        return False
+    return expect is None or (STALE, None) in zip(fetched.status, expect, strict=True)
+
+
+def pieces_of(values: Sequence[Buffer]) -> Pieces:
+    """Whole values, one piece each. Raises InvalidInputError for what is not a buffer of bytes."""
+    buffers = [flat_buffer(value) for value in values]
+    rows = np.zeros((len(buffers), 3), np.int64)
+    for i, buffer in enumerate(buffers):
+        rows[i, 0], rows[i, 2] = -1 - i, len(buffer)
+    return Pieces(Sources(None, buffers), rows, np.arange(len(buffers) + 1, dtype=np.int64))
+
+
+def flat_buffer(value: Buffer) -> bytes | memoryview:
+    """The bytes of any buffer, in C order, one after the other; copied only where they are not so in memory."""
+    if isinstance(value, bytes):
+        return value
+    try:
+        view = memoryview(value)  # type: ignore[arg-type] # see Buffer
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"a value is bytes, not {type(value).__name__}",
+            hint="give bytes or another object with the buffer protocol",
+        ) from None
+    try:
+        return view.cast("B")
+    except TypeError:  # strided, empty, or of items that memoryview does not know
+        return view.tobytes()

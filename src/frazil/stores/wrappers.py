@@ -1,0 +1,132 @@
+"""Stores over a store: the base that hands every operation on, the one that hands out buffers, and the one that refuses to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frazil.errors import InvalidInputError, ReadOnlyError
+from frazil.stores.content import HeldBuffers, as_buffers
+from frazil.stores.keys import check_prefix
+from frazil.stores.paging import fetch_in_pages, pages_of
+from frazil.stores.store import Store
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Pieces, Version
+
+__all__ = ["BufferedStore", "ReadOnlyStore", "WrappedStore", "read_only"]
+
+
+class WrappedStore(Store):
+    """A store that hands every operation on to `inner`. Subclasses override what they change."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        return self.inner.fetch(names, spans, expect=expect, held=held, once=once)
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self.inner.put_many(names, pieces, expect)
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self.inner.append_many(names, pieces, expect)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        return self.inner.erase_many(names, expect)
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        return self.inner.list_keys(prefix, start_after, limit)
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        return self.inner.list_dir(prefix)
+
+    def erase_prefix(self, prefix: str) -> None:
+        check_prefix(prefix)
+        self._require("erasable")
+        self._require("listable")
+        self.inner.erase_prefix(prefix)
+
+
+class BufferedStore(WrappedStore):
+    """A wrapped store that hands out buffers, a span each, and never files, so that what it does to bytes is what its user sees."""
+
+    __slots__ = ()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(direct=False)
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        if held is not None:
+            if not isinstance(held.sources.buffers, HeldBuffers):
+                raise InvalidInputError("the answer to hold came from another store")
+            inner = held.sources.buffers.inner
+            return as_buffers(self.inner.fetch(names, spans, expect=expect, held=inner), names, spans)
+        pages = pages_of(len(names)) if once else ()
+        return fetch_in_pages(self._fetch_buffers, names, spans, expect, pages)
+
+    def _fetch_buffers(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+        return as_buffers(self.inner.fetch(names, spans, expect=expect), names, spans)
+
+    def erase_prefix(self, prefix: str) -> None:
+        Store.erase_prefix(self, prefix)  # key by key, through this store
+        self.inner.erase_prefix(prefix)  # and what else the inner one keeps there, such as folders
+
+
+class ReadOnlyStore(WrappedStore):
+    """A store that can be read and not written: every write raises ReadOnlyError."""
+
+    __slots__ = ()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(writable=False, erasable=False)
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        raise ReadOnlyError(
+            "the store was opened for reading", key=names[0] if names else None, hint="open it for writing"
+        )
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self.put_many(names, pieces, expect)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        raise ReadOnlyError(
+            "the store was opened for reading", key=names[0] if names else None, hint="open it for writing"
+        )
+
+
+def read_only(store: Store) -> Store:
+    """The store itself where it cannot be written, else a ReadOnlyStore over it."""
+    return ReadOnlyStore(store) if store.capabilities.writable else store

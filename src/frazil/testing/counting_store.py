@@ -1,0 +1,99 @@
+"""A store that counts what is asked of it, as requests that a remote store would make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frazil.record import Record
+from frazil.stores.store import Store
+from frazil.stores.values import MISSING, Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.wrappers import BufferedStore
+
+__all__ = ["CountingStore", "Request"]
+
+
+class Request(Record):
+    """One request. operation: "fetch" (a span), "look up" (a name without a span), "put", "append", "erase" or "list"; nbytes: of the values that it
+    carried."""
+
+    operation: str
+    key: str
+    start: int = 0
+    length: int = -1
+    nbytes: int = 0
+
+
+class CountingStore(BufferedStore):
+    """Counts the requests to a store: one for each span of a fetch, each name put or erased, each listing. Hands out buffers."""
+
+    __slots__ = ("requests",)
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.requests: list[Request] = []
+
+    def count(self, operation: str | None = None, key: str | None = None) -> int:
+        """Requests so far, of one operation or one key where these are given."""
+        return sum(operation in {None, done.operation} and key in {None, done.key} for done in self.requests)
+
+    @property
+    def bytes_read(self) -> int:
+        return sum(done.nbytes for done in self.requests if done.operation == "fetch")
+
+    @property
+    def bytes_written(self) -> int:
+        return sum(done.nbytes for done in self.requests if done.operation in {"put", "append"})
+
+    def clear(self) -> None:
+        """Starts anew."""
+        self.requests.clear()
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        fetched = super().fetch(names, spans, expect=expect, held=held, once=once)
+        buffers = fetched.sources.buffers
+        for (name, start, length), blob in zip(spans.tolist(), fetched.rows[:, 0].tolist(), strict=True):
+            nbytes = 0 if blob == MISSING else len(buffers[-1 - blob])
+            self.requests.append(Request("fetch", names[name], start, length, nbytes))
+        if held is None:  # else they are known
+            self.requests += [
+                Request("look up", names[row]) for row in sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
+            ]
+        return fetched
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        self._count_written("put", names, pieces)
+        return super().put_many(names, pieces, expect)
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        self._count_written("append", names, pieces)
+        return super().append_many(names, pieces, expect)
+
+    def _count_written(self, operation: str, names: Sequence[str], pieces: Pieces) -> None:
+        offsets = pieces.offsets.tolist()
+        for i, name in enumerate(names):
+            nbytes = int(pieces.rows[offsets[i] : offsets[i + 1], 2].sum())
+            self.requests.append(Request(operation, name, 0, nbytes, nbytes))
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        self.requests += [Request("erase", name) for name in names]
+        return super().erase_many(names, expect)
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        self.requests.append(Request("list", prefix))
+        return super().list_keys(prefix, start_after, limit)
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        self.requests.append(Request("list", prefix))
+        return super().list_level(prefix)

@@ -1,0 +1,152 @@
+"""A store that fails when it is told to: for testing what others make of it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Final, Literal
+
+from frazil.errors import InvalidInputError, StoreError
+from frazil.record import Record
+from frazil.stores.content import HeldBuffers
+from frazil.stores.store import Store
+from frazil.stores.values import Changed, Columns, Fetched, Pieces, Sources, Version, flat_buffer
+from frazil.stores.wrappers import BufferedStore
+
+__all__ = ["Fault", "FaultPlan", "FaultyStore"]
+
+Operation = Literal["fetch", "put_many", "erase_many", "list"]
+Kind = Literal["fail", "cut", "lose"]
+_KINDS: Final[dict[str, tuple[Kind, ...]]] = {
+    "fetch": ("fail", "cut"),
+    "put_many": ("fail", "cut", "lose"),
+    "erase_many": ("fail", "cut", "lose"),
+    "list": ("fail",),
+}
+
+
+class Fault(Record):
+    """What happens at the `call`-th call (1 is the first) of an operation.
+
+    fail  StoreError, and nothing was done
+    cut   of a fetch: every body comes with the first half of its bytes, and nobody says so; of put_many and erase_many: the first half of the names is
+          done (of one name: none), then StoreError
+    lose  everything was done, but the answer is lost: StoreError
+    """
+
+    operation: Operation
+    call: int
+    kind: Kind = "fail"
+
+
+class FaultPlan:
+    """Which calls fail: the faults that are named, and besides, with a `seed`, each call with probability `rate`, always the same ones."""
+
+    __slots__ = ("faults", "rate", "seed")
+
+    def __init__(self, faults: Sequence[Fault] = (), *, seed: int | None = None, rate: float = 0.0) -> None:
+        for fault in faults:
+            if fault.kind not in _KINDS.get(fault.operation, ()):
+                raise InvalidInputError(
+                    f"there is no fault {fault.kind!r} of {fault.operation!r}", hint=f"there are {_KINDS}"
+                )
+        self.faults, self.seed, self.rate = tuple(faults), seed, rate
+
+    def fault(self, operation: Operation, call: int) -> Kind | None:
+        """What happens at a call."""
+        for fault in self.faults:
+            if (fault.operation, fault.call) == (operation, call):
+                return fault.kind
+        if self.seed is not None:
+            chance = random.Random(f"{self.seed} {operation} {call}")
+            if chance.random() < self.rate:
+                return chance.choice(_KINDS[operation])
+        return None
+
+
+class FaultyStore(BufferedStore):
+    """A store over a store whose operations fail by a plan. Calls are counted by operation; list_keys and list_level are both "list", append_many is
+    put_many."""
+
+    __slots__ = ("_lock", "calls", "plan")
+
+    def __init__(self, inner: Store, plan: FaultPlan | None = None) -> None:
+        super().__init__(inner)
+        self.plan = FaultPlan() if plan is None else plan
+        self.calls: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FaultyStore, (self.inner, self.plan)
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        kind = self._begin("fetch", names)
+        fetched = super().fetch(names, spans, expect=expect, held=held, once=once)
+        buffers = fetched.sources.buffers
+        if kind == "cut" and isinstance(buffers, HeldBuffers):
+            short = HeldBuffers([flat_buffer(body)[: len(body) // 2] for body in buffers], buffers.inner)
+            return fetched._replace(sources=Sources(None, short))
+        return fetched
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self._written(super().put_many, names, pieces, expect)
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self._written(super().append_many, names, pieces, expect)
+
+    def _written(
+        self,
+        write: Callable[[Sequence[str], Pieces, Sequence[Version | None]], list[Version | Changed]],
+        names: Sequence[str],
+        pieces: Pieces,
+        expect: Sequence[Version | None],
+    ) -> list[Version | Changed]:
+        kind = self._begin("put_many", names)
+        done = len(names) // 2 if kind == "cut" else len(names)
+        answers = write(names[:done], pieces._replace(offsets=pieces.offsets[: done + 1]), expect[:done])
+        self._end("put_many", kind, names[done:] or names)
+        return answers
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        kind = self._begin("erase_many", names)
+        done = len(names) // 2 if kind == "cut" else len(names)
+        answers = super().erase_many(names[:done], expect[:done])
+        self._end("erase_many", kind, names[done:] or names)
+        return answers
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        self._begin("list", [prefix])
+        return super().list_keys(prefix, start_after, limit)
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        self._begin("list", [prefix])
+        return super().list_level(prefix)
+
+    def _begin(self, operation: Operation, names: Sequence[str]) -> Kind | None:
+        with self._lock:
+            self.calls[operation] += 1
+            kind = self.plan.fault(operation, self.calls[operation])
+        if kind == "fail":
+            raise self._error(operation, names)
+        return kind
+
+    def _end(self, operation: Operation, kind: Kind | None, names: Sequence[str]) -> None:
+        if kind is not None:
+            raise self._error(operation, names)
+
+    def _error(self, operation: str, names: Sequence[str]) -> StoreError:
+        return StoreError(f"an injected fault in {operation}", key=names[0] if names else None, hint="try again")

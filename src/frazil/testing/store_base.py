@@ -1,0 +1,52 @@
+"""What the parts of StoreTests have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from frazil.stores.content import read_values
+from frazil.stores.store import Columns, Fetched, Store, Version
+
+__all__ = ["NINE_BAD_KEYS", "StoreTestBase", "columns"]
+
+NINE_BAD_KEYS = ["", "/", "/a", "a/", "a//b", ".", "a/../b", "a\0b", "a/\udc80"]
+
+
+def columns(*spans: tuple[int, int, int]) -> Columns:
+    return np.array(spans, np.int64).reshape(-1, 3)
+
+
+class StoreTestBase:
+    """Subclasses define make_store: a store of theirs, new and empty at every call. What cannot be written by itself is filled by another filled_with."""
+
+    def make_store(self) -> Store:
+        raise AssertionError(f"{type(self).__name__} does not define make_store")
+
+    def filled(self, **values: bytes) -> Store:
+        """A new store with values under simple keys."""
+        return self.filled_with(values)
+
+    def filled_with(self, values: dict[str, bytes]) -> Store:
+        store = self.make_store()
+        for key, value in values.items():
+            store.set(key, value)
+        return store
+
+    def fetch(
+        self,
+        store: Store,
+        names: Sequence[str],
+        *spans: tuple[int, int, int],
+        expect: Sequence[Version | None] | None = None,
+    ) -> tuple[Fetched, list[bytes | None]]:
+        asked = columns(*spans)
+        fetched = store.fetch(names, asked, expect=expect)
+        return fetched, read_values(fetched, names, asked)
+
+    def version(self, store: Store, key: str) -> Version:
+        found = store.get_versioned(key)
+        assert found is not None, f"nothing is at {key}"
+        assert found[1] is not None, "a conditional store knows the versions of what it found"
+        return found[1]

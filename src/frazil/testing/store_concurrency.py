@@ -1,0 +1,90 @@
+"""StoreTests, part three: many threads at one store."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from frazil.stores.store import ABSENT, Changed
+from frazil.stores.values import pieces_of
+from frazil.testing.checks import run_threads
+from frazil.testing.store_base import StoreTestBase
+
+__all__ = ["StoreConcurrencyTests"]
+
+THREADS = 16
+
+
+class StoreConcurrencyTests(StoreTestBase):
+    def test_threads_count_together(self) -> None:
+        store = self.filled(n=b"0")
+        if not store.capabilities.expects:
+            return
+
+        def count() -> None:
+            for _ in range(20):
+                store.update("n", lambda old: b"%d" % (int(old or b"0") + 1))
+
+        run_threads([count] * THREADS)
+        assert store.get("n") == b"%d" % (20 * THREADS)
+
+    def test_one_thread_creates(self) -> None:
+        store = self.make_store()
+        if not store.capabilities.expects:
+            return
+        answers: list[bytes | Changed] = []
+        value = pieces_of([b"1"])
+        run_threads([lambda: answers.extend(store.put_many(["a/b"], value, [ABSENT]))] * THREADS)
+        won = [answer for answer in answers if isinstance(answer, bytes)]
+        assert len(won) == 1
+        assert {answer.version for answer in answers if isinstance(answer, Changed)} == set(won)
+
+    def test_readers_see_whole_values(self) -> None:
+        store = self.filled(a=bytes(100_000))
+
+        def write(n: int) -> None:
+            for size in range(100_000, 100_010):
+                store.set("a", bytes([n]) * size)
+
+        def read() -> None:
+            for _ in range(50):
+                value = store.get("a")
+                assert value is not None
+                assert len(value) >= 100_000
+                assert value.count(value[0]) == len(value)
+
+        run_threads([*(partial(write, n) for n in range(4)), *[read] * 4])
+
+    def test_writers_of_different_keys(self) -> None:
+        store = self.make_store()
+
+        def write(n: int) -> None:
+            for i in range(20):
+                store.set(f"d/{i}/{n}", b"%d" % n)
+            if store.capabilities.erasable:
+                store.erase_values([f"d/{i}/{n}" for i in range(0, 20, 2)])
+
+        run_threads([partial(write, n) for n in range(8)])
+        kept = range(1, 20, 2) if store.capabilities.erasable else range(20)
+        keys = sorted(f"d/{i}/{n}" for i in kept for n in range(8))
+        assert [store.get(key) for key in keys] == [key.rpartition("/")[2].encode() for key in keys]
+        assert not store.capabilities.listable or store.list() == keys
+
+    def test_partial_writers_of_one_key(self) -> None:
+        store = self.filled(a=bytes(THREADS * 4))
+        if not store.capabilities.expects:
+            return
+        run_threads([lambda n=n: store.set_partial_values([("a", 4 * n, bytes([n] * 4))]) for n in range(THREADS)])  # type: ignore[misc]
+        assert store.get("a") == b"".join(bytes([n] * 4) for n in range(THREADS))
+
+    def test_threads_append_together(self) -> None:
+        store = self.make_store()
+        if not store.capabilities.expects:
+            return
+
+        def write(n: int) -> None:
+            for i in range(5):
+                store.append("a", bytes([n, i]))
+
+        run_threads([partial(write, n) for n in range(THREADS)])
+        value = store.get("a") or b""
+        assert sorted(zip(value[::2], value[1::2], strict=True)) == [(n, i) for n in range(THREADS) for i in range(5)]

@@ -1,0 +1,20 @@
+"""What every store must do, as a class of tests that a store's own test class inherits:
+
+    class TestMyStore(StoreTests):
+        def make_store(self) -> Store:
+            return MyStore(...)  # new and empty at every call
+
+pytest finds the tests by their names; any runner that calls the `test_` methods of a new instance will do. What a store's capabilities exclude is
+tested to be refused. The three classes that StoreTests is made of live in files of their own."""
+
+from __future__ import annotations
+
+from frazil.testing.store_concurrency import StoreConcurrencyTests
+from frazil.testing.store_reading import StoreReadingTests
+from frazil.testing.store_writing import StoreWritingTests
+
+__all__ = ["StoreTests"]
+
+
+class StoreTests(StoreReadingTests, StoreWritingTests, StoreConcurrencyTests):
+    """All tests of the store port. Subclasses define make_store."""

@@ -1,0 +1,377 @@
+"""StoreTests, part two: put, erase, partial writes, conditions, and what must leave everything as it is."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
+from frazil.stores.store import ABSENT, ANY, WHOLE, Capabilities, Changed, Pieces, Sources, Store
+from frazil.stores.values import pieces_of
+from frazil.stores.wrappers import read_only
+from frazil.testing.checks import refusal
+from frazil.testing.store_base import NINE_BAD_KEYS, StoreTestBase, columns
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
+__all__ = ["StoreWritingTests"]
+
+
+class StoreWritingTests(StoreTestBase):
+    # --- whole values ----------------------------------------------------------------------------------------------------------------
+
+    def test_set_replaces(self) -> None:
+        store = self.filled(a=b"long value")
+        store.set("a", b"short")
+        assert store.get("a") == b"short"
+        store.set("a", b"")
+        assert store.get("a") == b""
+
+    def test_values_of_all_buffer_kinds(self) -> None:
+        store = self.make_store()
+        numbers = np.arange(6, dtype=">u2").reshape(2, 3)
+        values: dict[str, Buffer] = {
+            "bytearray": bytearray(b"abc"),
+            "memoryview": memoryview(b"xabcx")[1:4],
+            "array": numbers,
+            "strided": numbers.T,
+            "reversed": memoryview(b"abc")[::-1],
+            "empty": np.zeros((3, 0)),
+            "scalar": np.array(7, "u1"),
+            "struct": np.zeros(2, [("a", "u1"), ("b", "<f4")]),
+        }
+        for key, value in values.items():
+            store.set(key, value)
+            assert store.get(key) == np.asarray(value).tobytes()
+        for wrong in ("text", 5, None, [1, 2]):
+            refusal(InvalidInputError, lambda wrong=wrong: store.set("bytearray", wrong))  # type: ignore[misc]
+        assert store.get("bytearray") == b"abc"
+
+    def test_the_callers_buffer_stays_the_callers(self) -> None:
+        store = self.make_store()
+        buffer = bytearray(b"before")
+        store.set("a", buffer)
+        store.put_many(["b"], Pieces(Sources(None, [memoryview(buffer)]), columns((-1, 0, 6)), np.array([0, 1])), [ANY])
+        fetched = store.fetch(["a"], WHOLE)
+        buffer[:] = b"after!"
+        assert (store.get("a"), store.get("b")) == (b"before", b"before")
+        buffer += b"and it can be resized: nobody holds it"
+        assert fetched.sizes.tolist() == [6]
+
+    def test_put_many_pieces(self) -> None:
+        store = self.make_store()
+        sources = Sources(None, [b"0123456789", memoryview(b"abcdef"), np.arange(3, dtype=np.uint8)])
+        rows = columns((-2, 1, 2), (-1, 0, 10), (-1, 9, 1), (-3, 0, 3), (-1, 4, 0))
+        offsets = np.array([0, 3, 4, 4, 5], np.int64)
+        answers = store.put_many(["a", "b/c", "none", "empty"], Pieces(sources, rows, offsets), [ANY] * 4)
+        assert [isinstance(answer, bytes) for answer in answers] == [True] * 4
+        assert [store.get(key) for key in ("a", "b/c", "none", "empty")] == [b"bc01234567899", b"\0\1\2", b"", b""]
+
+    def test_erase(self) -> None:
+        store = self.filled_with({"a": b"1", "b/c": b"2", "b/d": b"3", "e": b"4"})
+        if not store.capabilities.erasable:
+            for call in (lambda: store.erase("a"), lambda: store.erase_values(["a"])):
+                refusal(StoreError, call)
+            assert store.get("a") == b"1"
+            try:  # which it may be able to do all the same
+                store.erase_prefix("b/")
+            except StoreError:
+                assert store.get_partial_values([("b/c", (0, 1)), ("b/d", (0, 1))]) == [b"2", b"3"]
+            else:
+                assert store.get_partial_values([("b/c", (0, 1)), ("b/d", (0, 1))]) == [None, None]
+            assert store.get("e") == b"4"
+            return
+        store.erase("a")
+        store.erase("a")
+        store.erase("b")
+        assert [store.get(key) for key in ("a", "b/c", "e")] == [None, b"2", b"4"]
+        refusal(InvalidInputError, lambda: store.erase_values("be"))
+        store.erase_values(iter(["b/c", "nothing", "e", "e"]))
+        assert [store.get(key) for key in ("b/c", "b/d", "e")] == [None, b"3", None]
+        store.set("a", b"again")
+        assert store.get("a") == b"again"
+
+    def test_erase_prefix(self) -> None:
+        keys = ["a/b", "a/c/d", "a0", "a!", "ab/c", "a", "z"]
+        store = self.filled_with({key: b"" for key in keys if key != "a"})
+        if not (store.capabilities.erasable and store.capabilities.listable):
+            return
+        store.erase_prefix("a/")
+        assert store.list() == ["a!", "a0", "ab/c", "z"]
+        store.erase_prefix("nothing/")
+        store.set("a", b"now a key")
+        store.erase_prefix("a/")
+        assert store.get("a") == b"now a key"
+        store.erase_prefix("")
+        assert store.list() == []
+
+    def test_link_many(self) -> None:
+        values = {"a": b"1", "b/c": b"", "b/d": b"long value", "there/x": b"old"}
+        store = self.filled_with(values)
+        names = ["n", "there/y", "there/x", "new/folder/z"]
+        assert store.link_many(names, ["a", "nothing/here", "b/d", "b/c"]) == [True, False, True, True]
+        assert [store.get(name) for name in names] == [b"1", None, b"long value", b""]
+        assert store.link_many(["n", "there/x"], ["b/d", "b/d"]) == [True, True], "and again"
+        store.set("b/d", b"changed")
+        assert (store.get("n"), store.get("there/x")) == (b"long value", b"long value"), "a write changes one key"
+        if store.capabilities.erasable:
+            store.erase("a")
+            store.erase("b/d")
+            assert store.get("n") == b"long value"
+        many = [f"m/{i}" for i in range(300)]
+        assert store.link_many(many, ["b/c" if i % 3 else "zero" for i in range(300)]) == [
+            bool(i % 3) for i in range(300)
+        ]
+        assert store.link_many([], []) == []
+
+    # --- conditions ----------------------------------------------------------------------------------------------------------------
+
+    def test_conditional_put(self) -> None:
+        store = self.make_store()
+        if not store.capabilities.conditional:
+            refusal(StoreError, lambda: store.put("a", b"1", ABSENT))
+            assert isinstance(store.put("a", b"1", ANY), bytes)
+            return
+        first = store.put("a/b", b"1", ABSENT)
+        assert isinstance(first, bytes)
+        assert first != ABSENT
+        assert store.put("a/b", b"2", ABSENT) == Changed(first)
+        assert store.get("a/b") == b"1"
+        second = store.put("a/b", b"2", first)
+        assert isinstance(second, bytes)
+        assert second != first
+        assert store.put("a/b", b"3", first) == Changed(second)
+        third = store.put("a/b", b"3", ANY)
+        assert isinstance(third, bytes)
+        assert store.get_versioned("a/b") == (b"3", third)
+        assert store.put("nothing", b"3", third) == Changed(ABSENT)
+        assert store.get("nothing") is None
+
+    def test_conditions_hold_key_by_key(self) -> None:
+        store = self.filled(a=b"1", b=b"2")
+        if not store.capabilities.expects:
+            return
+        a, b = self.version(store, "a"), self.version(store, "b")
+        store.set("a", b"another")
+        now = self.version(store, "a")
+        answers = store.put_many(["a", "b", "c", "d"], pieces_of([b"A", b"B", b"C", b"D"]), [a, b, ABSENT, b])
+        assert answers[0] == Changed(now)
+        assert answers[3] == Changed(ABSENT)
+        assert answers[1:3] == [self.version(store, "b"), self.version(store, "c")]
+        assert [store.get(key) for key in "abcd"] == [b"another", b"B", b"C", None]
+
+    def test_conditional_erase(self) -> None:
+        store = self.filled(a=b"1", b=b"2")
+        if not (store.capabilities.expects and store.capabilities.erasable):
+            return
+        old = self.version(store, "a")
+        store.set("a", b"3")
+        new = self.version(store, "a")
+        assert store.erase_many(["a", "b", "c"], [old, ABSENT, ABSENT]) == [
+            Changed(new),
+            Changed(self.version(store, "b")),
+            None,
+        ]
+        assert (store.get("a"), store.get("b")) == (b"3", b"2")
+        assert store.erase_many(["c", "a", "d"], [new, new, ANY]) == [Changed(ABSENT), None, None]
+        assert store.get("a") is None
+        assert isinstance(store.put_many(["a"], pieces_of([b"4"]), [ABSENT])[0], bytes)
+
+    def test_a_version_never_comes_back(self) -> None:
+        store = self.make_store()
+        held, seen = [], []
+        for _ in range(20):
+            store.set("a", b"same")
+            fetched = store.fetch(["a"], WHOLE)
+            held.append(fetched)
+            seen.append(fetched.versions[0])
+            if store.capabilities.erasable:
+                store.erase("a")
+        if store.capabilities.expects:
+            assert None not in seen
+            assert len(set(seen)) == len(seen), "while a fetch holds an object, no other one has its version"
+
+    def test_update(self) -> None:
+        store = self.filled(a=b"1")
+        assert store.update("a", lambda old: (old or b"") + b"2") is not None
+        assert store.update("b", lambda old: b"new" if old is None else b"wrong") is not None
+        assert store.update("a", lambda _: None) is None
+        assert (store.get("a"), store.get("b")) == (b"12", b"new")
+
+    def test_update_repeats_what_was_overtaken(self) -> None:
+        store = self.filled(a=b"1")
+        if not store.capabilities.expects:
+            return
+        seen: list[bytes | None] = []
+
+        def change(old: bytes | None) -> bytes:
+            seen.append(old)
+            if len(seen) == 1:
+                store.set("a", b"between")
+            return (old or b"") + b"!"
+
+        store.update("a", change)
+        assert seen == [b"1", b"between"]
+        assert store.get("a") == b"between!"
+
+    # --- appending -----------------------------------------------------------------------------------------------------------------
+
+    def test_append(self) -> None:
+        store = self.filled_with({"a": b"0123", "empty": b""})
+        first = self.appended(store, "a", b"45")
+        assert (store.get("a"), store.get_versioned("a")) == (b"012345", (b"012345", first))
+        assert self.appended(store, "a", b"67") != first
+        for key, value in (("empty", b"x"), ("new/key", b"yz"), ("a", b"")):
+            self.appended(store, key, value)
+        assert [store.get(key) for key in ("a", "empty", "new/key")] == [b"01234567", b"x", b"yz"]
+        buffer = bytearray(b"!")
+        store.append("a", buffer)
+        buffer[:] = b"?"
+        assert store.get("a") == b"01234567!"
+
+    def test_append_many(self) -> None:
+        store = self.filled(a=b"aa", b=b"bb", c=b"cc")
+        fetched = store.fetch(["c"], WHOLE)
+        piece = int(fetched.rows[0, 0])
+        files, buffers = fetched.sources
+        rows = columns((piece, 0, 1), (piece, 1, 1), (-1 - len(buffers), 0, 2))
+        pieces = Pieces(Sources(files, [*buffers, b"!?"]), rows, np.array([0, 2, 2, 3]))
+        answers = store.append_many(["a", "b", "new"], pieces, [ANY] * 3)
+        assert not any(isinstance(answer, Changed) for answer in answers)
+        assert [store.get(key) for key in ("a", "b", "c", "new")] == [b"aacc", b"bb", b"cc", b"!?"]
+
+    def test_conditional_append(self) -> None:
+        store = self.filled(a=b"1")
+        if not store.capabilities.conditional:
+            refusal(StoreError, lambda: store.append("a", b"2", ABSENT))
+            return
+        first = self.version(store, "a")
+        assert store.append("a", b"2", ABSENT) == Changed(first)
+        second = store.append("a", b"2", first)
+        assert second == self.version(store, "a")
+        assert store.append("a", b"3", first) == Changed(second)
+        assert store.append("b", b"3", first) == Changed(ABSENT)
+        assert isinstance(store.append("b", b"3", ABSENT), bytes)
+        assert (store.get("a"), store.get("b")) == (b"12", b"3")
+
+    def appended(self, store: Store, key: str, value: bytes) -> bytes | None:
+        answer = store.append(key, value)
+        assert not isinstance(answer, Changed)
+        return answer
+
+    # --- partial writes ------------------------------------------------------------------------------------------------------------
+
+    def test_set_partial_values(self) -> None:
+        store = self.filled_with({"a": b"0123456789", "b/c": b"xyz"})
+        store.set_partial_values(
+            [("a", 8, b"ABC"), ("b/c", 0, b"X"), ("a", 2, bytearray(b"--")), ("new", 2, b"c"), ("new", 0, b"ab")]
+        )
+        assert [store.get(key) for key in ("a", "b/c", "new")] == [b"01--4567ABC", b"Xyz", b"abc"]
+        store.set_partial_values([("a", 11, b"+"), ("a", 12, b"+"), ("a", 3, b""), ("empty", 0, b"")])
+        assert (store.get("a"), store.get("empty")) == (b"01--4567ABC++", b"")
+        store.set_partial_values(iter([]))
+
+    def test_bad_partial_writes_touch_nothing(self) -> None:
+        store = self.filled(a=b"0123", b=b"xyz")
+        for wrong in (
+            [("b", 0, b"X"), ("a", 0, b"12"), ("a", 1, b"3")],
+            [("b", 0, b"X"), ("a", 1, b"1"), ("a", 1, b"1")],
+            [("b", 0, b"X"), ("a", 5, b"1")],
+            [("b", 0, b"X"), ("a", -1, b"1")],
+            [("b", 0, b"X"), ("new", 1, b"1")],
+            [("b", 0, b"X"), ("a", 2**70, b"1")],
+        ):
+            error = refusal(InvalidInputError, lambda wrong=wrong: store.set_partial_values(wrong))  # type: ignore[misc]
+            assert error.key in {"a", "new"}
+            assert (store.get("a"), store.get("b"), store.get("new")) == (b"0123", b"xyz", None)
+
+    def test_what_is_no_partial_write(self) -> None:
+        store = self.filled(a=b"0123")
+        for wrong in ([("a", b"1")], [5], [("a", "0", b"1")], [("a", 0, "text")]):
+            refusal(InvalidInputError, lambda wrong=wrong: store.set_partial_values(wrong))  # type: ignore[misc]
+        assert store.get("a") == b"0123"
+
+    def test_set_partial_values_of_many_keys(self) -> None:
+        store = self.make_store()
+        store.set_partial_values([(f"k/{i}", 0, b"%d" % i) for i in range(300)])
+        refusal(
+            InvalidInputError,
+            lambda: store.set_partial_values([(f"k/{i}", 3 if i > 290 else 4, b"!") for i in range(300)]),
+        )
+        assert store.get_partial_values([(f"k/{i}", (0, None)) for i in range(300)]) == [b"%d" % i for i in range(300)]
+
+    def test_operations_say_the_same(self) -> None:
+        """The fallbacks of the document, in both directions: each operation is what the others would make of it."""
+        store = self.make_store()
+        store.set("a", b"one")
+        store.set_partial_values([("b", 0, b"one")])
+        for key in ("a", "b"):
+            assert [store.get(key)] == store.get_partial_values([(key, (0, None))]) == [b"one"]
+        store.set("a", b"a longer value")
+        store.set("a", b"short")
+        store.set_partial_values([("b", 0, b"short")])
+        assert store.get("a") == store.get("b") == b"short", "set cuts what was longer"
+        store.set_partial_values([("b", 1, b"--")])
+        assert store.get("b") == b"s--rt", "and a partial value does not"
+        if store.capabilities.erasable:
+            store.erase("a")
+            store.erase_values(["b"])
+            assert store.get_partial_values([("a", (0, 1)), ("b", (0, 1))]) == [None, None]
+
+    # --- refusals ------------------------------------------------------------------------------------------------------------------
+
+    def test_bad_keys_are_refused_by_writes(self) -> None:
+        store = self.filled(a=b"1")
+        before = store.list() if store.capabilities.listable else []
+        for key in NINE_BAD_KEYS:
+            refusal(InvalidInputError, lambda key=key: store.set(key, b"2"))  # type: ignore[misc]
+            refusal(InvalidInputError, lambda key=key: store.update(key, lambda _: b"2"))  # type: ignore[misc]
+            refusal(InvalidInputError, lambda key=key: store.append(key, b"2"))  # type: ignore[misc]
+            refusal(InvalidInputError, lambda key=key: store.erase(key))  # type: ignore[misc]
+            refusal(InvalidInputError, lambda key=key: store.erase_values(["a", key]))  # type: ignore[misc]
+            refusal(InvalidInputError, lambda key=key: store.set_partial_values([("a", 0, b"2"), (key, 0, b"2")]))  # type: ignore[misc]
+        assert store.get("a") == b"1"
+        assert not store.capabilities.listable or store.list() == before
+
+    def test_read_only(self) -> None:
+        inner = self.filled(a=b"1")
+        store = read_only(inner)
+        assert store.capabilities == inner.capabilities._replace(writable=False, erasable=False)
+        assert read_only(store) is store
+        for call in (
+            lambda: store.set("a", b"2"),
+            lambda: store.put("a", b"2", ABSENT),
+            lambda: store.update("a", lambda _: b"2"),
+            lambda: store.set_partial_values([("a", 0, b"2")]),
+            lambda: store.erase("a"),
+            lambda: store.erase_values(["a"]),
+            lambda: store.erase_prefix(""),
+            lambda: store.put_many(["a"], pieces_of([b"2"]), [ANY]),
+            lambda: store.append("a", b"2"),
+            lambda: store.append_many(["a"], pieces_of([b"2"]), [ANY]),
+            lambda: store.erase_many(["a"], [ANY]),
+            lambda: store.link_many(["b"], ["a"]),
+        ):
+            refusal(ReadOnlyError, call)
+        assert store.get("a") == inner.get("a") == b"1"
+        assert not inner.capabilities.listable or store.list() == ["a"]
+        assert store.get_versioned("a") == inner.get_versioned("a")
+
+    def test_capabilities_are_values(self) -> None:
+        store = self.make_store()
+        assert isinstance(store.capabilities, Capabilities)
+        assert store.capabilities == store.capabilities
+        assert store.capabilities.readable, "StoreTests reads what it writes"
+        assert store.capabilities.writable, "StoreTests fills the store that it tests"
+
+    def test_pickle(self) -> None:
+        store = self.filled_with({"a/b": b"1"})
+        version = store.get_versioned("a/b")
+        other = pickle.loads(pickle.dumps(store))
+        assert other.get_versioned("a/b") == version
+        assert other.capabilities == store.capabilities
+        other.set("a/b", b"2")
+        assert other.get("a/b") == b"2"

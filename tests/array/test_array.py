@@ -1,0 +1,177 @@
+"""Arrays against NumPy: random layouts, selections and values, bit for bit, in memory and on disk."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.strategies import (
+    DTYPES,
+    Layout,
+    basic_selections,
+    create,
+    layouts,
+    orthogonal_selections,
+    same,
+    values,
+)
+
+import frazil
+from frazil.errors import InvalidInputError, ReadOnlyError, SelectionError
+from frazil.stores import MemoryStore
+
+
+@pytest.mark.rule("trap 24")
+@given(layouts(), st.sampled_from(DTYPES), st.integers(0, 2**32), st.data())
+def test_reads_and_writes_as_numpy(layout: Layout, dtype: str, seed: int, data: st.DataObject) -> None:
+    """A few writes of every kind, one after the other, then reads of every kind."""
+    array = create(MemoryStore(), layout, dtype)
+    shape = layout.shape
+    expected = np.zeros(shape, array.dtype)
+    for turn in range(data.draw(st.integers(0, 3))):
+        kind = data.draw(st.sampled_from(["basic", "whole", "orthogonal", "points", "mask"]))
+        if kind in ("basic", "whole"):
+            selection = data.draw(basic_selections(shape)) if kind == "basic" else (...,)
+            new = values(seed + turn, expected[selection].shape, array.dtype)
+            array[selection], expected[selection] = new, new
+        elif kind == "orthogonal":
+            selection = data.draw(orthogonal_selections(shape))
+            mesh = numpy_orthogonal(selection, shape)
+            new = values(seed + turn, expected[mesh].shape, array.dtype)
+            expected[mesh] = new
+            array.oindex[selection] = squeezed(new, selection)
+        elif kind == "mask" or not all(shape) or not shape:
+            mask = np.asarray(np.random.default_rng(seed).random(shape) < 0.5)
+            new = values(seed + turn, (int(mask.sum()),), array.dtype)
+            array.vindex[mask], expected[mask] = new, new
+        else:
+            count = data.draw(st.integers(0, 12))
+            places = tuple(np.random.default_rng(seed + turn).integers(0, n, count) for n in shape)
+            new = values(seed + turn, (count,), array.dtype)
+            array.vindex[places], expected[places] = new, new
+    assert same(array[...], expected)
+    selection = data.draw(basic_selections(shape))
+    assert same(array[selection], expected[selection])
+    selection = data.draw(orthogonal_selections(shape))
+    assert same(array.oindex[selection], squeezed(expected[numpy_orthogonal(selection, shape)], selection))
+    if shape and all(shape):
+        places = tuple(np.random.default_rng(seed).integers(-n, n, (2, 5)) for n in shape)
+        assert same(array.vindex[places], expected[places])
+    again = pickle.loads(pickle.dumps(array))
+    assert same(again[...], expected)
+
+
+def numpy_orthogonal(selection: tuple[object, ...], shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """The same selection for NumPy, which keeps the dimensions of integers."""
+    return np.ix_(*(np.atleast_1d(np.arange(n)[part]) for part, n in zip(selection, shape, strict=True)))
+
+
+def squeezed(array: np.ndarray, selection: tuple[object, ...]) -> np.ndarray:
+    return array[tuple(0 if isinstance(part, int) else slice(None) for part in selection)]
+
+
+@given(layouts(), st.sampled_from(DTYPES), st.integers(0, 2**32), st.data())
+def test_reads_into_memory_of_any_strides(layout: Layout, dtype: str, seed: int, data: st.DataObject) -> None:
+    array = create(MemoryStore(), layout, dtype)
+    array[...] = values(seed, layout.shape, array.dtype)
+    selection = data.draw(basic_selections(layout.shape))
+    expected = array[...][selection]
+    shape = np.asarray(expected).shape
+    around = np.zeros([n * 2 + 1 for n in reversed(shape)], array.dtype)
+    backwards = (..., *(slice(2 * n - 1, None, -2) if n else slice(0, 0) for n in reversed(shape)))
+    out = around[backwards].T
+    before = around.copy()
+    assert array.read(selection, out=out) is out
+    assert same(np.ascontiguousarray(out).reshape(shape), expected)
+    around[backwards] = before[backwards]
+    assert same(around, before), "nothing beside the view is touched"
+
+
+@given(layouts(), st.sampled_from(DTYPES), st.integers(0, 2**32))
+def test_what_was_never_written_is_the_fill_value(layout: Layout, dtype: str, seed: int) -> None:
+    scalar = values(seed, (), np.dtype("V3" if dtype == "V3" else dtype))
+    array = create(MemoryStore(), layout, dtype, fill=scalar[()])
+    assert same(array[...], np.full(layout.shape, scalar, array.dtype))
+    assert same(array.fill_value, scalar)
+
+
+@pytest.mark.parametrize("index_location", ["start", "end"])
+def test_on_disk(tmp_path: Path, index_location: str) -> None:
+    expected = np.arange(100 * 90, dtype="u2").reshape(100, 90)
+    array = frazil.create_array(
+        tmp_path / "a",
+        shape=(100, 90),
+        dtype="u2",
+        chunks=(7, 8),
+        shards=(21, 32),
+        index_location=index_location,
+    )
+    array[...] = expected
+    assert same(array[...], expected)
+    array[3:5, 10] = 1
+    expected[3:5, 10] = 1
+    again = frazil.open_array(tmp_path / "a")
+    assert same(again[...], expected)
+    assert same(again[::-3, 5:80:7], expected[::-3, 5:80:7])
+    for row, column in np.random.default_rng(0).integers(0, 90, (50, 2)).tolist():
+        assert again[row, column] == expected[row, column]
+    with pytest.raises(ReadOnlyError):
+        again[...] = 0
+
+
+@pytest.mark.parametrize("selection", [100, -101, (0, 0, 0), "x", 1.5, (..., ...), {1: 2}])
+def test_selections_that_do_not_fit(selection: object) -> None:
+    array = frazil.create_array(MemoryStore(), shape=(100, 90), dtype="u2", chunks=(7, 8))
+    with pytest.raises(SelectionError):
+        array[selection]
+    with pytest.raises(SelectionError):
+        array[selection] = 0
+
+
+def test_values_that_do_not_fit() -> None:
+    array = frazil.create_array(MemoryStore(), shape=(100, 90), dtype="u1", chunks=(7, 8))
+    with pytest.raises(SelectionError):
+        array[:, :3] = np.zeros((100, 4))
+    with pytest.raises(InvalidInputError):
+        array[0, 0] = 300
+    with pytest.raises(InvalidInputError):
+        array[0, 0] = "no number"
+    with pytest.raises(InvalidInputError):
+        array.read(out=np.zeros((100, 90), "u2"))
+    assert array.nchunks_initialized() == 0
+
+
+def test_resize_and_append(tmp_path: Path) -> None:
+    array = frazil.create_array(tmp_path / "a", shape=(10, 6), dtype="i4", chunks=(2, 2), shards=(4, 4), fill_value=-1)
+    values = np.arange(60, dtype="i4").reshape(10, 6)
+    array[...] = values
+    array.resize((5, 5))
+    assert same(array[...], values[:5, :5])
+    array.resize((10, 6))
+    expected = np.full((10, 6), -1, "i4")
+    expected[:5, :5] = values[:5, :5]
+    assert same(array[...], expected), "old values do not come back"
+    assert array.append(values[:3]) == (13, 6)
+    assert same(frazil.open_array(tmp_path / "a")[...], np.concatenate((expected, values[:3])))
+    assert array.append(np.zeros((13, 2)), axis=-1) == (13, 8)
+    with pytest.raises(SelectionError):
+        array.append(np.zeros((3, 3)))
+    assert array.shape == (13, 8)
+
+
+def test_attributes_write_through(tmp_path: Path) -> None:
+    array = frazil.create_array(tmp_path / "a", shape=3, dtype="i4", attributes={"units": "m"})
+    other = frazil.open_array(tmp_path / "a", mode="r+")
+    array.attrs["long_name"] = "height"
+    other.attrs.update({"valid": [0, 1]}, scale=2.5)
+    assert dict(other.attrs) == {"units": "m", "long_name": "height", "valid": [0, 1], "scale": 2.5}
+    del array.attrs["units"]
+    assert dict(frazil.open_array(tmp_path / "a").attrs) == {"long_name": "height", "valid": [0, 1], "scale": 2.5}
+    with pytest.raises(KeyError):
+        del array.attrs["units"]
+    with pytest.raises(InvalidInputError):
+        array.attrs["bad"] = {1, 2}

@@ -1,0 +1,218 @@
+"""Resizing and appending against NumPy: what was cut off never comes back, whatever the layout; grids of any size cost what is stored."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.strategies import Layout, create, layouts, same, values
+
+import frazil
+from frazil.errors import (
+    ConflictError,
+    InvalidInputError,
+    MetadataError,
+    NotFoundError,
+    ReadOnlyError,
+    SelectionError,
+)
+from frazil.stores import MemoryStore
+from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.wrappers import WrappedStore
+
+
+def reshaped(array: np.ndarray, shape: tuple[int, ...], fill: np.generic) -> np.ndarray:
+    new = np.full(shape, fill, array.dtype)
+    both = tuple(slice(min(a, b)) for a, b in zip(array.shape, shape, strict=True))
+    new[both] = array[both]
+    return new
+
+
+@given(layouts(), st.sampled_from(["i4", "f8", "V3", "bool"]), st.integers(0, 2**32), st.data())
+def test_shrinking_growing_and_appending_as_numpy(layout: Layout, dtype: str, seed: int, data: st.DataObject) -> None:
+    fill = values(seed, (), np.dtype("V3" if dtype == "V3" else dtype))[()]
+    array = create(MemoryStore(), layout, dtype, fill=fill)
+    rank = len(layout.shape)
+    expected = np.full(layout.shape, fill, array.dtype)
+    for turn in range(data.draw(st.integers(1, 5))):
+        mine = frazil.open_array(array.store, "r+") if data.draw(st.booleans()) else array.refresh()
+        step = data.draw(st.sampled_from(["resize", "resize", "append", "write"]))
+        if step == "resize":
+            shape = tuple(data.draw(st.integers(0, 13)) for _ in range(rank))
+            mine.resize(shape)
+            expected = reshaped(expected, shape, fill)
+        elif step == "append" and rank:
+            axis = data.draw(st.integers(-rank, rank - 1))
+            shape = tuple(data.draw(st.integers(0, 5)) if d == axis % rank else n for d, n in enumerate(expected.shape))
+            new = values(seed + turn, shape, array.dtype)
+            expected = np.concatenate((expected, new), axis=axis)
+            assert mine.append(new, axis=axis) == expected.shape
+        else:
+            new = values(seed + turn, expected.shape, array.dtype)
+            mine[...], expected = new, new
+        assert mine.shape == expected.shape
+        assert same(mine[...], expected)
+    assert same(frazil.open_array(array.store)[...], expected)
+    array.refresh().resize(tuple(14 for _ in range(rank)))
+    assert same(array[...], reshaped(expected, (14,) * rank, fill)), "beyond the edges there is nothing but fill value"
+
+
+@pytest.mark.parametrize("shards", [None, (4, 4)])
+def test_grids_of_a_million_chunks(shards: tuple[int, int] | None) -> None:
+    """10^12 elements in 10^12 chunks and more: what is not stored costs nothing."""
+    array = frazil.create_array(
+        MemoryStore(), shape=(10**6, 10**6), dtype="u1", chunks=(1, 1) if shards is None else (2, 2), shards=shards
+    )
+    array[0, 0] = array[999_999, 999_999] = array[5, 7] = 9
+    tracemalloc.start()
+    for shape in (
+        (2 * 10**6, 10**6),
+        (10**9, 10**9),
+        (10**6, 10**6),
+        (6, 10**6),
+        (10**6, 10**6),
+        (2**63 - 1, 2**63 - 1),
+        (8, 8),
+    ):
+        array.resize(shape)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20
+    expected = np.zeros((8, 8), "u1")
+    expected[0, 0] = expected[5, 7] = 9
+    assert same(array[...], expected)
+    assert array.nchunks_initialized() == 2
+
+
+def test_shapes_that_cannot_be() -> None:
+    array = frazil.create_array(MemoryStore(), shape=(4, 4), dtype="i4", chunks=(2, 2))
+    array[...] = 5
+    for shape in ((4,), (4, 4, 4), (-1, 4), (2**63, 4), (4.0, 4), "44", None, (True, 4), ()):
+        with pytest.raises(MetadataError):
+            array.resize(shape)  # type: ignore[arg-type]
+    for rows in (np.zeros((1, 3)), np.zeros(4), np.zeros((1, 1, 4)), 5):
+        with pytest.raises(SelectionError):
+            array.append(rows)
+    for axis in (2, -3):
+        with pytest.raises(SelectionError):
+            array.append(np.zeros((1, 4)), axis=axis)
+    with pytest.raises(InvalidInputError):
+        array.append([["no", "numbers", "at", "all"]])
+    with pytest.raises(ReadOnlyError):
+        frazil.open_array(array.store).resize((5, 5))
+    with pytest.raises(ReadOnlyError):
+        frazil.open_array(array.store).append([[1, 2, 3, 4]])
+    assert frazil.open_array(array.store).shape == array.shape == (4, 4)
+    assert (array[...] == 5).all()
+
+
+def test_one_length_and_numpy_lengths() -> None:
+    array = frazil.create_array(MemoryStore(), shape=4, dtype="i4", chunks=2)
+    array.resize(6)
+    array.resize(np.int64(7))
+    array.resize(np.array([9]))
+    assert array.shape == (9,)
+    assert all(type(n) is int for n in array.shape)
+
+
+def test_an_array_without_dimensions() -> None:
+    array = frazil.create_array(MemoryStore(), shape=(), dtype="i4")
+    array[...] = 3
+    array.resize(())
+    with pytest.raises(SelectionError):
+        array.append(1)
+    assert array[()] == 3
+
+
+def test_another_array_in_its_place() -> None:
+    """A handle does not write chunks of one layout into an array of another."""
+    store = MemoryStore()
+    old = frazil.create_array(store, shape=(8,), dtype="i4", chunks=(2,))
+    frazil.create_array(store, shape=(8,), dtype="f8", chunks=(4,), overwrite=True)[...] = 2.5
+    before = {key: store.get(key) for key in store.list()}
+    for change in (
+        lambda: old.append([1, 2]),
+        lambda: old.resize(4),
+        lambda: old.resize(9),
+        lambda: old.attrs.update(a=1),
+        old.refresh,
+    ):
+        with pytest.raises(ConflictError):
+            change()
+    assert {key: store.get(key) for key in store.list()} == before
+    frazil.create_group(store, overwrite=True)
+    for change in (lambda: old.append([1, 2]), lambda: old.resize(4), lambda: old.attrs.update(a=1)):
+        with pytest.raises(InvalidInputError):
+            change()
+    with pytest.raises(NotFoundError):
+        old.refresh()
+    store.erase("zarr.json")
+    for change in (lambda: old.append([1, 2]), lambda: old.resize(4), lambda: old.attrs.update(a=1), old.refresh):
+        with pytest.raises(NotFoundError):
+            change()
+
+
+class Meddling(WrappedStore):
+    """Does something once, before the first request of a kind."""
+
+    __slots__ = ("before", "meddle")
+
+    def __init__(self, inner: MemoryStore, before: str) -> None:
+        super().__init__(inner)
+        self.before, self.meddle = before, lambda: None
+
+    def _at(self, operation: str) -> None:
+        if operation == self.before:
+            self.before = ""
+            self.meddle()
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        self._at("put document" if names[0].endswith("zarr.json") else "put chunk")
+        return super().put_many(names, pieces, expect)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        self._at("erase")
+        return super().erase_many(names, expect)
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        self._at("list")
+        return super().list_keys(prefix, start_after, limit)
+
+    def fetch(self, names: Sequence[str], spans: Columns, **how: object) -> Fetched:
+        return super().fetch(names, spans, **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("before", ["list", "erase", "put chunk", "put document"])
+def test_shrinking_while_others_append(before: str) -> None:
+    """Whenever that happens: what was appended before the shrinking counts is cut off with the rest, and leaves nothing behind."""
+    inner = MemoryStore()
+    frazil.create_array(inner, shape=(10,), dtype="i4", chunks=(4,), fill_value=-1)[...] = np.arange(10)
+    store = Meddling(inner, before)
+    array = frazil.open_array(store, "r+")
+    store.meddle = lambda: frazil.open_array(inner, "r+").append([77, 78, 79])
+    array.resize(5)
+    assert store.before == "", "it did happen"
+    found = frazil.open_array(inner, "r+")
+    assert found[...].tolist() == [0, 1, 2, 3, 4]
+    found.append([55])
+    found.resize(16)
+    assert found[...].tolist() == [0, 1, 2, 3, 4, 55] + [-1] * 10
+
+
+@pytest.mark.parametrize("lengths", [(3,), (7,), (12,)])
+def test_shrinking_while_others_resize(lengths: tuple[int]) -> None:
+    inner = MemoryStore()
+    frazil.create_array(inner, shape=(10,), dtype="i4", chunks=(4,), fill_value=-1)[...] = np.arange(10)
+    store = Meddling(inner, "put document")
+    array = frazil.open_array(store, "r+")
+    store.meddle = lambda: frazil.open_array(inner, "r+").resize(lengths)
+    array.resize(5)
+    array.resize(12)
+    kept = min(lengths[0], 5)
+    assert frazil.open_array(inner)[...].tolist() == [*range(kept)] + [-1] * (12 - kept)

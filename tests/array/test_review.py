@@ -1,0 +1,105 @@
+"""What fresh eyes found: calls that must not harm what is there, listings with nodes that cannot be read, arguments that were swallowed."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, SelectionError, UnknownExtensionError
+from frazil.stores import MemoryStore
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"data": np.arange(3), "shape": (4,)}, {"data": ["a", "b"], "dtype": "i4"}, {"data": [[1], [2, 3]]}]
+)
+def test_wrong_data_replaces_nothing(tmp_path: Path, wrong: dict[str, object]) -> None:
+    frazil.create_array(tmp_path / "a", data=np.arange(4))
+    with pytest.raises(InvalidInputError):
+        frazil.create_array(tmp_path / "a", overwrite=True, **wrong)
+    assert frazil.open_array(tmp_path / "a")[...].tolist() == [0, 1, 2, 3]
+    with pytest.raises(InvalidInputError):
+        frazil.create_array(tmp_path / "new", **wrong)
+    assert not (tmp_path / "new").exists()
+
+
+def hierarchy_with_unreadable_nodes() -> MemoryStore:
+    store = MemoryStore()
+    group = frazil.create_group(store)
+    group.create_array("a", shape=3, dtype="i4")
+    group.create_group("g")
+    document = store.get("a/zarr.json")
+    assert document is not None
+    store.set("codec/zarr.json", document.replace(b'"bytes"', b'"acme.bytes"'))
+    store.set("type/zarr.json", document.replace(b'"int32"', b'"acme.int"'))
+    store.set("broken/zarr.json", b"{")
+    return store
+
+
+def test_what_cannot_be_read_hides_nothing_else() -> None:
+    group = frazil.open_group(hierarchy_with_unreadable_nodes())
+    assert list(group) == ["a", "broken", "codec", "g", "type"]
+    assert len(group) == 5
+    assert group["a"].shape == (3,)
+    assert [path for path, _ in group.members(skip_unreadable=True)] == ["a", "g"]
+    with pytest.raises((MetadataError, UnknownExtensionError), match="skip_unreadable"):
+        list(group.members())
+    text = str(group.tree())
+    assert "├── a (3,) int32" in text
+    assert "broken (unreadable: the document must be JSON" in text
+    assert group.tree().to_json()["type"]["kind"] == "unreadable"
+    for name in ("codec", "type", "broken"):
+        with pytest.raises((MetadataError, UnknownExtensionError)) as caught:
+            group[name]
+        assert caught.value.key == f"{name}/zarr.json"
+
+
+def test_views_of_an_array_pickle() -> None:
+    array = frazil.create_array(MemoryStore(), data=np.arange(8), chunks=2, attributes={"units": "m"})
+    assert pickle.loads(pickle.dumps(array.blocks))[1].tolist() == [2, 3]
+    assert pickle.loads(pickle.dumps(array.oindex))[[1, 5]].tolist() == [1, 5]
+    assert dict(pickle.loads(pickle.dumps(array.attrs))) == {"units": "m"}
+
+
+def test_arguments_are_not_swallowed(tmp_path: Path) -> None:
+    place = tmp_path / "a"
+    array = frazil.create_array(place, data=np.arange(8), chunks=2)
+    for call in (
+        lambda: frazil.open_array(place, "r", shaep=3),
+        lambda: frazil.open_array(place, "r", shape=3),
+        lambda: frazil.open_array(place, "a", shaep=3),
+        lambda: frazil.create_array(place, shape=3, dtype="i4", index_location="middle", overwrite=True),
+        lambda: frazil.create_array(place, shape=3, dtype="i4", overwrite="yes"),
+        lambda: frazil.open_array(place, registry=None),
+        lambda: frazil.open_array(place, runtime=None),
+        lambda: array.read(out=[1]),
+        lambda: array.append([1], axis=0.0),
+        lambda: frazil.create_group(tmp_path / "g").create_arrays({"p": {"shpe": 3}}),
+        lambda: frazil.open_group(tmp_path / "g", "r+").create_arrays({"p": {"shape": 3}}),
+    ):
+        with pytest.raises(InvalidInputError):
+            call()
+    assert frazil.open_array(place)[...].tolist() == list(range(8))
+
+
+def test_errors_name_the_array() -> None:
+    group = frazil.create_group(MemoryStore())
+    array = group.create_array("x/y", shape=(3, 3), dtype="i4")
+    for call in (lambda: array[9], lambda: array.oindex[[9], 0], lambda: array.vindex[[0], [9]], lambda: array.read(9)):
+        with pytest.raises(SelectionError) as caught:
+            call()
+        assert caught.value.path == "x/y"
+    with pytest.raises(SelectionError) as caught:
+        array[...] = np.zeros((2, 2))
+    assert caught.value.path == "x/y"
+    with pytest.raises(AlreadyExistsError):
+        group.create_group("x/y")
+
+
+@pytest.mark.parametrize("rank", [33, 64, 65])
+def test_too_many_dimensions(rank: int) -> None:
+    with pytest.raises(InvalidInputError):
+        frazil.create_array(MemoryStore(), shape=(1,) * rank, dtype="i4", chunks=(1,) * rank)

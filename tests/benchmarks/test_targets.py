@@ -1,0 +1,123 @@
+"""Targets are read from results as they are meant: on results that are made up, and against the names of the harness's own rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from rows import every_row
+from targets import (
+    TARGETS,
+    Report,
+    Target,
+    growth,
+    judge,
+    median_value,
+    ratio_to_best,
+    ratio_to_zarr,
+    share_of_zarr,
+    table,
+)
+
+
+def line(row: str, engine: str, samples: list[float], metric: str = "s", ratio: float | None = None) -> dict[str, Any]:
+    middle = sorted(samples)[len(samples) // 2]
+    return {
+        "row": row,
+        "metric": metric,
+        "engine": engine,
+        "min": min(samples),
+        "median": middle,
+        "ratio": ratio,
+        "samples": samples,
+    }
+
+
+def report(*rows: dict[str, Any]) -> Report:
+    kinds = {
+        "frazil": "plain",
+        "zarr": "plain",
+        "zarr_fused": "plain",
+        "zarrs": "plain",
+        "floor": "floor",
+        "icechunk": "repository",
+    }
+    return {"quick": False, "engines": {name: {"kind": kind} for name, kind in kinds.items()}, "rows": list(rows)}
+
+
+def target(read: Any, goal: float, *rows: str, at_least: bool = True) -> Target:
+    return Target("a target", goal, "x", at_least, read, rows or ("read",), "s")
+
+
+def only(found: Report, wanted: Target) -> tuple[bool | None, float | None, str]:
+    ((_, met, value, source),) = judge(found, [wanted])
+    return met, value, source
+
+
+@pytest.mark.parametrize(("ratio", "met"), [(1.9, False), (2.0, True), (2.1, True)])
+def test_ratio_to_the_best_peer(ratio: float, met: bool) -> None:
+    found = report(
+        line("read", "frazil", [1.0], ratio=ratio),
+        line("read", "zarr", [9.0]),
+        line("read", "zarrs", [2.0]),
+        line("read", "floor", [0.5]),
+        line("read", "icechunk", [0.1]),
+    )
+    assert only(found, target(ratio_to_best, 2)) == (met, ratio, "1 s; best peer zarrs 2")
+
+
+@pytest.mark.parametrize(("value", "met"), [(34.0, True), (35.0, True), (36.0, False)])
+def test_a_value_as_it_is(value: float, met: bool) -> None:
+    assert only(report(line("read", "frazil", [value])), target(median_value, 35, at_least=False)) == (
+        met,
+        value,
+        "no peer",
+    )
+
+
+def test_ratio_to_zarr_takes_its_better_pipeline_round_by_round() -> None:
+    found = report(
+        line("read", "frazil", [1.0, 2.0, 4.0]),
+        line("read", "zarr", [90.0, 90.0, 90.0]),
+        line("read", "zarr_fused", [4.0, 6.0, 8.0]),
+        line("read", "zarrs", [0.1, 0.1, 0.1]),
+    )
+    assert only(found, target(ratio_to_zarr, 3))[:2] == (True, 3.0)
+    assert only(found, target(share_of_zarr, 0.3, at_least=False))[:2] == (False, 1 / 3)
+
+
+def test_growth() -> None:
+    found = report(line("small", "frazil", [2.0]), line("large", "frazil", [3.0]))
+    assert only(found, target(growth, 1.4, "small", "large", at_least=False))[:2] == (False, 1.5)
+    assert only(found, target(growth, 1.4, "small", "absent", at_least=False))[:2] == (None, None)
+
+
+@pytest.mark.parametrize("read", [ratio_to_best, median_value, ratio_to_zarr, share_of_zarr, growth])
+def test_what_was_not_measured_is_neither_met_nor_missed(read: Any) -> None:
+    assert only(report(line("read", "zarr", [1.0])), target(read, 1, "read", "read"))[:2] == (None, None)
+
+
+def test_a_row_that_failed_is_missed() -> None:
+    failure = {"row": "read", "engine": "frazil", "error": "WRONG: 1 of 8 elements"}
+    assert only(report(failure), target(median_value, 1)) == (False, None, "WRONG: 1 of 8 elements")
+
+
+def test_every_target_reads_rows_of_the_harness() -> None:
+    for quick in (False, True):
+        names = [row.name for row in every_row(quick)]
+        assert len(names) == len(set(names))
+        for wanted in TARGETS:
+            assert [len([name for name in names if re.fullmatch(row, name)]) for row in wanted.rows] == [1] * len(
+                wanted.rows
+            )
+
+
+def test_the_table() -> None:
+    verdicts = judge(
+        report(line("read", "frazil", [1.0], ratio=3.0)), [target(ratio_to_best, 2), target(median_value, 2, "absent")]
+    )
+    assert table(verdicts)[1].split() == ["a", "target", ">=", "2", "x", "3", "x", "yes", "1", "s;", "no", "peer"]
+    assert table(verdicts)[2].split() == ["a", "target", ">=", "2", "x", "-", "not", "measured"]
+    assert table(verdicts, markdown=True)[1] == "|---|---|---|---|---|"

@@ -1,0 +1,40 @@
+"""A folder with something to look at, as the examples of the commands name it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import frazil
+
+SEA = ((np.mgrid[:600, :700][0] * 7 + np.mgrid[:600, :700][1] * 3) % 5000).astype(np.uint16)
+TEMP = np.random.default_rng(0).normal(10, 5, (3, 40, 50)).astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """sea.zarr, a sharded array; ocean.zarr, a group with level1/temp; old.zr3, a hierarchy of the older draft. To be read alone."""
+    folder = tmp_path_factory.mktemp("hierarchy")
+    frazil.create_array(folder / "sea.zarr", data=SEA, chunks=(64, 64), shards=(256, 256), dimension_names=("y", "x"))
+    ocean = frazil.create_group(folder / "ocean.zarr", attributes={"title": "The sea"})
+    temp = ocean.create_array(
+        "level1/temp", shape=TEMP.shape, dtype="float32", chunks=(1, 16, 16), fill_value=float("nan")
+    )
+    temp[:, 5:, :] = TEMP[:, 5:, :]
+    ocean["flat"] = np.arange(12, dtype=np.int8)
+    old = frazil.create_group(folder / "old.zr3", zarr_format="draft-2021", attributes={"title": "The old sea"})
+    old.create_array("level1/temp", data=TEMP, chunks=(1, 8, 8), shards=(1, 16, 16))
+    return folder
+
+
+@pytest.fixture
+def place(hierarchy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: of the test's own, with links to the arrays, so that it may be written to."""
+    for name in ("sea.zarr", "ocean.zarr"):
+        (tmp_path / name).symlink_to(hierarchy / name)
+    shutil.copytree(hierarchy / "old.zr3", tmp_path / "old.zr3")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

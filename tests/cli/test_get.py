@@ -1,0 +1,110 @@
+"""`frazil get`, from the command line to what NumPy reads back."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import SEA, TEMP
+
+from frazil.cli.main import main
+
+
+def said(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> bytes:
+    assert main(arguments) == 0
+    out, err = capfdbinary.readouterr()
+    assert err == b""
+    return out
+
+
+def test_what_follows_the_location(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """After an array's location a selection, after a group's a path."""
+    row = np.array2string(SEA[10], max_line_width=120).encode() + b"\n"
+    assert said(["get", "sea.zarr", "10"], capfdbinary) == row
+    flat = b"[ 0  1  2  3  4  5  6  7  8  9 10 11]\n"
+    assert said(["get", "ocean.zarr", "flat"], capfdbinary) == flat
+    assert said(["get", "ocean.zarr", "flat", "..."], capfdbinary) == flat
+    assert said(["get", "ocean.zarr", "flat", "-3::-5"], capfdbinary) == b"[9 4]\n"
+    assert said(["get", "ocean.zarr/flat", "[5, -1, 5]"], capfdbinary) == b"[ 5 11  5]\n"
+    assert said(["get", "ocean.zarr/flat", "7"], capfdbinary) == b"7\n"
+    assert said(["get", "sea.zarr", "-1,-1"], capfdbinary) == f"{SEA[-1, -1]}\n".encode()
+
+
+def test_a_folder_that_is_no_node(hierarchy: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert said(["get", str(hierarchy), "sea.zarr", "0, 1"], capfdbinary) == b"3\n"
+    assert said(["get", str(hierarchy), "ocean.zarr/flat"], capfdbinary).startswith(b"[ 0  1")
+
+
+def test_formats(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    part = SEA[3:400:7, ::-2]
+    select = ["get", "sea.zarr", "3:400:7, ::-2"]
+    for arguments in (
+        [*select, "--format", "csv"],
+        [*select, "-o", "part.csv"],
+        [*select, "-o", "x", "--format", "csv"],
+    ):
+        out = said(arguments, capfdbinary)
+        data = out or (place / arguments[arguments.index("-o") + 1]).read_bytes()
+        np.testing.assert_array_equal(np.loadtxt(io.BytesIO(data), delimiter=","), part)
+    assert said([*select, "-o", "part.npy"], capfdbinary) == b""
+    read = np.load("part.npy")
+    assert read.dtype == part.dtype
+    np.testing.assert_array_equal(read, part)
+    np.testing.assert_array_equal(np.load(io.BytesIO(said([*select, "--format", "npy"], capfdbinary))), part)
+    document = json.loads(said([*select, "--json"], capfdbinary))
+    assert document == {"shape": list(part.shape), "data_type": "uint16", "values": part.tolist()}
+    assert said([*select, "-o", "part.json"], capfdbinary) == b""
+    assert json.loads((place / "part.json").read_text()) == document
+    assert said([*select, "--full", "-o", "part.txt"], capfdbinary) == b""
+    assert b"..." not in (place / "part.txt").read_bytes()
+    assert (place / "part.txt").read_bytes() == said([*select, "--full"], capfdbinary)
+
+
+def test_nan_in_json(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    document = json.loads(said(["get", "ocean.zarr", "level1/temp", "0, 4:6, 0", "--json"], capfdbinary))
+    assert document["values"] == ["NaN", float(str(TEMP[0, 5, 0]))]
+
+
+def test_a_file_is_whole_or_not_there(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    (place / "out.csv").write_text("old")
+    assert main(["get", "ocean.zarr", "level1/temp", "-o", "out.csv"]) == 1
+    assert b"two dimensions" in capfdbinary.readouterr().err
+    assert (place / "out.csv").read_text() == "old"
+    assert said(["get", "ocean.zarr", "flat", "-o", "out.csv"], capfdbinary) == b""
+    assert (place / "out.csv").read_text().split() == list(map(str, range(12)))
+    (place / "link.csv").symlink_to("out.csv")
+    assert said(["get", "ocean.zarr", "flat", ":2", "-o", "link.csv"], capfdbinary) == b""
+    assert (place / "link.csv").is_symlink()
+    assert (place / "out.csv").read_text() == "0\n1\n"
+    assert sorted(path.name for path in place.iterdir()) == ["link.csv", "ocean.zarr", "old.zr3", "out.csv", "sea.zarr"]
+
+
+def test_to_a_device(place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert said(["get", "ocean.zarr", "flat", "--format", "npy", "-o", "/dev/null"], capfdbinary) == b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", [["0, :3"], ["--format", "npy"]], ids=" ".join)
+def test_a_full_device_is_named(arguments: list[str], place: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["get", "sea.zarr", *arguments, "-o", "/dev/full"]) == 1
+    assert capfdbinary.readouterr().err == b"frazil: /dev/full: No space left on device\n"
+
+
+def test_no_bytes_for_a_terminal(place: Path) -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "frazil", "get", "sea.zarr", "--format", "npy"],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert b"-o FILE" in done.stderr
+    assert ours

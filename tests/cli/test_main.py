@@ -1,0 +1,197 @@
+"""The frame: help, examples, errors, exit statuses, pipes and signals."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+import frazil
+from frazil.cli.main import COMMANDS, main
+from frazil.errors import FrazilError
+
+PROGRAM = [sys.executable, "-m", "frazil"]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_has_help_and_examples(command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command.name, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"usage: frazil {command.name}" in text
+    assert command.description in text
+    assert len(command.examples) >= 2
+    for line, what in command.examples:
+        assert line.startswith(f"frazil {command.name} ")
+        assert line in text
+        assert what in text
+
+
+@pytest.mark.parametrize("line", [line for command in COMMANDS for line, _ in command.examples])
+def test_examples_work(line: str, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program, *arguments = shlex.split(line)
+    assert program == "frazil"
+    assert main(arguments) == 0
+    said = capfd.readouterr()
+    assert said.err == ""
+    if "-o" in arguments:
+        assert (place / arguments[arguments.index("-o") + 1]).stat().st_size > 0
+    else:
+        assert said.out
+
+
+def test_every_argument_has_help() -> None:
+    for command in COMMANDS:
+        parser = ArgumentParser()
+        command.fill(parser)
+        assert all(action.help for action in parser._actions)
+
+
+def test_the_tour_works(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    lines = [line.strip() for line in capfd.readouterr().out.splitlines() if line.startswith("  frazil ")]
+    assert len(lines) >= 5
+    for line in lines:
+        assert main(shlex.split(line.split("   ")[0])[1:]) == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"frazil {frazil.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["info"],
+        ["info", "sea.zarr", "--nonsense"],
+        ["get", "sea.zarr", "1;2"],
+        ["get", "sea.zarr", "1:2:3:4"],
+        ["get", "ocean.zarr", "level1/temp", "__import__('os')"],
+        ["get", "sea.zarr", ":", "--format", "xls"],
+        ["tree", "ocean.zarr", "--depth", "0"],
+        ["view", "sea.zarr"],
+        ["view", "sea.zarr", "-o", "a.png", "--size", "-3"],
+        ["view", "sea.zarr", "-o", "a.png", "--min", "nan"],
+        ["view", "sea.zarr", "-o", "a.png", "--cmap", "sepia"],
+        ["view", "sea.zarr", "-o", "a.jpg"],
+        ["view", "sea.zarr", "-o", "-", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "usage: frazil" in said.err
+    assert not (place / "a.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["info", "nothing.zarr"], ["nothing.zarr"]),
+        (["info", "ocean.zarr", "level1/salt"], ["level1/salt"]),
+        (["get", "sea.zarr", "600"], ["600", "axis 0"]),
+        (["get", "sea.zarr", "0, 0, 0"], ["3 indices", "2 dimensions"]),
+        (["get", "nothing.zarr", "0"], ["nothing.zarr"]),
+        (["get", "ocean.zarr"], ["a group is there", "frazil tree"]),
+        (["get", "ocean.zarr", "level1", "0"], ["a group is there"]),
+        (["get", "ocean.zarr", "level1/salt"], ["level1/salt"]),
+        (["get", "ocean.zarr", "level1/temp", "--format", "csv"], ["two dimensions", "integers"]),
+        (["get", "sea.zarr", "-o", "no/such/folder/a.npy"], ["no/such/folder", "No such file"]),
+        (["view", "sea.zarr", "-o", "no/such/folder/a.png"], ["frazil: no/such/folder/a.png: No such file"]),
+        (["tree", "."], ["a node is a folder with a zarr.json"]),
+        (["view", "ocean.zarr", "level1/temp", "-o", "a.png"], ["two dimensions", '"0, :, :"']),
+        (["view", "sea.zarr", "-o", "a.png", "--min", "5", "--max", "4"], ["from 5 to 4"]),
+    ],
+    ids=" ".join,
+)
+def test_errors_are_one_line(
+    arguments: list[str], words: list[str], place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(os.listdir(place))
+    assert main(arguments) == 1
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("frazil: ")
+    assert said.err.endswith("\n")
+    assert said.err.count("\n") == 1
+    assert all(word in said.err for word in words)
+    assert sorted(os.listdir(place)) == before
+
+
+def test_damaged_data_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    frazil.create_array(tmp_path / "a.zarr", data=[1, 2, 3], chunks=(3,))
+    (tmp_path / "a.zarr" / "c" / "0").write_bytes(b"nonsense")
+    assert main(["get", str(tmp_path / "a.zarr")]) == 1
+    assert "could not be decoded" in capfd.readouterr().err
+    (tmp_path / "a.zarr" / "zarr.json").write_bytes(b'{"zarr_format": 3,\n "node_type": "array"}')
+    assert main(["info", str(tmp_path / "a.zarr")]) == 1
+    assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_every_error_becomes_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(error: BaseException) -> int:
+        def raise_it(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(frazil, "open", raise_it)
+        return main(["info", "x"])
+
+    assert fail(FrazilError("one\ntwo", hint="three")) == 1
+    assert capsys.readouterr().err == "frazil: one two. Hint: three\n"
+    assert fail(MemoryError("much")) == 1
+    assert capsys.readouterr().err == "frazil: not enough memory: much. Hint: select less\n"
+    assert fail(KeyboardInterrupt()) == 130
+    assert capsys.readouterr().err == ""
+    with pytest.raises(ZeroDivisionError):  # a bug is not hidden
+        fail(ZeroDivisionError())
+
+
+def test_as_a_program(place: Path) -> None:
+    done = subprocess.run([*PROGRAM, "get", "sea.zarr", "0, :3", "--json"], capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == '{"shape": [3], "data_type": "uint16", "values": [0, 3, 6]}\n'
+    done = subprocess.run([*PROGRAM, "info", "nothing"], capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_signs_that_the_terminal_lacks(place: Path) -> None:
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run([*PROGRAM, "tree", "ocean.zarr"], capture_output=True, check=False, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"temp (3, 40, 50) float32" in done.stdout
+
+
+def test_a_pipe_that_closes(place: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        for arguments in (
+            ["get", "sea.zarr", "--format", "csv"],
+            ["info", "sea.zarr"],
+            ["get", "sea.zarr", "--format", "npy"],
+        ):
+            done = subprocess.run([*PROGRAM, *arguments], stdout=pipe, stderr=subprocess.PIPE, check=False)
+            assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_an_interrupt(place: Path) -> None:
+    reading, writing = os.pipe()  # nobody reads, so that the program waits in the middle of its work
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as pipe:
+        program = subprocess.Popen(
+            [*PROGRAM, "get", "sea.zarr", "--format", "csv"], stdout=pipe, stderr=subprocess.PIPE
+        )
+        os.read(reading, 1)
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=60)
+    assert (program.returncode, said) == (130, b"")

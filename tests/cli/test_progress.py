@@ -1,0 +1,56 @@
+"""Bars: drawn on terminals, and there alone."""
+
+from __future__ import annotations
+
+import io
+
+from frazil.cli.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_nothing_where_nobody_looks() -> None:
+    stream = io.StringIO()
+    with Progress("reading", 100, stream) as report:
+        report._next = 0
+        report(50)
+    assert stream.getvalue() == ""
+
+
+def test_nothing_where_it_would_disturb() -> None:
+    stream = Terminal()
+    with Progress("reading", 100, stream, shows=False) as report:
+        report._next = 0
+        report(50)
+    assert stream.getvalue() == ""
+
+
+def test_nothing_for_short_work() -> None:
+    stream = Terminal()
+    with Progress("reading", 100, stream) as report:
+        report(50)
+    assert stream.getvalue() == ""
+
+
+def test_a_bar_that_goes_away() -> None:
+    stream = Terminal()
+    with Progress("reading", 2**20, stream) as report:
+        report._next = 0
+        report(2**19)
+    drawn = stream.getvalue().split("\r")
+    assert "reading [############------------]  50% of 1.0 MiB" in drawn[1]
+    assert drawn[2].strip() == ""
+    assert len(drawn[2]) == len(drawn[1])
+    assert drawn[-1] == ""
+
+
+def test_lines() -> None:
+    bar = Progress("writing", 1000, io.StringIO())
+    bar(250)
+    assert bar.line(2.0) == "writing [######------------------]  25% of 1000 B, 125 B/s, 6 s left"
+    bar(750)
+    assert bar.line(4.0) == "writing [########################] 100% of 1000 B, 250 B/s"
+    assert "100%" in Progress("reading", 0, io.StringIO()).line(0.0)

@@ -1,0 +1,133 @@
+"""The implementation notes of the sharding codec (IN1 to IN8 of docs/conformance/sharding-codec.md): none of them binding, each of them followed."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.testing import CountingStore
+from frazil.testing.checks import run_threads
+from tests.conformance.shards import CRC32C, EMPTY, LITTLE, crc32c, document, index, sharding, stored
+
+
+def simple_decode(shard: bytes, count: int, location: str) -> list[bytes | None]:
+    """What the notes call a simple implementation, for a little-endian index with a checksum."""
+    nbytes = 16 * count + 4
+    table = shard[-nbytes:] if location == "end" else shard[:nbytes]
+    assert crc32c(table[:-4]) == table[-4:]
+    entries = [struct.unpack_from("<QQ", table, 16 * i) for i in range(count)]
+    return [None if entry == EMPTY else shard[entry[0] : sum(entry)] for entry in entries]
+
+
+@pytest.mark.rule("IN1")
+@pytest.mark.parametrize("location", ["start", "end"])
+def test_a_simple_reader_understands_our_shards(location: str) -> None:
+    store = stored(document([8], [8], [sharding([2], location=location)]))
+    array = frazil.open_array(store, mode="r+")
+    for at in ([6, 7], [0], [3], [7]):
+        array.oindex[at] = [10 + i for i in at]
+    expected = [bytes([10, 0]), bytes([0, 13]), None, bytes([16, 17])]
+    assert simple_decode(store.get("c/0") or b"", 4, location) == expected
+
+
+@pytest.mark.rule("IN2")
+@pytest.mark.parametrize("checksums", [0, 1, 2, 3])
+def test_the_index_is_found_by_adding_up_its_codecs(checksums: int) -> None:
+    codecs = [LITTLE, *[CRC32C] * checksums]
+    store = CountingStore(stored(document([8], [8], [sharding([2], index_codecs=codecs)])))
+    array = frazil.open_array(store, mode="r+")
+    array[...] = 3
+    store.clear()
+    array[0]
+    nbytes = 16 * 4 + 4 * checksums
+    assert (store.requests[0].start, store.requests[0].length) == (-nbytes, nbytes)
+
+
+@pytest.mark.rule("IN3")
+def test_reading_a_whole_shard_fetches_its_chunks_at_once() -> None:
+    store = CountingStore(stored(document([64], [64], [sharding([1])])))
+    array = frazil.open_array(store, mode="r+")
+    array[...] = np.arange(1, 65)
+    store.clear()
+    assert array[...].tolist() == list(range(1, 65))
+    assert [(done.start, done.length) for done in store.requests] == [(-1028, 1028), (0, 64)]
+
+
+@pytest.mark.rule("IN4")
+@pytest.mark.parametrize("location", ["start", "end"])
+def test_reading_a_part_fetches_the_index_once_and_the_spans(location: str) -> None:
+    far = 2**18  # bytes of an inner chunk: too far for its neighbours' neighbours to be worth reading over
+    store = CountingStore(stored(document([8 * far], [8 * far], [sharding([far], location=location)])))
+    array = frazil.open_array(store, mode="r+")
+    array[...] = 1
+    store.clear()
+    first = 132 if location == "start" else 0
+    array[:: 2 * far]
+    spans = [(first + i * far, far) for i in (0, 2, 4, 6)]
+    assert [(done.start, done.length) for done in store.requests] == [(0 if first else -132, 132), *spans]
+    store.clear()
+    array[far : 3 * far]
+    assert [(done.start, done.length) for done in store.requests] == [(first + far, 2 * far)]
+
+
+@pytest.mark.rule("IN5")
+def test_a_shard_is_read_before_it_is_written_unless_it_is_written_whole() -> None:
+    store = CountingStore(stored(document([4], [4], [sharding([2])])))
+    array = frazil.open_array(store, mode="r+")
+    store.clear()
+    array[...] = [1, 2, 3, 4]
+    assert [done.operation for done in store.requests] == ["put"]
+    store.clear()
+    array[:2] = [5, 6]
+    assert [done.operation for done in store.requests] == ["fetch", "fetch", "put"]
+    assert array[...].tolist() == [5, 6, 3, 4]
+    store.inner.erase("c/0")
+    array[3] = 9
+    assert array[...].tolist() == [0, 0, 0, 9], "where there is no shard, it was empty"
+
+
+@pytest.mark.rule("IN6")
+def test_inner_chunks_of_one_size_keep_their_places() -> None:
+    """Objects are replaced whole, so that readers never see half of one; but where sizes stay, so do places."""
+    store = stored(document([8], [8], [sharding([2])]), c_0=b"ghefcdab" + index([(6, 2), (4, 2), (2, 2), (0, 2)]))
+    array = frazil.open_array(store, mode="r+")
+    array[2:4] = [1, 2]
+    assert store.get("c/0") == b"ghef\1\2ab" + index([(6, 2), (4, 2), (2, 2), (0, 2)])
+
+
+@pytest.mark.rule("IN7")
+@pytest.mark.parametrize("location", ["start", "end"])
+def test_parallel_writers_of_one_shard_lose_nothing(location: str) -> None:
+    store = stored(document([64], [64], [sharding([2], location=location)]))
+
+    def write(n: int) -> None:
+        array = frazil.open_array(store, mode="r+")
+        for at in range(n, 64, 8):
+            array[at] = at + 1
+
+    run_threads([lambda n=n: write(n) for n in range(8)])
+    assert frazil.open_array(store)[...].tolist() == list(range(1, 65))
+
+
+@pytest.mark.rule("IN7")
+def test_inner_chunks_may_be_written_in_any_order() -> None:
+    store = stored(document([8], [8], [sharding([2], location="start")]))
+    array = frazil.open_array(store, mode="r+")
+    for at in (6, 0, 4, 2):
+        array[at : at + 2] = [at, at + 1]
+    assert array[...].tolist() == list(range(8))
+    assert len(store.get("c/0") or b"") == 8 + 68
+
+
+@pytest.mark.rule("IN8")
+def test_what_is_superseded_does_not_pile_up() -> None:
+    """A shard that others appended to is read; the next write leaves out what its index does not name."""
+    body = b"ab" + index([(0, 2), EMPTY]) + b"cd"
+    store = stored(document([4], [4], [sharding([2])]), c_0=body + index([(0, 2), (len(body) - 2, 2)]))
+    array = frazil.open_array(store, mode="r+")
+    assert array[...].tolist() == [*b"abcd"]
+    array[0] = ord("A")
+    assert store.get("c/0") == b"Abcd" + index([(0, 2), (2, 2)])

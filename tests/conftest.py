@@ -1,0 +1,12 @@
+"""Profiles of the property tests. `default` is what an editor runs, `ci` what `make test` runs, `nightly` looks longer.
+
+None has a deadline: on a shared machine time says nothing about the code."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("default"), max_examples=100, print_blob=True, derandomize=True)
+settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000, print_blob=True)
+settings.load_profile("default")

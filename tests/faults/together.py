@@ -1,0 +1,95 @@
+"""Doing things at the same time: in threads, in forked processes, in fresh ones. What fails in one of them fails the test."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO
+
+Call = Callable[[int], object]
+
+
+def in_threads(count: int, call: Call) -> None:
+    """call(0) to call(count - 1), begun together; raises the first error."""
+    errors: list[BaseException] = []
+    gate = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        try:
+            gate.wait()
+            call(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def fork(call: Callable[[], object]) -> int:
+    """A child that makes the call and exits with 0; with 1, its traceback printed, when it raised."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            call()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return pid
+
+
+def in_processes(count: int, call: Call) -> None:
+    """As in_threads, in forked processes."""
+    pids = [fork(lambda number=number: call(number)) for number in range(count)]  # type: ignore[misc]
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * count
+
+
+@contextmanager
+def running(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A fresh Python process with pipes to it; killed at the end, should it still be there."""
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """What a process prints until its end, which is to be a good one."""
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return output
+
+
+def run(script: str, *arguments: object) -> str:
+    with running(script, *arguments) as process:
+        return finish(process)
+
+
+def expect_line(stream: IO[str] | None, line: str) -> None:
+    assert stream is not None
+    assert stream.readline().strip() == line
+
+
+def open_files() -> int:
+    """Descriptors that this process has open, when what is garbage is gone."""
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))

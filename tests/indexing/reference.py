@@ -1,0 +1,177 @@
+"""The engine in slow motion: executes the columns of a plan element by element, over chunks kept in dictionaries, and checks on the
+way what a plan promises. Only for tests."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.indexing import (
+    BoxBatch,
+    BoxPlan,
+    BoxSelection,
+    BoxUnits,
+    PointPlan,
+    PointSelection,
+    PointUnits,
+    box_plan,
+    point_plan,
+)
+
+Array = NDArray[np.int64]
+Plan = BoxPlan | PointPlan
+Shard = dict[int, Array]
+FILL = -7
+
+
+class Stored:
+    """An array as shards of chunks: {shard: {inner number: chunk}}. Chunks are whole, elements beyond the array are FILL."""
+
+    def __init__(self, array: Array, chunk: tuple[int, ...], shard: tuple[int, ...]) -> None:
+        self.shape, self.chunk, self.shard = array.shape, chunk, shard
+        self.strides = tuple(math.prod(shard[d + 1 :]) for d in range(len(shard)))
+        self.shards: dict[tuple[int, ...], Shard] = {}
+        for coords in itertools.product(*(range(-(-n // e)) for n, e in zip(array.shape, chunk, strict=True))):
+            block = np.full(chunk, FILL, np.int64)
+            part = array[tuple(slice(c * e, (c + 1) * e) for c, e in zip(coords, chunk, strict=True))]
+            block[tuple(slice(0, n) for n in part.shape)] = part
+            self.shards.setdefault(self.shard_of(coords), {})[self.number_of(coords)] = block
+
+    def shard_of(self, coords: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(c // s for c, s in zip(coords, self.shard, strict=True))
+
+    def number_of(self, coords: tuple[int, ...]) -> int:
+        return sum(c % s * stride for c, s, stride in zip(coords, self.shard, self.strides, strict=True))
+
+    def chunk_of(self, coords: tuple[int, ...]) -> Array | None:
+        return self.shards.get(self.shard_of(coords), {}).get(self.number_of(coords))
+
+    def array(self) -> Array:
+        out = np.full(self.shape, FILL, np.int64)
+        for position in np.ndindex(*self.shape):
+            block = self.chunk_of(tuple(p // e for p, e in zip(position, self.chunk, strict=True)))
+            if block is not None:
+                out[position] = block[tuple(p % e for p, e in zip(position, self.chunk, strict=True))]
+        return out
+
+    def in_bounds(self, coords: tuple[int, ...]) -> int:
+        """Number of elements of this chunk that the array has."""
+        return math.prod(min(e, n - c * e) for c, e, n in zip(coords, self.chunk, self.shape, strict=True))
+
+
+def plan_of(selection: BoxSelection | PointSelection, stored: Stored) -> Plan:
+    if isinstance(selection, BoxSelection):
+        return box_plan(selection, stored.chunk, stored.shard)
+    return point_plan(selection, stored.chunk, stored.shard)
+
+
+def read(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
+    """Into a view as selection.out_view gives it; shards that are not stored are filled without expanding them."""
+    for batch in plan.batches(8, 8 * limit, limit):
+        shards = [tuple(row) for row in batch.shards.tolist()]
+        present = [row for row, shard in enumerate(shards) if shard in stored.shards]
+        for row in set(range(len(shards))) - set(present):
+            view[batch.place(row) if isinstance(batch, BoxBatch) else batch.places(np.array([row]))] = FILL
+        units = batch.units(np.array(present, np.int64))
+        blocks = _blocks(units, [stored.shards[shards[row]] for row in present], stored)
+        for unit, block in enumerate(blocks):
+            for position, at in _moves(units, unit, stored.chunk):
+                view[at] = block[position]
+
+
+def write(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
+    """From a view as selection.source_view gives it."""
+    for batch in plan.batches(8, 8 * limit, limit):
+        units = batch.units()
+        targets = [stored.shards.setdefault(tuple(shard), {}) for shard in batch.shards.tolist()]
+        for row, number in zip(units.shard_rows().tolist(), _numbers(units, stored), strict=True):
+            targets[row].setdefault(number, np.full(stored.chunk, FILL, np.int64))
+        for unit, block in enumerate(_blocks(units, targets, stored)):
+            for position, at in _moves(units, unit, stored.chunk):
+                block[position] = view[at]
+
+
+def check(plan: Plan, stored: Stored, limit: int) -> None:
+    """Limits, order, completeness, whole(), whole_shards()."""
+    seen: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    chunks: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    wholes: dict[tuple[int, ...], tuple[bool, int]] = {}
+    for batch in plan.batches(8, 8 * limit, limit):
+        units = batch.units()
+        assert units.count == batch.unit_count == units.offsets[-1] <= limit
+        assert batch.shard_count == len(batch.shards) == units.rows.size
+        coords = [tuple(row) for row in units.chunks().tolist()]
+        shards = [tuple(row) for row in batch.shards.tolist()]
+        assert shards == sorted(set(shards))
+        of_units = [shards[row] for row in units.shard_rows().tolist()]
+        assert of_units == [stored.shard_of(c) for c in coords]
+        keys = list(zip(of_units, _numbers(units, stored), strict=True))
+        assert keys == sorted(set(keys))
+        assert [stored.number_of(c) for c in coords] == [number for _, number in keys]
+        for shard, whole in zip(shards, batch.whole_shards().tolist(), strict=True):
+            seen.setdefault(shard, []).append((batch.part, batch.parts))
+            wholes[shard] = (whole, batch.parts)
+        for unit, (chunk, whole) in enumerate(zip(coords, units.whole().tolist(), strict=True)):
+            assert chunk not in chunks
+            chunks[chunk] = {position for position, _ in _moves(units, unit, stored.chunk)}
+            assert whole == (len(chunks[chunk]) == stored.in_bounds(chunk))
+    assert len(chunks) == plan.chunk_count
+    for parts in seen.values():
+        assert parts == [(part, parts[0][1]) for part in range(parts[0][1])]
+    _check_whole_shards(plan, stored, chunks, wholes)
+
+
+def _check_whole_shards(
+    plan: Plan,
+    stored: Stored,
+    chunks: dict[tuple[int, ...], set[tuple[int, ...]]],
+    wholes: dict[tuple[int, ...], tuple[bool, int]],
+) -> None:
+    missing = dict.fromkeys(wholes, 0)
+    for coords in itertools.product(*(range(-(-n // e)) for n, e in zip(stored.shape, stored.chunk, strict=True))):
+        shard = stored.shard_of(coords)
+        if shard in missing:
+            missing[shard] += stored.in_bounds(coords) - len(chunks.get(coords, ()))
+    for shard, (whole, parts) in wholes.items():
+        assert whole == (missing[shard] == 0 and (parts == 1 or isinstance(plan, BoxPlan)))
+
+
+def _numbers(units: BoxUnits | PointUnits, stored: Stored) -> list[int]:
+    ones = (1,) * len(stored.shard)
+    numbers: list[int] = units.numbers(ones, stored.shard, stored.strides).tolist()
+    return numbers
+
+
+def _blocks(units: BoxUnits | PointUnits, shards: list[Shard], stored: Stored) -> list[Array]:
+    numbers = _numbers(units, stored)
+    return [shards[row][number] for row, number in zip(units.shard_rows().tolist(), numbers, strict=True)]
+
+
+def _moves(
+    units: BoxUnits | PointUnits, unit: int, chunk: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(position in the chunk, place in the view) of each element, in the order in which the kernel takes them."""
+    if isinstance(units, PointUnits):
+        for position, at in units.points[units.first[unit] : units.first[unit + 1]].tolist():
+            yield tuple(int(p) for p in np.unravel_index(position, chunk)), (at,)
+        return
+    for column in (units.index, units.entries, units.runs):
+        assert column.dtype == np.int64
+        assert column.flags.c_contiguous
+    lines = []
+    for row, extent in zip(units.index[unit].tolist(), chunk, strict=True):
+        first, number = units.entries[row].tolist()
+        line = []
+        for start, count, step, at in units.runs[first : first + number].tolist():
+            assert count >= 1
+            assert step >= 1
+            assert start >= 0
+            assert start + (count - 1) * step < extent
+            line += [(start + i * step, at + i) for i in range(count)]
+        lines.append(line)
+    for pairs in itertools.product(*lines):
+        yield tuple(p for p, _ in pairs), tuple(at for _, at in pairs)

@@ -1,0 +1,87 @@
+"""What the kernel's functions on manifests promise beside tests/format/test_manifests.py: columns of wrong sizes, the order of rows, many threads."""
+
+from __future__ import annotations
+
+import os
+import resource
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil import _kernel
+from tests.format import manifest_reference as reference
+
+FILE = reference.encode({(1, (i,)): reference.Ref(bytes([i] * 12), i, 9) for i in range(200)})
+
+keys = st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, 300), max_size=3)), max_size=20)
+
+
+def test_columns_are_as_the_contract_says() -> None:
+    columns, failures = _kernel.decode_manifest(FILE)
+    assert failures == []
+    assert [len(column) for column in columns] == [1, 800, 8 * 201, 1600, 200, 2400, 1600, 1600, 0, 800, 0, 8]
+    assert bytes(_kernel.encode_manifest(columns)) == FILE
+
+
+def test_a_broken_file_is_a_failure_with_its_position() -> None:
+    columns, [(position, code, text)] = _kernel.decode_manifest(FILE[:-1])
+    assert columns == []
+    assert (position, code) == (len(FILE) - 1, _kernel.FAILED_DECODE)
+    assert text
+
+
+@pytest.mark.parametrize("at", range(12))
+def test_wrong_columns_are_value_errors(at: int) -> None:
+    columns = [bytes(column) for column in _kernel.decode_manifest(FILE)[0]]
+    with pytest.raises(ValueError):
+        _kernel.encode_manifest([*columns[:at], columns[at] + b"\1", *columns[at + 1 :]] if at not in (8, 10) else [])
+    with pytest.raises(ValueError):
+        _kernel.encode_manifest(columns[:at])
+    with pytest.raises(ValueError):
+        _kernel.encode_manifest([*columns[:at], None, *columns[at + 1 :]])  # type: ignore[list-item]
+
+
+@given(keys)
+def test_rows_are_ordered(rows: list[tuple[int, list[int]]]) -> None:
+    nodes = np.array([node for node, _ in rows], np.uint32)
+    starts = np.cumsum([0, *(len(indices) for _, indices in rows)])
+    coordinates = np.array([index for _, indices in rows for index in indices], np.int64)
+    last = {(node, tuple(indices)): row for row, (node, indices) in enumerate(rows)}
+    order = _kernel.order_references(nodes, starts, coordinates)
+    found = list(range(len(rows))) if order is None else np.frombuffer(order, np.int64).tolist()
+    assert found == [last[key] for key in sorted(last)]
+    assert (order is None) == (found == list(range(len(rows))))
+    with pytest.raises(ValueError):
+        _kernel.order_references(nodes, starts[1:], coordinates)
+
+
+def test_many_threads_may_call_at_once() -> None:
+    def work(_: int) -> bool:
+        return bytes(_kernel.encode_manifest(_kernel.decode_manifest(FILE)[0])) == FILE
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(200)))
+
+
+CLAIMS = [
+    b"\x93\x00\x80\xdf\x00\x0f\x00\x00"
+    + b"\x92\x00\xdd\xff\xff\xff\xff" * 10**6,  # a million rows, which are said to be long
+    b"\x93\x00\x80\xdf\xff\xff\xff\xff" + bytes(10**6),
+    b"\x93\x00\x80\x81\x92\x00\xdd\x00\x0f\x00\x00" + bytes(10**6),
+]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say how much memory there is")
+@pytest.mark.parametrize("data", CLAIMS, ids=range(len(CLAIMS)))
+def test_memory_is_bounded_by_the_file(data: bytes) -> None:
+    pid = os.fork()
+    if pid == 0:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 8 * len(data) + 2**24,) * 2)
+        columns, failures = _kernel.decode_manifest(data)
+        os._exit(0 if not columns and "memory" not in failures[0][2] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -1,0 +1,108 @@
+"""The kernel's index of nodes, beside a plain walk through the same bytes in Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from frazil import _kernel
+from frazil.errors import FormatError
+from frazil.format.msgpack import Reader, pack, skip_values
+from tests.format import documents
+from tests.format.encoding import Pairs, Wide, encoded
+
+NODES = [
+    documents.group("/"),
+    documents.array("/a", 7),
+    documents.array("/b", 2**32 - 1, data_type="unknown"),
+    [Wide(3), Wide("/c"), {"Inline": {"x": [1, {"y": None}]}}, Wide("Group")],
+    documents.named("node", documents.group("/named")),
+    [2**32, "/d", None, "Group"],
+    [-1, "/d", None, "Group"],
+    ["text", "/e", None, {"Array": 5}],
+    [5, "/f", None, {"Array": 5, "Group": 6}],
+    [5, "/f", None, {"Table": 5}],
+    [5, "/f", None],
+    None,
+    [],
+    "Group",
+]
+FILE = encoded(Pairs([(f"/{at}", node) for at, node in enumerate(NODES)]))
+
+
+def by_kernel(data: bytes, at: int, count: int) -> tuple[list[str], list[list[int]], int] | None:
+    paths, rows, end, failures = _kernel.index_nodes(data, at, count)
+    if failures:
+        assert (paths, rows, end, len(failures)) == ([], None, at, 1)
+        position, _, text = failures[0]
+        assert at <= position <= len(data)
+        assert text
+        return None
+    assert rows is not None
+    return paths, np.frombuffer(rows, np.int64).reshape(-1, 5).tolist(), end
+
+
+def by_hand(data: bytes, at: int, count: int) -> tuple[list[str], list[list[int]], int] | None:
+    reader, paths, rows = Reader(data, None, at), [], []
+    try:
+        for _ in range(count):
+            start = reader.at
+            paths.append(reader.text("a path"))
+            middle = reader.at
+            reader.skip("a node")
+            rows.append([start, middle, reader.at, *_glance(Reader(data, None, middle))])
+    except FormatError:
+        return None
+    return paths, rows, reader.at
+
+
+def _glance(reader: Reader) -> tuple[int, int]:
+    try:
+        if reader.array("a node") != 4:
+            return -1, -1
+        number = reader.integer("an id", 0, 2**32 - 1)
+    except FormatError:
+        return -1, -1
+    reader.at = skip_values(reader.data, reader.at, 2)
+    try:
+        return number, {("Group", False): 0, ("Array", True): 1}.get(reader.variant("a kind"), -1)
+    except FormatError:
+        return number, -1
+
+
+def test_nodes_of_every_kind() -> None:
+    found = by_kernel(FILE, 1, len(NODES))
+    assert found == by_hand(FILE, 1, len(NODES))
+    assert found is not None
+    assert [row[3:] for row in found[1]] == [
+        *([1, 0], [7, 1], [2**32 - 1, 1], [3, 0], [-1, -1], [-1, -1], [-1, -1], [-1, -1]),
+        *([5, -1], [5, -1], [-1, -1], [-1, -1], [-1, -1], [-1, -1]),
+    ]
+
+
+@given(st.integers(0, len(FILE) - 1), st.integers(0, 255), st.integers(0, len(FILE)), st.integers(0, 20))
+@example(at=0, byte=FILE[0], cut=len(FILE), count=0)
+def test_changed_and_cut_bytes_are_taken_as_by_hand(at: int, byte: int, cut: int, count: int) -> None:
+    data = (FILE[:at] + bytes([byte]) + FILE[at + 1 :])[: max(cut, 1)]
+    assert by_kernel(data, 1, count) == by_hand(data, 1, count)
+    assert by_kernel(data, 1, len(NODES)) == by_hand(data, 1, len(NODES))
+
+
+@given(st.binary(max_size=60), st.integers(0, 5))
+def test_any_bytes_are_taken_as_by_hand(data: bytes, count: int) -> None:
+    assert by_kernel(data, 0, count) == by_hand(data, 0, count)
+
+
+@pytest.mark.parametrize("count", [1, 2**32, 2**63, 2**64 - 1])
+def test_counts_that_lie_are_refused_at_once(count: int) -> None:
+    assert by_kernel(b"", 0, count) is None
+    assert by_kernel(pack("/")[:1], 0, count) is None
+
+
+def test_wrong_arguments_are_the_caller_s_mistake() -> None:
+    with pytest.raises(ValueError, match="beyond the data"):
+        _kernel.index_nodes(b"", 1, 0)
+    with pytest.raises(OverflowError):
+        _kernel.index_nodes(b"", -1, 0)

@@ -1,0 +1,1 @@
+"""Tests of frazil.metadata, a file a module."""

@@ -1,0 +1,93 @@
+"""What a source file says and does not say: docstrings, exceptions, Any in public signatures."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Mapping
+
+BUILTIN_ERRORS = frozenset(
+    name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
+)
+# Protocols of the language ask for these by name; AssertionError is what a test suite (frazil.testing) says.
+MAY_BE_RAISED = frozenset({"AttributeError", "TypeError", "StopIteration", "KeyboardInterrupt", "SystemExit"})
+HOME_OF_ERRORS = "/errors.py"
+TEST_SUITES = "/testing/"
+
+
+def missing_docstrings(sources: Mapping[str, str]) -> list[str]:
+    """Files that do not open with a docstring."""
+    return [f"{path}: no docstring" for path, text in sources.items() if not ast.get_docstring(ast.parse(text))]
+
+
+def stray_exceptions(sources: Mapping[str, str]) -> list[str]:
+    """Exceptions defined outside errors.py."""
+    return [
+        f"{path}:{node.lineno}: {node.name} is an exception; those live in errors.py"
+        for path, text in sources.items()
+        if not path.endswith(HOME_OF_ERRORS)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef) and any(_is_error(_last_name(base)) for base in node.bases)
+    ]
+
+
+def bare_raises(sources: Mapping[str, str]) -> list[str]:
+    """Exceptions of the language raised to the user, NotImplementedError above all, where errors.py has one that says more."""
+    return [
+        f"{path}:{node.lineno}: raises {name}; errors.py has what callers can act upon"
+        for path, text in sources.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Raise) and (name := _raised(node)) in BUILTIN_ERRORS - MAY_BE_RAISED
+        if not (name == "AssertionError" and TEST_SUITES in path)
+    ]
+
+
+def public_any(sources: Mapping[str, str]) -> list[str]:
+    """Functions of public classes and modules whose signature says Any."""
+    return [
+        f"{path}:{function.lineno}: {function.name} has Any in its signature"
+        for path, text in sources.items()
+        if not any(_private(part) for part in path.removesuffix(".py").split("/"))
+        for function in _public_functions(ast.parse(text))
+        if any(_says_any(annotation) for annotation in _annotations(function))
+    ]
+
+
+def _last_name(node: ast.expr) -> str:
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def _is_error(name: str) -> bool:
+    return name in BUILTIN_ERRORS or name.endswith(("Error", "Exception"))
+
+
+def _raised(node: ast.Raise) -> str:
+    raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    return _last_name(raised) if raised is not None else ""
+
+
+def _private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+
+def _public_functions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            if not _private(child.name):
+                yield child
+        elif not (isinstance(child, ast.ClassDef) and _private(child.name)):
+            yield from _public_functions(child)
+
+
+def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    yield from (argument.annotation for argument in every if argument is not None and argument.annotation is not None)
+    if function.returns is not None:
+        yield function.returns
+
+
+def _says_any(annotation: ast.expr) -> bool:
+    return any(
+        isinstance(node, ast.Name | ast.Attribute) and _last_name(node) == "Any" for node in ast.walk(annotation)
+    )

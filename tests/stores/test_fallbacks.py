@@ -1,0 +1,267 @@
+"""fallbacks.py and operations.py: by which operations an object is asked, what its answers may be, and what it does wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.stores.tables import Table
+
+import frazil
+from frazil.errors import StoreError
+from frazil.stores import Store, adapt
+from frazil.testing.checks import refusal
+
+# --- by which operations -----------------------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """Hands on some operations of a table, and counts."""
+
+    def __init__(self, *names: str) -> None:
+        self.table = Table("suffix_ranges" in names)
+        self.calls: Counter[str] = Counter()
+        self.bytes_read = 0
+        self.suffix_ranges = self.table.suffix_ranges
+        for name in set(names) - {"suffix_ranges"}:
+            setattr(self, name, self._counted(name))
+
+    def _counted(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            self.calls[name] += 1
+            answer = getattr(self.table, name)(*args)
+            if name in {"get", "get_partial_values"}:
+                self.bytes_read += sum(map(len, filter(None, [answer] if isinstance(answer, bytes) else answer)))
+            return answer
+
+        return call
+
+
+@pytest.mark.rule("D59", "D65")
+@pytest.mark.parametrize(
+    ("names", "calls", "nbytes"),
+    [
+        (("get",), {"get": 1}, 1000),
+        (("get_partial_values",), {"get_partial_values": 1}, 1000),
+        (("get", "get_partial_values"), {"get": 1}, 1000),
+        (("get", "get_partial_values", "size"), {"size": 1, "get_partial_values": 1}, 7),
+        (("get_partial_values", "suffix_ranges"), {"get_partial_values": 1}, 7),
+    ],
+)
+def test_the_end_of_a_value_costs_what_it_must(names: tuple[str, ...], calls: dict[str, int], nbytes: int) -> None:
+    inner = Counting(*names)
+    inner.table.set("a", bytes(range(250)) * 4)
+    store = adapt(inner)  # type: ignore[arg-type] # mypy does not see setattr
+    assert store.get_partial_values([("a", (-7, None))]) == [bytes(range(243, 250))]
+    assert (inner.calls, inner.bytes_read) == (calls, nbytes)
+
+
+def test_ranges_of_many_keys_are_one_call() -> None:
+    inner = Counting("get", "get_partial_values")
+    for key in "abc":
+        inner.table.set(key, key.encode() * 9)
+    store = adapt(inner)  # type: ignore[arg-type]
+    assert store.get_partial_values([("a", (0, 2)), ("b", (3, None)), ("x", (0, 1)), ("a", (0, 2))]) == [
+        b"aa", b"bbbbbb", None, b"aa",
+    ]  # fmt: skip
+    assert store.get_partial_values([("a", (0, None)), ("c", (0, None))]) == [b"a" * 9, b"c" * 9]
+    assert inner.calls == {"get_partial_values": 2}
+
+
+def test_a_chunk_of_a_shard_is_read_by_ranges() -> None:
+    inner = Counting("get", "get_partial_values", "set", "size", "list")
+    store = adapt(inner)  # type: ignore[arg-type]
+    array = frazil.create_array(store, shape=(100, 100), dtype="f8", chunks=(10, 10), shards=(100, 100), codecs=[])
+    array[...] = np.arange(10000).reshape(100, 100)
+    inner.calls.clear()
+    inner.bytes_read = 0
+    assert array[55, 55] == 5555
+    assert inner.bytes_read == 1604 + 800 + 1604, "the index, the chunk, and whether the index is the same"
+    assert inner.calls["get_partial_values"] == 2
+    assert inner.calls["get"] == 0
+
+
+def test_existence_is_asked_for_by_the_least() -> None:
+    for names, calls, nbytes in (
+        (("get",), {"get": 2}, 100),
+        (("get", "get_partial_values"), {"get_partial_values": 2}, 1),
+        (("get", "size"), {"size": 2}, 0),
+    ):
+        inner = Counting(*names)
+        inner.table.set("a", bytes(100))
+        store = adapt(inner)  # type: ignore[arg-type]
+        assert (store.exists("a"), store.exists("b")) == (True, False)
+        assert (inner.calls, inner.bytes_read) == (calls, nbytes)
+
+
+@pytest.mark.rule("D63", "D65")
+def test_partial_writes_go_where_they_belong() -> None:
+    inner = Counting("get_partial_values", "set", "set_partial_values")
+    inner.table.set("a", bytes(1000))
+    store = adapt(inner)  # type: ignore[arg-type]
+    store.set_partial_values([("a", 10, b"new"), ("a", 1000, b"end"), ("b", 0, b"b")])
+    assert inner.table.values == {"a": bytes(10) + b"new" + bytes(987) + b"end", "b": b"b"}
+    assert (inner.calls, inner.bytes_read) == ({"set_partial_values": 1, "get_partial_values": 1}, 1)
+
+
+@pytest.mark.rule("D65")
+def test_whole_values_of_partial_ones_are_cut() -> None:
+    inner = Counting("get_partial_values", "set_partial_values", "erase")
+    store = adapt(inner)  # type: ignore[arg-type]
+    store.set("a", b"a long value")
+    assert inner.calls["erase"] == 0
+    store.set("a", b"a LONGER value")
+    assert inner.calls["erase"] == 0, "what is not longer is written over"
+    store.set("a", b"short")
+    assert inner.calls["erase"] == 1
+    assert inner.table.values == {"a": b"short"}
+    store.set("a", b"")
+    assert inner.table.values == {"a": b""}
+
+
+@pytest.mark.rule("D65", "D66")
+def test_what_cannot_be_cut_is_refused() -> None:
+    table = Table()
+    store = adapt(SimpleNamespace(get=table.get, set_partial_values=table.set_partial_values))
+    store.set("a", b"12345")
+    store.set("a", b"54321")
+    error = refusal(StoreError, lambda: store.set("a", b"123"))
+    assert error.key == "a"
+    assert table.values == {"a": b"54321"}
+    blind = adapt(SimpleNamespace(erase_values=table.erase_values, set_partial_values=table.set_partial_values))
+    blind.set("a", b"123")
+    assert table.values == {"a": b"123"}, "who cannot read erases first"
+
+
+@pytest.mark.rule("D63")
+def test_erase_prefix_of_the_object_is_used() -> None:
+    inner = Counting("get", "set", "erase", "erase_prefix", "list")
+    store = adapt(inner)  # type: ignore[arg-type]
+    for key in ("a/b", "a/c/d", "ab"):
+        store.set(key, b"")
+    store.erase_prefix("a/")
+    assert inner.calls == {"set": 3, "erase_prefix": 1}
+    store.erase_prefix("none/")
+    store.erase_prefix("")
+    assert inner.calls == {"set": 3, "erase_prefix": 2, "list": 1, "erase": 1}, '"" is no prefix in the document'
+    prefixes_only = adapt(SimpleNamespace(set=inner.table.set, erase_prefix=inner.table.erase_prefix))
+    inner.table.set("a/b", b"")
+    prefixes_only.erase_prefix("a/")
+    assert inner.table.values == {}
+    refusal(StoreError, lambda: prefixes_only.erase("a/b"))
+
+
+@pytest.mark.rule("D64")
+@pytest.mark.parametrize("name", ["list", "list_prefix", "list_dir"])
+def test_any_listing_gives_all(name: str) -> None:
+    table = Table()
+    for key in ("b", "a/b", "a/c/d", "a/c/e/f", "a0"):
+        table.set(key, b"")
+    store = adapt(SimpleNamespace(**{name: getattr(table, name)}))
+    assert store.list() == ["a/b", "a/c/d", "a/c/e/f", "a0", "b"]
+    assert store.list_prefix("a/c/") == ["a/c/d", "a/c/e/f"]
+    assert store.list_prefix("none/") == []
+    assert store.list_dir("") == (["a0", "b"], ["a/"])
+    assert store.list_dir("a/") == (["a/b"], ["a/c/"])
+    assert store.list_dir("none/") == ([], [])
+    assert (store.is_empty("a/c/"), store.is_empty("none/")) == (False, True)
+
+
+@pytest.mark.rule("D64")
+def test_listings_take_what_stores_are_known_to_give() -> None:
+    folders = adapt(SimpleNamespace(list_dir=lambda prefix: ([prefix + "k", prefix + "k"], [prefix + "p"])))
+    assert folders.list_dir("a/") == (["a/k"], ["a/p/"]), "prefixes without their slash, and keys twice"
+    markers = adapt(SimpleNamespace(list_prefix=lambda prefix: ["a/", "a/b", "", "a//b", "a/c/", None]))
+    assert markers.list_prefix("a/") == ["a/b"], "names that are no keys"
+
+    def nothing(prefix: str) -> list[str]:
+        raise FileNotFoundError(prefix)
+
+    assert adapt(SimpleNamespace(list_prefix=nothing)).list() == []
+
+
+# --- objects that do wrong -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "call"),
+    [
+        ("get", "text", lambda store: store.get("a")),
+        ("get", {"zarr_format": 3}, lambda store: store.get("a")),
+        ("get_partial_values", [b"123"], lambda store: store.get_partial_values([("a", (0, 2))])),
+        ("get_partial_values", [b"1", b"2"], lambda store: store.get("a")),
+        ("get_partial_values", [], lambda store: store.get("a")),
+        ("get_partial_values", None, lambda store: store.get("a")),
+        ("get_partial_values", [5], lambda store: store.get("a")),
+        ("list", None, lambda store: store.list()),
+        ("list_prefix", ["b/c"], lambda store: store.list_prefix("a/")),
+        ("list_dir", ["a/b"], lambda store: store.list_dir("a/")),
+        ("list_dir", (["a/b/c"], []), lambda store: store.list_dir("a/")),
+        ("list_dir", ([], ["b/"]), lambda store: store.list_dir("a/")),
+        ("list_dir", ([], [5]), lambda store: store.list_dir("a/")),
+    ],
+)
+def test_wrong_answers(name: str, answer: object, call: Callable[[Store], object]) -> None:
+    store = adapt(SimpleNamespace(**{name: lambda *args: answer}))
+    assert refusal(StoreError, lambda: call(store)).message
+
+
+@pytest.mark.parametrize("error", [OSError(5, "broken"), ValueError("of the store"), NotImplementedError()])
+def test_failures_say_where_they_came_from(error: Exception) -> None:
+    def fail(*args: object) -> Any:
+        raise error
+
+    names = ("get", "set", "set_partial_values", "erase", "erase_values", "erase_prefix", "list", "list_prefix")
+    calls: dict[str, Callable[[Store], object]] = {
+        "get": lambda store: store.get("a"),
+        "set": lambda store: store.set("a", b""),
+        "set_partial_values": lambda store: store.set_partial_values([("a", 0, b"")]),
+        "erase": lambda store: store.erase("a"),
+        "erase_prefix": lambda store: store.erase_prefix("a/"),
+        "list": lambda store: store.list(),
+        "list_prefix": lambda store: store.list_prefix("a/"),
+    }
+    for name, call in calls.items():
+        inner = SimpleNamespace(**{one: fail for one in names if one != "erase_values"})
+        told = refusal(StoreError, lambda call=call, inner=inner: call(adapt(inner)))  # type: ignore[misc]
+        assert told.message.startswith(f"{name} of the store failed with {type(error).__name__}")
+        assert told.__cause__ is error
+        assert told.errno == getattr(error, "errno", None)
+
+
+def test_a_missing_key_is_no_excuse_for_a_write() -> None:
+    def fail(*args: object) -> None:
+        raise KeyError("table")
+
+    for inner in (SimpleNamespace(set=fail), SimpleNamespace(set_partial_values=fail, get=fail)):
+        refusal(StoreError, lambda inner=inner: adapt(inner).set("a", b""))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("error", [KeyError, FileNotFoundError, IsADirectoryError, frazil.errors.NotFoundError])
+def test_ways_to_say_that_a_key_is_missing(error: Callable[[str], Exception]) -> None:
+    def missing(*args: Any) -> Any:
+        raise error("a")
+
+    for names in (("get",), ("get_partial_values",), ("get", "size")):
+        store = adapt(SimpleNamespace(**dict.fromkeys(names, missing)))
+        assert store.get("a") is None
+        assert store.get_partial_values([("a", (0, 2)), ("b", (1, 2))]) == [None, None]
+        assert not store.exists("a")
+        assert store.sizes(["a", "b"]).tolist() == [-1, -1]
+    store = adapt(SimpleNamespace(set=missing, erase_values=missing))
+    store.erase_values(["a", "b"])
+
+
+def test_one_missing_key_does_not_hide_the_others() -> None:
+    table = Table()
+    table.set("a", b"12")
+
+    def strict(key_ranges: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes]:
+        return [table.get(key)[start:][:length] for key, (start, length) in key_ranges]
+
+    store = adapt(SimpleNamespace(get_partial_values=strict))
+    assert store.get_partial_values([("b", (0, 1)), ("a", (0, 1)), ("c", (0, 1))]) == [None, b"1", None]

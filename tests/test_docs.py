@@ -1,0 +1,59 @@
+"""What README.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import frazil
+from frazil.cli.main import main
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    assert blocks("python")
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), names)
+    assert isinstance(frazil.open("sea.zarr"), frazil.Array)
+
+
+def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    test_python_blocks_run(tmp_path, monkeypatch)
+    sessions = [part for block in blocks("console") for part in block.split("$ ")[1:]]
+    assert any(" view " in session for session in sessions)
+    for session in sessions:
+        line, shown = session.split("\n", 1)
+        program, *arguments = shlex.split(line)
+        assert program == "frazil"
+        assert main(arguments) == 0
+        said = capfd.readouterr()
+        assert said.err == ""
+        assert said.out == shown
+
+
+def test_links_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        for target in re.findall(r"\]\((?!\w+://)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_page_of_the_command_line_is_up_to_date() -> None:
+    written = subprocess.run(
+        [sys.executable, ROOT / "tools" / "cli_page.py"], capture_output=True, text=True, check=True
+    )
+    assert written.stdout == (ROOT / "docs" / "cli.md").read_text(), (
+        "write it anew: python tools/cli_page.py >docs/cli.md"
+    )

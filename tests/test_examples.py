@@ -1,0 +1,68 @@
+"""Every file of examples/ runs, and says what it should."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.operations.pictures import decode_png
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+SAID = {
+    "append_in_time.py": ["14 days, 336 hours", "12:00"],
+    "many_writers.py": ["512 inner chunks into 8 shards", "all 2,097,152 elements are right"],
+    "block_by_block.py": ["15 blocks of 1000 x 1000; mean 2045.5"],
+    "own_store.py": ["64 writers of one shard, none of them lost", "heat/c/0/0, heat/zarr.json, zarr.json in "],
+    "own_extensions.py": [
+        "('y', 'x') of meta/depth.array.json.gz, meta/group.json.gz",
+        "without the registry: the metadata encoding",
+    ],
+    "transformers.py": [
+        "the first time: mean 499.6, ",
+        "the second time: mean 499.6, 0 requests, 0 bytes",
+        "4 shards have 64 chunks",
+        "after erasing the diagonal: 56 chunks, sea[0, 0] is 0",
+    ],
+    "own_codec.py": ["zstd alone: ", "differences and zstd: ", "without the registry: the codec"],
+}
+
+
+def run(example: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", example, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "80"},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_examples(name: str, tmp_path: Path) -> None:
+    said = run(EXAMPLES / name, str(tmp_path / "example.zarr"))
+    assert all(words in said for words in SAID[name])
+
+
+def test_every_example_is_tested() -> None:
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted([*SAID, "demo.py"])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("global_land_mask") is None, reason="`make demo` installs its data")
+def test_demo(tmp_path: Path) -> None:
+    said = run(EXAMPLES / "demo.py", "--folder", str(tmp_path))
+    assert "all 933,120,000 elements are those of the source" in said
+    assert "of 256 MiB allowed" in said
+    world = decode_png((tmp_path / "world.png").read_bytes())
+    assert world.shape[0] == 720
+    ocean, land = world[360, 100], world[360, 400]  # in the Pacific; in Brazil
+    assert (world[715, 700] == land).all()  # the Antarctic is at the bottom
+    assert (world[3, 700] == ocean).all()
+    assert (ocean != land).any()

@@ -1,0 +1,61 @@
+"""Late modules and names: they are what a plain import would give, once somebody asks for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import frazil.codecs
+import frazil.stores
+from frazil.late import LateModule, late_names
+from tests.test_layers import LATE
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_module() -> None:
+    import colorsys
+
+    late = LateModule("colorsys")
+    assert late.rgb_to_hls is colorsys.rgb_to_hls
+    assert repr(late) == "LateModule('colorsys')"
+    with pytest.raises(AttributeError, match="nothing"):
+        late.nothing
+
+
+def test_a_module_is_imported_when_it_is_asked() -> None:
+    code = "import sys; from frazil.late import LateModule; a = LateModule('colorsys'); b = 'colorsys' in sys.modules; a.rgb_to_hls; print(b, 'colorsys' in sys.modules)"
+    assert run(code) == "False True"
+
+
+def test_what_is_late_is_not_loaded_by_an_import() -> None:
+    loaded = run("import frazil, sys; print(*sys.modules)").split()
+    assert "frazil" in loaded
+    assert set(LATE) & set(loaded) == set()
+
+
+def test_names_of_a_package() -> None:
+    get, names = late_names("frazil.stores", {"rgb_to_hls": "colorsys"})
+    assert {"rgb_to_hls", "Store"} <= set(names())
+    with pytest.raises(AttributeError, match="has no attribute 'other'"):
+        get("other")
+
+
+@pytest.mark.parametrize("package", [frazil.codecs, frazil.stores])
+def test_packages_export_what_they_say(package: object) -> None:
+    name: str = package.__name__  # type: ignore[attr-defined]
+    exported: list[str] = package.__all__  # type: ignore[attr-defined]
+    assert run(f"import {name} as p; print(set(p.__all__) <= set(dir(p)))") == "True"
+    assert run(f"from {name} import *; print(set({exported!r}) <= set(globals()))") == "True"
+    assert run(f"import {name} as p; print(all(hasattr(p, name) for name in p.__all__), hasattr(p, 'nothing'))") == (
+        "True False"
+    )
+
+
+def test_late_classes_are_pickled_by_where_they_are() -> None:
+    code = "import frazil, pickle; print(pickle.loads(pickle.dumps(frazil.codecs.Bz2(3))), pickle.loads(pickle.dumps(frazil.codecs.Bz2)).__module__)"
+    assert run(code) == "Bz2(level=3) frazil.codecs.bz2"

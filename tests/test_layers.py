@@ -1,0 +1,115 @@
+"""Holds the project to its layers, its sizes and its habits. The rules are in tests/rules; here they meet the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.rules import contents, imports, sizes
+
+ROOT = Path(__file__).parent.parent
+
+# "path" for a file, "path function" for a body, and why it may be longer than the rest.
+TOO_LONG: dict[str, str] = {}
+
+# Modules that are imported when something of them is first asked for (src/frazil/late.py), and why: whoever does without them waits for none.
+_OLD_CODEC = "a codec that only documents of old data name"
+LATE: dict[str, str] = {
+    "frazil.array.counting": "asked for by name",
+    "frazil.array.info": "asked for by name",
+    "frazil.array.resizing": "asked for by name",
+    "frazil.array.tree": "asked for by name",
+    "frazil.codecs.middle": "only chains with a Python codec run it",
+    "frazil.codecs.whole": "only shards behind a codec that the plan cannot see through are run whole",
+    **dict.fromkeys(
+        (f"frazil.metadata.draft_{name}" for name in ("entry", "layout", "sharding", "written")),
+        "a dialect that only hierarchies of the draft have",
+    ),
+    "frazil.extensions": "only who writes extensions needs its names",
+    **dict.fromkeys(
+        (f"frazil.metadata.{name}" for name in ("datetimes", "strings", "structs")),
+        "data types that are no numbers are read when a document names one",
+    ),
+    "frazil.operations.convert": "few programs convert anything",
+    "frazil.stores.adapted": "only stores of users that are none yet need it",
+    "frazil.stores.caching": "a cache is asked for by name",
+    "frazil.stores.appending": "for stores that cannot append by themselves",
+    "frazil.stores.linking": "only conversions link files",
+    "frazil.stores.memory": "for tests, and for arrays that nobody keeps",
+    "frazil.stores.wrappers": "stores over stores are asked for by name",
+    "frazil.stores.sharding_store": "the array engine plans shards itself; this is for who wants a store",
+    **dict.fromkeys(
+        (
+            f"frazil.codecs.{name}"
+            for name in (
+                *("astype", "bitround", "bz2", "checksums", "delta", "fixed_scale_offset", "lz4", "lzma", "on_bytes"),
+                *("packbits", "quantize", "shuffle", "zlib"),
+            )
+        ),
+        _OLD_CODEC,
+    ),
+}
+
+# "path" and why its public functions may speak of Any.
+SAYS_ANY: dict[str, str] = {}
+
+
+def read(pattern: str) -> dict[str, str]:
+    return {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.glob(pattern))}
+
+
+SOURCES = read("src/frazil/**/*.py")
+MODULES = {**SOURCES, **read("src/frazil/**/*.pyi")}
+EVERYTHING = {
+    **SOURCES,
+    **{
+        k: v
+        for pattern in ("rust/src/**/*.rs", "tests/**/*.py", "benchmarks/**/*.py", "examples/*.py")
+        for k, v in read(pattern).items()
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        imports.layer_breaks,
+        imports.cycles,
+        imports.hidden_imports,
+        contents.missing_docstrings,
+        contents.stray_exceptions,
+        contents.bare_raises,
+    ],
+)
+def test_sources_keep_the_rule(rule: Callable[[Mapping[str, str]], list[str]]) -> None:
+    assert SOURCES
+    assert rule(MODULES) == []
+
+
+def test_late_imports_have_a_reason() -> None:
+    assert imports.late_imports(MODULES, LATE) == []
+
+
+def test_files_are_short() -> None:
+    assert sizes.long_files(EVERYTHING, TOO_LONG) == []
+
+
+def test_bodies_are_short() -> None:
+    assert sizes.long_bodies(EVERYTHING, TOO_LONG) == []
+
+
+def test_public_functions_do_not_say_any() -> None:
+    assert contents.public_any({path: text for path, text in SOURCES.items() if path not in SAYS_ANY}) == []
+
+
+def test_every_exception_is_still_needed() -> None:
+    stale = [entry for entry in TOO_LONG if not _too_long(without=entry)]
+    stale += [path for path in SAYS_ANY if not contents.public_any({path: SOURCES.get(path, "")})]
+    assert stale == []
+
+
+def _too_long(without: str) -> list[str]:
+    others = {entry: reason for entry, reason in TOO_LONG.items() if entry != without}
+    return [*sizes.long_files(EVERYTHING, others), *sizes.long_bodies(EVERYTHING, others)]

@@ -1,0 +1,82 @@
+"""The names that users import, the tree of errors, and what an import may load: changes here are changes for users."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import frazil
+from frazil import errors, extensions
+
+NAMES = {
+    "Array", "FrazilError", "Group", "Registry", "Runtime", "codecs", "convert", "create_array", "create_group", "errors",
+    "extensions", "open",
+    "open_array", "open_group", "stores",
+}  # fmt: skip
+FOR_EXTENSIONS = {
+    "ArrayExtension", "ArrayMetadata", "ChunkGrid", "ChunkKeyEncoding", "DataType", "DataTypeFamily", "DraftKeys", "Extension", "FillValue", "Json",
+    "MemoryLayout", "MetadataEncoding", "MetadataEncodingReader", "NamedExtension", "RegularGrid", "RuntimeTransformer", "SeparatedKeys",
+    "StorageTransformer",
+}  # fmt: skip
+PARENTS = {
+    "FrazilError": {"Exception"},
+    "NotFoundError": {"FrazilError", "KeyError"},
+    "AlreadyExistsError": {"FrazilError"},
+    "InvalidInputError": {"FrazilError", "ValueError"},
+    "SelectionError": {"InvalidInputError", "IndexError"},
+    "MetadataError": {"InvalidInputError"},
+    "ConversionError": {"InvalidInputError"},
+    "UnknownExtensionError": {"InvalidInputError"},
+    "ReadOnlyError": {"FrazilError"},
+    "ConflictError": {"FrazilError"},
+    "CommitUnknownError": {"FrazilError"},
+    "StoreError": {"FrazilError", "OSError"},
+    "DataError": {"FrazilError"},
+    "ChunkDecodeError": {"DataError"},
+    "ChecksumError": {"DataError"},
+    "FormatError": {"DataError"},
+    "FallbackWarning": {"UserWarning"},
+}
+SLOW = {
+    "asyncio",
+    "logging",
+    "concurrent.futures",
+    "tempfile",
+    "dataclasses",
+    "multiprocessing",
+    "urllib.request",
+    "random",
+    "numpy.typing",  # for type checkers alone: import it under TYPE_CHECKING
+    "threading",  # its Lock is _thread.allocate_lock
+}
+
+
+def test_public_names() -> None:
+    assert set(frazil.__all__) == NAMES
+    assert all(hasattr(frazil, name) for name in NAMES)
+
+
+def test_names_for_extensions() -> None:
+    assert set(extensions.__all__) == FOR_EXTENSIONS
+    assert all(hasattr(extensions, name) and name in (extensions.__doc__ or "") for name in FOR_EXTENSIONS)
+
+
+def test_the_tree_of_errors() -> None:
+    assert set(errors.__all__) == set(PARENTS)
+    assert {name: {base.__name__ for base in getattr(errors, name).__bases__} for name in PARENTS} == PARENTS
+    assert all(name in (errors.__doc__ or "") for name in PARENTS)
+
+
+def test_an_import_loads_nothing_slow() -> None:
+    code = "import numpy, sys; before = set(sys.modules); import frazil; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "frazil" in loaded
+    assert not SLOW & set(loaded)
+
+
+def test_an_import_loads_few_modules() -> None:
+    """Each costs a fraction of a millisecond: what few users need is imported late (docs/design/011-done-once.md)."""
+    code = "import frazil, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    ours = [name for name in loaded if name.split(".")[0] == "frazil"]
+    assert len(ours) <= 85, ours
