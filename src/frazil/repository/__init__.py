@@ -1,1 +1,2 @@
-"""Repositories: transactions over the files that format/ describes. It never imports array/; the two meet at the ports in stores/."""
+"""Repositories: a Zarr hierarchy whose every commit is atomic, isolated and kept. Files are read and written as values by format/; arrays come to it through
+the two ports of stores/ (chunks and nodes), and are never imported here."""
