@@ -154,6 +154,10 @@ class ChangeSet:
             change.node = change.node._replace(path=moved)
             self._paths[moved] = change.key
 
+    def vanished(self) -> list[str]:
+        """Paths of the base where nothing is now."""
+        return [path for path, key in self._paths.items() if key is None]
+
     def location(self, text: str, known: dict[str, int]) -> int:
         """The number of the location of virtual chunks; `known` is what the caller remembers of them."""
         number = known.get(text)

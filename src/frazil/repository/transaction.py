@@ -30,7 +30,7 @@ from frazil.repository.branches import Tip
 from frazil.repository.change_set import ChangeSet, NodeChange, above, rank_of
 from frazil.repository.changes import NATIVE, ChangedReferences
 from frazil.repository.chunks import ArrayChunks
-from frazil.repository.documents import from_metadata, to_group, to_metadata
+from frazil.repository.documents import from_attributes, from_metadata, to_group, to_metadata
 from frazil.repository.files import Files
 from frazil.repository.freedoms import has_freedoms
 from frazil.repository.packing import PACK_LIMIT
@@ -196,8 +196,8 @@ class Transaction:
             new = change(old)
             if new == old:
                 return new
-            replaced = self._as_node(absolute, new, old)
             touched = self.changes.touch(absolute)
+            replaced = self._as_node(absolute, new, touched.node)
             manifests = () if touched.node.array is None else touched.node.array.manifests
             if isinstance(new, ArrayMetadata) and isinstance(old, ArrayMetadata):
                 assert replaced.array is not None
@@ -217,14 +217,13 @@ class Transaction:
                 raise again
             return again
 
-    def _as_node(self, path: str, metadata: Metadata, old: Metadata | None = None) -> NodeSnapshot:
+    def _as_node(self, path: str, metadata: Metadata, old: NodeSnapshot | None = None) -> NodeSnapshot:
         """A node with this metadata. Raises InvalidInputError for what the format cannot hold, or for another kind of node than the old one."""
-        if old is not None and type(metadata) is not type(old):
+        if old is not None and isinstance(metadata, ArrayMetadata) != (old.array is not None):
             raise InvalidInputError("another kind of node is there", path=path, hint="remove it first")
-        array = ArrayData(from_metadata(metadata, path)) if isinstance(metadata, ArrayMetadata) else None
-        if isinstance(metadata, GroupMetadata):
-            check_group(metadata, path)
-        return NodeSnapshot(0, path, dict(metadata.attributes), array)  # type: ignore[arg-type] # JSON both
+        like = None if old is None or old.array is None else old.array.metadata
+        array = ArrayData(from_metadata(metadata, path, like)) if isinstance(metadata, ArrayMetadata) else None
+        return NodeSnapshot(0, path, from_attributes(metadata, path), array)
 
     def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
         with self.lock:
@@ -359,6 +358,11 @@ class Transaction:
     def fetch_virtual(self, located: Located, spans: Columns, once: bool) -> Fetched:
         raise InvalidInputError("virtual chunks cannot be read yet", hint="open the repository with virtual_prefixes=")
 
+    def forget_reads(self) -> None:
+        """Begins to note anew what is read."""
+        if self.reads is not None:
+            self.reads = ReadLog()
+
     def discard(self) -> None:
         """Gives up all changes, with the chunk files that were written for them."""
         with self.lock:
@@ -368,6 +372,7 @@ class Transaction:
                     self.superseded(own_files(change.references))
             self.sweep()
             self.begin(self.base_id, self.base, ChangeSet(self.base.nodes, self.changes.next_key))
+            self.forget_reads()
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.tip is not None and not self.forked:
