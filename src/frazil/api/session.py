@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.api.row_copies import ArrayRows
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.nodes import Place, find_node, missing
@@ -15,7 +16,7 @@ from frazil.errors import ConflictError, InvalidInputError
 from frazil.format.ids import encode_id
 from frazil.metadata.json_text import as_json
 from frazil.metadata.members import check_object
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.repository.commit import attempt_commit
 from frazil.repository.conflicts import Solver
@@ -142,26 +143,7 @@ class Session:
 
     def rebase(self, solver: Solver | str = "disjoint") -> None:
         """Carries the changes over to where the branch is now; then they can be committed. Raises ConflictError with `conflicts`; then nothing was changed."""
-        rebase(self._transaction, solver, self._copy_rows)
-
-    def _copy_rows(self, before: Transaction, path: str, axis: int, old: int, new: int, by: int) -> None:
-        """Writes what was appended to an array once more, `by` elements further on: what it was is read from the session as it was before."""
-        source = self._array(path, before)
-        target = self._array(path, self._transaction)
-        step = max(1, (target.shards or target.chunks)[axis])
-        for low in range(old, new, step):
-            high = min(low + step, new)
-            place = [slice(None)] * source.ndim
-            place[axis] = slice(low, high)
-            values = source.read(tuple(place))
-            place[axis] = slice(low + by, high + by)
-            target[tuple(place)] = values
-
-    def _array(self, path: str, transaction: Transaction) -> Array:
-        place = Place(self._store, path, self._registry, self._runtime, nodes=transaction)
-        node = find_node(place)
-        assert isinstance(node, ArrayMetadata), "only arrays are appended to"
-        return Array(place, node)
+        rebase(self._transaction, solver, ArrayRows(self._store, self._registry, self._runtime))
 
     def open(self, path: str = "") -> Array | Group:
         """The array or group at a path. Raises NotFoundError, MetadataError."""

@@ -53,6 +53,9 @@ class ChangeSet:
         self.locations: list[str] = []  # of virtual chunks
         self.location_checks: dict[str, object] = {}
         self.next_key = next_key
+        self.begun: dict[int, NodeSnapshot] = {}  # of a fork, the nodes that it began with
+        self.begun_rows: dict[int, int] = {}  # and how many rows each array's changes had in the parent
+        self.begun_removed: frozenset[int] = frozenset()
         self._paths: dict[str, int | None] = {}  # what is not as in the base; None: nothing is there now
 
     @property
@@ -172,10 +175,20 @@ class ChangeSet:
         other.pending, other.locations, other.location_checks = self.pending, self.locations, self.location_checks
         return other
 
+    def copy(self) -> ChangeSet:
+        """Another one with the same changes. Bytes that wait are shared, as nobody changes them."""
+        other = ChangeSet(self.base, self.next_key)
+        other.nodes = {key: change.copy() for key, change in self.nodes.items()}
+        other.removed, other._paths = dict(self.removed), dict(self._paths)
+        other.pending = self.pending.copy()
+        other.locations, other.location_checks = list(self.locations), dict(self.location_checks)
+        return other
+
     def put(self, change: NodeChange) -> None:
         """Takes a change over from another change set."""
         if change.base is not None and change.base.path != change.node.path:
             self._forget(change.base.path)
+        self.removed.pop(change.key, None)
         self.nodes[change.key] = change
         self._paths[change.node.path] = change.key
 

@@ -58,6 +58,18 @@ class PendingBytes:
         self.segments: list[Octets] = []
         self.nbytes = 0
 
+    def copy(self) -> PendingBytes:
+        """Another one with the same segments."""
+        other = PendingBytes()
+        other.segments, other.nbytes = list(self.segments), self.nbytes
+        return other
+
+    def append(self, segment: Octets) -> int:
+        """Adds a segment as it is; its number."""
+        self.segments.append(segment)
+        self.nbytes += segment.size
+        return len(self.segments) - 1
+
     def add(self, pieces: Pieces, lengths: Columns, threads: int = 1) -> tuple[int, Columns]:
         """Copies values, one after the other; the number of their segment, and where each begins in it. Raises StoreError for a piece that cannot be read."""
         offsets = np.zeros(len(lengths) + 1, np.int64)
@@ -72,9 +84,7 @@ class PendingBytes:
             number = text.split(" ", 1)[0] if code == _kernel.FAILED_IO else ""
             raise StoreError(f"a chunk to be written cannot be read: {text}", errno=int(number) if number else None)
         segment.flags.writeable = False
-        self.segments.append(segment)
-        self.nbytes += segment.size
-        return len(self.segments) - 1, offsets[:-1]
+        return self.append(segment), offsets[:-1]
 
 
 class _Run(Record):
@@ -89,11 +99,12 @@ class ChangedReferences:
 
     The index is a list of sorted runs, each more than twice as long as the next, so that a call costs no Python object per chunk."""
 
-    __slots__ = ("_bits", "_columns", "_runs", "count", "rank")
+    __slots__ = ("_bits", "_columns", "_runs", "count", "inherited", "rank")
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self.count = 0  # rows, superseded ones too
+        self.inherited = 0  # of these, the first that a fork had from the start
         self._columns = _empty(rank, _FIRST_ROOM)
         self._runs: list[_Run] = []
         self._bits = [0] * rank  # of a coordinate in a key
@@ -168,8 +179,15 @@ class ChangedReferences:
         other._runs = list(self._runs)
         return other
 
+    def own(self) -> Columns:
+        """The rows that count and were set since the fork, in order of their coordinates."""
+        rows = self.current()
+        return rows[rows >= self.inherited]
+
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self.rank, tuple(column.copy() for column in self.selected(self.current())))
+        rows = self.current()
+        parts = (rows[rows < self.inherited], self.own())
+        return _restored, (self.rank, *(tuple(column.copy() for column in self.selected(part)) for part in parts))
 
     # --- the index -----------------------------------------------------------------------------------------------------------------
 
@@ -226,7 +244,11 @@ def _empty(rank: int, room: int) -> Rows:
     )
 
 
-def _restored(rank: int, columns: tuple[NDArray[np.generic], ...]) -> ChangedReferences:
+def _restored(
+    rank: int, inherited: tuple[NDArray[np.generic], ...], own: tuple[NDArray[np.generic], ...]
+) -> ChangedReferences:
     made = ChangedReferences(rank)
-    made.set(Rows(*columns))  # type: ignore[arg-type] # as they were taken from one
+    made.set(Rows(*inherited))  # type: ignore[arg-type] # as they were taken from one
+    made.inherited = made.count
+    made.set(Rows(*own))  # type: ignore[arg-type]
     return made

@@ -18,6 +18,7 @@ from frazil.format.manifests import VIRTUAL as VIRTUAL_REFERENCE
 from frazil.format.manifests import Manifest
 from frazil.record import Record
 from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows
+from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
 from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
 from frazil.stores.composing import picked
@@ -39,7 +40,6 @@ __all__ = [
     "Base",
     "Found",
     "Owner",
-    "distinct_coordinates",
     "find_chunks",
     "located_chunks",
 ]
@@ -295,7 +295,7 @@ class ArrayChunks:
             if changed is not None:
                 coords = np.concatenate((coords, changed.columns.coordinates))
             inside = (coords < np.asarray(grid_shape, np.int64)).all(axis=1)
-            coords = distinct_coordinates(coords[inside])
+            coords = sorted_coordinates(coords[inside])
             owner.saw(self._key, coords)
             return coords[self.locate(coords).kind != NOWHERE]
 
@@ -331,17 +331,6 @@ class ArrayChunks:
         return [
             (versions[i] or ABSENT) if fit else Changed(versions[i] or ABSENT) for i, fit in enumerate(fits.tolist())
         ]
-
-
-def distinct_coordinates(coordinates: Columns) -> Columns:
-    """int64[n, d] sorted, each once."""
-    count, rank = coordinates.shape
-    if count < 2 or rank == 0:
-        return coordinates[:1] if rank == 0 else coordinates
-    ordered = coordinates[np.lexsort(coordinates.T[::-1])]
-    first = np.ones(count, np.bool_)
-    first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return ordered[first]
 
 
 def _value_lengths(pieces: Pieces) -> Columns:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.repository.chunks import distinct_coordinates
+from frazil.repository.coordinates import sorted_coordinates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,9 +42,9 @@ class ReadLog:
         self._chunks.setdefault(key, []).append(coordinates)
         self._loose[key] = self._loose.get(key, 0) + len(coordinates)
         if self._loose[key] > _LOOSE:
-            self._chunks[key] = [distinct_coordinates(np.concatenate(self._chunks[key]))]
+            self._chunks[key] = [sorted_coordinates(np.concatenate(self._chunks[key]))]
             self._loose[key] = 0
 
     def chunks_read(self) -> dict[int, Columns]:
         """The coordinates that were looked at, by key of the array, each once."""
-        return {key: distinct_coordinates(np.concatenate(parts)) for key, parts in self._chunks.items()}
+        return {key: sorted_coordinates(np.concatenate(parts)) for key, parts in self._chunks.items()}

@@ -363,6 +363,14 @@ class Transaction:
         if self.reads is not None:
             self.reads = ReadLog()
 
+    def frozen(self) -> Transaction:
+        """The session as it is now, to read; what is changed later does not show in it."""
+        with self.lock:
+            made = Transaction(self.files, self.base_id, self.base, None, self.known, self.options)
+            made.begin(self.base_id, self.base, self.changes.copy())
+            made.finals = dict(self.finals)
+            return made
+
     def discard(self) -> None:
         """Gives up all changes, with the chunk files that were written for them."""
         with self.lock:
