@@ -1,2 +1,2 @@
-"""Repositories: branches, tags, snapshots and sessions over one store. Files <-> values live in format/; arrays and groups reach a session through the two
-ports, ChunkStorage and NodeStorage, and are not imported here."""
+"""Repositories: a Zarr hierarchy whose every commit is atomic, isolated and kept. Files are read and written as values by format/; arrays come to it through
+the two ports of stores/ (chunks and nodes), and are never imported here."""
