@@ -9,9 +9,12 @@ import numpy as np
 
 from frazil.format.ids import ObjectId, decode_id, new_id
 from frazil.format.manifests import NATIVE, Manifest, node_manifest
+from frazil.format.refs import Ref, branch_key, emit_ref
 from frazil.format.snapshots import Snapshot, SnapshotInfo
+from frazil.repository.branches import Tip, create_repository
 from frazil.repository.files import Files
-from frazil.stores import MemoryStore, Store
+from frazil.stores import Capabilities, MemoryStore, Store
+from frazil.stores.wrappers import WrappedStore
 from tests.format.archives import repository
 
 SECOND = 10**9
@@ -62,3 +65,25 @@ def empty_files(store: Store | None = None) -> Files:
 
 def of_text(text: str) -> ObjectId:
     return decode_id(text)
+
+
+class Without(WrappedStore):
+    """A store that lacks something."""
+
+    def __init__(self, inner: Store, **lacks: bool) -> None:
+        super().__init__(inner)
+        self.lacks = lacks
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(**self.lacks)
+
+
+def created(store: Store | None = None, prefix: str = "") -> tuple[Files, Tip]:
+    files = Files(MemoryStore() if store is None else store, prefix)
+    first = snapshot(info(1))
+    return files, create_repository(files, first.metadata.id, first)
+
+
+def put_file(files: Files, branch: str, sequence: int, number: int = 1, *, deleted: bool = False) -> None:
+    files.store.set(files.key(branch_key(branch, sequence)), emit_ref(Ref(info(number).id, deleted)))

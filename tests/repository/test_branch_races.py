@@ -33,12 +33,7 @@ from frazil.repository.files import Files
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
 from tests.faults.together import in_processes, in_threads
-from tests.repository.stored import info, put_snapshot, snapshot, some_id
-
-
-def created(store: MemoryStore | LocalStore) -> tuple[Files, Tip]:
-    files = Files(store)
-    return files, create_repository(files, info(1).id, snapshot(info(1)))
+from tests.repository.stored import created, info, put_snapshot, snapshot, some_id
 
 
 def faulty(files: Files, *faults: Fault) -> Files:
