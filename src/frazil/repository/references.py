@@ -44,13 +44,13 @@ _ROOM: Final = 4  # times as many places as references: where coordinates are th
 
 
 class _Joined(Record):
-    """All references of the array as one: at coordinates[i] counts row places[i, 1] of manifest places[i, 0]."""
+    """All references of the array as one: at coordinates[i] counts row places[i, 1] of manifest places[i, 0].
+
+    The finder finds i. There is none where coordinates are close together: then all from 0 up to the highest have a place, (-1, -1) where nothing is."""
 
     coordinates: Columns
     places: Columns
-    index: (
-        NodeIndex | None
-    )  # finds i; None where `places` has a place for all coordinates from 0 to the highest, (-1, -1) where nothing is
+    finder: NodeIndex | None
     extents: VectorTuple
 
     def find(self, coordinates: Columns) -> Columns:
@@ -67,9 +67,7 @@ class _Joined(Record):
             known &= (coordinate >= 0) & (coordinate < extent)
             key *= extent
             key += coordinate
-        if known.all():
-            return self.places[key]
-        found = self.places[np.where(known, key, 0)]
+        found = self.places[key if known.all() else np.where(known, key, 0)]
         found[~known] = -1
         return found
 
