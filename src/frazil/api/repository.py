@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from frazil.api.session import Session
 from frazil.array.group import Group
@@ -23,6 +23,7 @@ from frazil.repository.difference import Difference, compare
 from frazil.repository.files import Files
 from frazil.repository.freedoms import next_node, with_flag
 from frazil.repository.transaction import Options, Transaction
+from frazil.repository.virtual import open_places
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local import LocalStore
 from frazil.stores.locations import Location, resolve
@@ -31,6 +32,7 @@ __all__ = ["Repository"]
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
+Prefixes = Sequence[str] | Mapping[str, Location | None]
 
 _FIRST_PAUSE: Final = 0.001  # seconds
 _LONGEST_PAUSE: Final = 1.0
@@ -58,7 +60,7 @@ class Repository:
         compatible: str | None = None,
         durable: bool = True,
         chunk_packing: str = "auto",
-        virtual_prefixes: Sequence[str] | Mapping[str, object] = (),
+        virtual_prefixes: Prefixes = (),
         attributes_file_bytes: int | None = None,
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
@@ -89,7 +91,7 @@ class Repository:
         *,
         durable: bool = True,
         chunk_packing: str = "auto",
-        virtual_prefixes: Sequence[str] | Mapping[str, object] = (),
+        virtual_prefixes: Prefixes = (),
         attributes_file_bytes: int | None = None,
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
@@ -301,7 +303,7 @@ def _files(location: Location, durable: bool, runtime: Runtime) -> Files:
     return Files(store, prefix, cache_bytes=runtime.cache_bytes)
 
 
-def _options(packing: str, prefixes: object, attribute_limit: int | None, runtime: Runtime) -> Options:
+def _options(packing: str, prefixes: Prefixes, attribute_limit: int | None, runtime: Runtime) -> Options:
     if packing not in ("auto", "off"):
         raise InvalidInputError(f"chunk_packing is {packing!r}; it must be 'auto' or 'off'")
-    return Options(packing == "auto", attribute_limit, False, runtime, None)
+    return Options(packing == "auto", attribute_limit, False, runtime, open_places(prefixes))

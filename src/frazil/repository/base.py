@@ -5,13 +5,14 @@ The look-up in manifests that are there is in references.py; files.py fetches th
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.format.nodes import ManifestReference
 from frazil.repository.references import Extents, References, read_extents
+from frazil.repository.virtual_checks import FileCheck, read_checks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +41,7 @@ class BaseReferences:
             read_extents(manifest.extents, rank) if trusted else None for manifest in manifests
         ]
         self._loaded: OrderedDict[int, References] = OrderedDict()
+        self._checks: dict[int, Mapping[str, FileCheck]] = {}
 
     def find(self, coordinates: Columns) -> tuple[Columns, Columns]:
         part, row = np.full(len(coordinates), -1, np.int64), np.full(len(coordinates), -1, np.int64)
@@ -61,6 +63,12 @@ class BaseReferences:
 
     def manifest(self, number: int) -> Manifest:
         return self._at(number).manifests[0]
+
+    def checks(self, number: int) -> Mapping[str, FileCheck]:
+        found = self._checks.get(number)
+        if found is None:
+            found = self._checks[number] = read_checks(self.manifest(number).flags)
+        return found
 
     def coordinates(self) -> Columns:
         every = [self._at(number).coordinates() for number in range(len(self._ids))]

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.format.nodes import BrokenNode, Node, Nodes, NodeSnapshot
+from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.repository.changes import ChangedReferences, PendingBytes
 
-__all__ = ["ChangeSet", "NodeChange", "above", "rank_of"]
+__all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "rank_of"]
 
 
 class NodeChange:
@@ -207,6 +208,11 @@ def rank_of(node: NodeSnapshot) -> int:
     if node.array is None:
         raise InvalidInputError("a group has no chunks", path=node.path)
     return len(node.array.metadata.shape)
+
+
+def grid_of(metadata: ZarrArrayMetadata) -> tuple[int, ...]:
+    """Chunks along each dimension."""
+    return tuple([-(-length // chunk) for length, chunk in zip(metadata.shape, metadata.chunk_shape, strict=True)])
 
 
 def above(path: str) -> list[str]:

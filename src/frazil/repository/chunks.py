@@ -5,7 +5,7 @@ Which references there are is asked of changes.py and references.py, in columns.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -20,7 +20,8 @@ from frazil.record import Record
 from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows
 from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
-from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
+from frazil.repository.virtual_chunks import ObjectNames, fetch_mixed
+from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, VIRTUAL_KIND, Located, fetch_located
 from frazil.stores.composing import picked
 from frazil.stores.values import ABSENT, Changed, Fetched, Pieces, Version
 
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 
     from frazil.repository.change_set import ChangeSet
     from frazil.repository.files import Files
-    from frazil.stores.values import SourceBuffer
+    from frazil.repository.virtual import VirtualPlaces
+    from frazil.repository.virtual_checks import FileCheck
 
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
 __all__ = [
-    "VIRTUAL_KIND",
     "ArrayChunks",
     "Base",
     "Found",
@@ -44,7 +45,6 @@ __all__ = [
     "located_chunks",
 ]
 
-VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[object]
 
 
 class Found(Record):
@@ -64,6 +64,9 @@ class Base(Protocol):
 
     def manifest(self, number: int) -> Manifest:
         """One of the manifests that `find` named."""
+
+    def checks(self, number: int) -> Mapping[str, FileCheck]:
+        """The state that the files of virtual chunks must have, as one of the manifests says."""
 
     def coordinates(self) -> Columns:
         """int64[n, d]: all that have a reference."""
@@ -105,8 +108,9 @@ class Owner(Protocol):
     def superseded(self, ids: Octets) -> None:
         """Chunk files of this session that nothing refers to any more."""
 
-    def fetch_virtual(self, located: Located, spans: Columns, once: bool) -> Fetched:
-        """As fetch, where some chunks are virtual."""
+    @property
+    def places(self) -> VirtualPlaces:
+        """Where virtual chunks may be read."""
 
 
 def find_chunks(changed: ChangedReferences | None, base: Base | None, coordinates: Columns) -> Found:
@@ -130,7 +134,8 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
     count = len(found.changed)
     kind, ids = np.zeros(count, np.uint8), np.zeros((count, ID_BYTES), np.uint8)
     objects, offsets, lengths = (np.zeros(count, np.int64) for _ in range(3))
-    native, buffers, texts = np.zeros(count, np.bool_), list[SourceBuffer](), list[str]()
+    native, buffers = np.zeros(count, np.bool_), list[Octets]()
+    texts, checks = list[str](), list[FileCheck | None]()
     mine = np.flatnonzero(found.changed >= 0)
     if len(mine) and changed is not None:
         rows = found.changed[mine]
@@ -146,6 +151,7 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
         if virtual.any():
             numbers, where = np.unique(changed.objects[rows[virtual]], return_inverse=True)
             texts += [changes.locations[number] for number in numbers.tolist()]
+            checks += [changes.location_checks.get(text) for text in texts]
             objects[mine[virtual]] = where
     for part in np.unique(found.part[found.part >= 0]).tolist() if base is not None else ():
         assert base is not None
@@ -164,7 +170,10 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
         if virtual.any():
             numbers, where = np.unique(manifest.locations[rows[virtual]], return_inverse=True)
             objects[of_part[virtual]] = where + len(texts)
-            texts += [manifest.location(number) for number in numbers.tolist()]
+            found_texts = [manifest.location(number) for number in numbers.tolist()]
+            known = base.checks(part)
+            texts += found_texts
+            checks += [known.get(text) for text in found_texts]
     names: list[str] = []
     if native.any():
         distinct, where = _distinct_ids(ids[native])
@@ -172,7 +181,7 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
         objects[native] = where
     objects[kind == VIRTUAL_KIND] += len(names)
     versions = RowVersions(kind, ids, objects, offsets, lengths, found)
-    return Located([*names, *texts], kind, objects, offsets, lengths, buffers, versions, True)
+    return Located(ObjectNames(names, texts, checks) if texts else names, kind, objects, offsets, lengths, buffers, versions, True)
 
 
 def _distinct_ids(ids: Octets) -> tuple[Octets, Columns]:
@@ -239,7 +248,8 @@ class ArrayChunks:
         once: bool = False,
     ) -> Fetched:
         if (located.kind == VIRTUAL_KIND).any():
-            return self._owner.fetch_virtual(located, spans, once)
+            owner = self._owner
+            return fetch_mixed(owner.files.store, owner.places, located, spans, expect=expect, once=once)
         return fetch_located(self._owner.files.store, located, spans, expect=expect, held=held, once=once)
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:

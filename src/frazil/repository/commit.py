@@ -20,12 +20,13 @@ from frazil.format.nodes import AttributesReference, ManifestReference, Nodes, N
 from frazil.format.snapshots import FileInfo, Snapshot, SnapshotInfo
 from frazil.record import Record
 from frazil.repository.branches import COMMITTED, UNKNOWN, Tip, check_commits, put_next
-from frazil.repository.change_set import ChangeSet, NodeChange, rank_of
+from frazil.repository.change_set import ChangeSet, NodeChange, grid_of, rank_of
 from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL
 from frazil.repository.freedoms import HISTORY, next_node, with_flag
 from frazil.repository.pending import place_pending
 from frazil.repository.placement import ArrayPlacement, Placed, place_references, wanted_manifests
 from frazil.repository.transaction import Transaction
+from frazil.repository.virtual_checks import with_checks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,7 +119,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int
     references, node = change.changed_references(), change.node
     assert node.array is not None
     metadata = node.array.metadata
-    grid = tuple(-(-length // chunk) for length, chunk in zip(metadata.shape, metadata.chunk_shape, strict=True))
+    grid = grid_of(metadata)
     rows = references.selected(references.current())
     inside = (rows.coordinates < np.array(grid, np.int64)).all(axis=1)
     kept = inside & (rows.kinds != REMOVED)
@@ -141,7 +142,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int
     written = node_manifest(
         finals.get(change.key, change.key), rows.coordinates, kinds, ids, offsets, rows.lengths,
         inline=memoryview(np.concatenate(parts)) if parts else b"", locations=locations, names=names,
-        flags=with_checks(columns_of.NO_FLAGS, checks) if checks else columns_of.NO_FLAGS,
+        flags=with_checks(columns_of.NO_FLAGS, checks),
     )  # fmt: skip
     manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
     return ArrayPlacement(written_node(finals, change), rank_of(node), grid, manifests, written, removed, node.path)
@@ -176,7 +177,7 @@ def _snapshot(
         changed[change.node.path] = _final_node(change, finals, lists)
     attribute_file = _separate_attributes(transaction, changed)
     nodes = base.nodes.changed(changed)
-    manifests = _listed(base, nodes, placed, changed)
+    manifests = _listed(base, nodes, placed)
     history = (base.metadata, *base.history)
     written_at = max(time.time_ns(), base.metadata.written_at + _FUTURE)
     attribute_files = _attribute_files(base, nodes, changed, attribute_file)
@@ -224,7 +225,7 @@ def _separate_attributes(transaction: Transaction, changed: dict[str, NodeSnapsh
 
 
 def _listed(
-    base: Snapshot, nodes: Nodes, placed: _PlacedArrays, changed: Mapping[str, NodeSnapshot | None]
+    base: Snapshot, nodes: Nodes, placed: _PlacedArrays
 ) -> tuple[FileInfo, ...]:
     """The manifests of the snapshot: those before, without those that no array lists any more, and the new ones."""
     gone = _unused(placed.placed.unlisted | placed.dropped, nodes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.format.nodes import NodeSnapshot
-from frazil.repository.change_set import NodeChange
+from frazil.repository.change_set import NodeChange, grid_of
 from frazil.repository.changes import REMOVED
 from frazil.repository.conflicts import Append, Reads, append_of
 from frazil.repository.coordinates import sorted_coordinates, within
@@ -81,7 +81,7 @@ def _chunks(change: NodeChange) -> ChunkDifference | None:
     rows = change.references.selected(change.references.current())
     gone = rows.kinds == REMOVED
     metadata = change.node.array.metadata
-    grid = [-(-length // chunk) for length, chunk in zip(metadata.shape, metadata.chunk_shape, strict=True)]
+    grid = grid_of(metadata)
     inside = within(rows.coordinates, grid)
     return ChunkDifference(rows.coordinates[~gone & inside], rows.coordinates[gone])
 

@@ -199,9 +199,7 @@ def _shift(change: NodeChange, theirs: NodeSnapshot) -> Shift | None:
     their: Append | None = append_of(change.base.array.metadata.shape, theirs.array.metadata.shape)
     if their is None or their.axis != mine.axis:
         return None
-    return Shift(
-        change.node.path, change.base.path, theirs.path, mine.axis, mine.old, mine.new, their.new - their.old
-    )
+    return Shift(change.node.path, change.base.path, theirs.path, mine.axis, mine.old, mine.new, their.new - their.old)
 
 
 def _grow(made: NodeChange, shift: Shift) -> None:

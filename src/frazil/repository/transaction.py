@@ -27,8 +27,8 @@ from frazil.metadata.registry import MetadataExtensions
 from frazil.record import Record
 from frazil.repository.base import BaseReferences
 from frazil.repository.branches import Tip
-from frazil.repository.change_set import ChangeSet, NodeChange, above, rank_of
-from frazil.repository.changes import NATIVE, ChangedReferences
+from frazil.repository.change_set import ChangeSet, NodeChange, above, grid_of, rank_of
+from frazil.repository.changes import NATIVE, ChangedReferences, Rows
 from frazil.repository.chunks import ArrayChunks
 from frazil.repository.documents import from_attributes, from_metadata, to_group, to_metadata
 from frazil.repository.files import Files
@@ -36,6 +36,7 @@ from frazil.repository.freedoms import has_freedoms
 from frazil.repository.packing import PACK_LIMIT
 from frazil.repository.pending import place_pending
 from frazil.repository.reads import ReadLog
+from frazil.repository.virtual import NO_PLACES, VirtualPlaces
 from frazil.runtime import DEFAULT, Runtime
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Options(Record):
     attribute_limit: int | None = None
     serializable: bool = False
     runtime: Runtime = DEFAULT
-    virtual: VirtualPlaces | None = None
+    virtual: VirtualPlaces = NO_PLACES
 
 
 class Transaction:
@@ -355,13 +356,20 @@ class Transaction:
         if len(ids) and self.files.store.capabilities.erasable:
             self.files.store.erase_values([self.files.key(f"chunks/{text}") for text in encode_ids(ids)])
 
-    def fetch_virtual(self, located: Located, spans: Columns, once: bool) -> Fetched:
-        raise InvalidInputError("virtual chunks cannot be read yet", hint="open the repository with virtual_prefixes=")
+    @property
+    def places(self) -> VirtualPlaces:
+        return self.options.virtual
 
-    def forget_reads(self) -> None:
-        """Begins to note anew what is read."""
-        if self.reads is not None:
-            self.reads = ReadLog()
+    def grid_of(self, path: str) -> tuple[int, ...]:
+        """Chunks along each dimension of an array. Raises NotFoundError."""
+        node = self.changes.get(path)
+        if not isinstance(node, NodeSnapshot) or node.array is None:
+            raise NotFoundError("there is no array", path=path)
+        return grid_of(node.array.metadata)
+
+    def set_rows(self, path: str, rows: Rows) -> None:
+        """Sets references of an array to what lies outside of this session."""
+        self.changes.touch(path).changed_references().set(rows)
 
     def frozen(self) -> Transaction:
         """The session as it is now, to read; what is changed later does not show in it."""
