@@ -262,7 +262,7 @@ def difference_of(old: State, new: State) -> Difference:
 
 def agree(kind: str, ours: PlainNode, theirs: PlainNode) -> bool:
     """Whether two nodes are the same in what conflicts ask for."""
-    if kind == "attributes" or kind == "created":
+    if kind in {"attributes", "created"}:
         return ours.attributes == theirs.attributes
     return (ours.metadata, ours.shape) == (theirs.metadata, theirs.shape)
 
