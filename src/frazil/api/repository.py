@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from frazil.api.session import Session
 from frazil.array.group import Group
@@ -32,7 +32,7 @@ __all__ = ["Repository"]
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
-Prefixes = Sequence[str] | Mapping[str, Location | None]
+Prefixes: TypeAlias = "Sequence[str] | Mapping[str, Location | None]"
 
 _FIRST_PAUSE: Final = 0.001  # seconds
 _LONGEST_PAUSE: Final = 1.0
@@ -158,9 +158,9 @@ class Repository:
         if len(named) > 1:
             raise InvalidInputError("a session has one of branch, tag and snapshot")
         if tag is not None:
-            identity = branches.read_tag(self._files, tag)
+            identity = self._tagged(tag)
         elif snapshot is not None:
-            identity = history.lookup_snapshot(self._files, snapshot)
+            identity = history.lookup(self._files, snapshot).snapshot
         else:
             identity = self._tip(MAIN if branch is None else branch).snapshot
         if as_of is not None:
@@ -182,6 +182,12 @@ class Repository:
         snapshot = self._files.snapshot(identity)
         transaction = Transaction(self._files, identity, snapshot, tip, self._registry.metadata, options)
         return Session(transaction, self._registry, self._options.runtime)
+
+    def _tagged(self, tag: str) -> ObjectId:
+        identity = branches.read_tag(self._files, tag)
+        if identity is None:
+            raise NotFoundError(f"there is no tag {tag!r}", hint="repo.tags lists them")
+        return identity
 
     def _tip(self, branch: str) -> Tip:
         tip = branches.open_tip(self._files, branch, self._tips.get(branch))
@@ -248,15 +254,15 @@ class Repository:
 
     def lookup(self, name: str) -> str:
         """The id of the snapshot that a tag, a branch, an id or the beginning of one names, in this order. Raises NotFoundError, InvalidInputError."""
-        return encode_id(history.lookup(self._files, name).id)
+        return encode_id(history.lookup(self._files, name).snapshot)
 
     def history(self, name: str = MAIN) -> Iterator[history.Commit]:
         """The snapshots that led to a branch, tag or snapshot, newest first: id, parent, message, written_at, metadata."""
-        return history.ancestry(self._files, history.lookup(self._files, name).id)
+        return history.ancestry(self._files, history.lookup(self._files, name).snapshot)
 
     def diff(self, old: str, new: str) -> Difference:
         """What changed from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""
-        ids = [history.lookup(self._files, name).id for name in (old, new)]
+        ids = [history.lookup(self._files, name).snapshot for name in (old, new)]
         before, after = [self._files.snapshot(identity) for identity in ids]
         common = history.common_ancestor(self._files, *ids)
         same = None if common is None else next_node(self._files.snapshot(common))
@@ -271,15 +277,15 @@ class Repository:
 
     def create_branch(self, name: str, snapshot: str) -> None:
         """A new branch that begins at a snapshot (or where a branch or tag is). Raises AlreadyExistsError, NotFoundError, InvalidInputError."""
-        branches.create_branch(self._files, name, history.lookup(self._files, snapshot).id)
+        branches.create_branch(self._files, name, history.lookup(self._files, snapshot).snapshot)
 
     def reset_branch(self, name: str, snapshot: str, *, expect: str | None = None) -> None:
         """Lets a branch point to another snapshot; what it had stays where it was, by its id.
 
         expect  the id that the branch is to have until then: ConflictError where it has another"""
-        expected = None if expect is None else history.lookup(self._files, expect).id
+        expected = None if expect is None else history.lookup(self._files, expect).snapshot
         self._tips.pop(name, None)
-        branches.reset_branch(self._files, name, history.lookup(self._files, snapshot).id, expected)
+        branches.reset_branch(self._files, name, history.lookup(self._files, snapshot).snapshot, expected)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more. Raises NotFoundError, InvalidInputError."""
@@ -293,7 +299,7 @@ class Repository:
 
     def create_tag(self, name: str, snapshot: str) -> None:
         """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
-        branches.create_tag(self._files, name, history.lookup(self._files, snapshot).id)
+        branches.create_tag(self._files, name, history.lookup(self._files, snapshot).snapshot)
 
 
 def _files(location: Location, durable: bool, runtime: Runtime) -> Files:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from frazil.api.row_copies import ArrayRows
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
@@ -190,6 +188,4 @@ class Session:
         array = self.open(path)
         if not isinstance(array, Array):
             raise InvalidInputError("a group is there, not an array", path=array.path or "/")
-        set_virtual(
-            self._transaction, array.path, np.asarray(coords), urls, np.asarray(offsets), np.asarray(lengths), check
-        )
+        set_virtual(self._transaction, array.path, coords, urls, offsets, lengths, check=check)

@@ -107,4 +107,7 @@ class BaseReferences:
 
 
 def _inside(coordinates: Columns, extents: Extents) -> NDArray[np.bool_]:
-    return ((coordinates >= np.array(extents.first)) & (coordinates <= np.array(extents.last))).all(axis=1)
+    first: Columns = np.array(extents.first, np.int64)
+    last: Columns = np.array(extents.last, np.int64)
+    inside: NDArray[np.bool_] = np.logical_and(coordinates >= first, coordinates <= last).all(axis=1)
+    return inside

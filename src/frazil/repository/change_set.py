@@ -11,6 +11,7 @@ from frazil.errors import InvalidInputError, NotFoundError
 from frazil.format.nodes import BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.repository.changes import ChangedReferences, PendingBytes
+from frazil.repository.virtual_checks import FileCheck
 
 __all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "rank_of"]
 
@@ -52,7 +53,7 @@ class ChangeSet:
         self.removed: dict[int, str] = {}  # nodes of the base that are gone, and where they were
         self.pending = PendingBytes()
         self.locations: list[str] = []  # of virtual chunks
-        self.location_checks: dict[str, object] = {}
+        self.location_checks: dict[str, FileCheck] = {}
         self.next_key = next_key
         self.begun: dict[int, NodeSnapshot] = {}  # of a fork, the nodes that it began with
         self.begun_rows: dict[int, int] = {}  # and how many rows each array's changes had in the parent

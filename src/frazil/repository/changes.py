@@ -42,6 +42,38 @@ class Rows(Record):
     offsets: Columns
     lengths: Columns
 
+    def pick(self, which: NDArray[np.integer] | NDArray[np.bool_]) -> Rows:
+        """Some of them: by number, or by a mask."""
+        return Rows(
+            self.coordinates[which],
+            self.kinds[which],
+            self.ids[which],
+            self.objects[which],
+            self.offsets[which],
+            self.lengths[which],
+        )
+
+    def first(self, count: int) -> Rows:
+        """The first of them, in the same memory."""
+        return Rows(
+            self.coordinates[:count],
+            self.kinds[:count],
+            self.ids[:count],
+            self.objects[:count],
+            self.offsets[:count],
+            self.lengths[:count],
+        )
+
+    def fill(self, at: int, rows: Rows) -> None:
+        """Puts others in the place of those from `at` on."""
+        end = at + len(rows.lengths)
+        self.coordinates[at:end] = rows.coordinates
+        self.kinds[at:end] = rows.kinds
+        self.ids[at:end] = rows.ids
+        self.objects[at:end] = rows.objects
+        self.offsets[at:end] = rows.offsets
+        self.lengths[at:end] = rows.lengths
+
 
 def native_rows(coordinates: Columns, ids: Octets, lengths: Columns) -> Rows:
     """Chunks that are chunk files of their own."""
@@ -112,15 +144,14 @@ class ChangedReferences:
     @property
     def columns(self) -> Rows:
         """All rows, in the order in which they were set."""
-        return Rows(*[column[: self.count] for column in self._columns])
+        return self._columns.first(self.count)
 
     def set(self, rows: Rows) -> Columns:
         """Sets references at distinct coordinates; the numbers of their rows."""
         added = len(rows.coordinates)
         first = self.count
         self._reserve(first + added)
-        for column, new in zip(self._columns, rows, strict=True):
-            column[first : first + added] = new
+        self._columns.fill(first, rows)
         self.count += added
         numbers = np.arange(first, self.count)
         if added:
@@ -169,13 +200,13 @@ class ChangedReferences:
 
     def selected(self, rows: Columns) -> Rows:
         """Some of the rows."""
-        return Rows(*[column[rows] for column in self._columns])
+        return self._columns.pick(rows)
 
     def copy(self) -> ChangedReferences:
         """Another one with the same rows."""
         other = ChangedReferences(self.rank)
         other.count, other._bits = self.count, list(self._bits)
-        other._columns = Rows(*[column.copy() for column in self._columns])
+        other._columns = self._columns.pick(np.arange(len(self._columns.lengths)))
         other._runs = list(self._runs)
         return other
 
@@ -195,8 +226,7 @@ class ChangedReferences:
         room = len(self._columns.lengths)
         if count > room:
             more = _empty(self.rank, max(count, 2 * room))
-            for new, old in zip(more, self._columns, strict=True):
-                new[: self.count] = old[: self.count]
+            more.fill(0, self.columns)
             self._columns = more
 
     def _add(self, run: _Run) -> None:
@@ -224,8 +254,9 @@ class ChangedReferences:
             self._runs[at] = _Run(self._fold(self._columns.coordinates[run.rows]), run.rows)
 
     def _inside(self, coordinates: Columns) -> NDArray[np.bool_]:
-        limits = np.array([1 << bits for bits in self._bits], np.int64)
-        return ((coordinates >= 0) & (coordinates < limits)).all(axis=1)
+        limits: Columns = np.array([1 << bits for bits in self._bits], np.int64)
+        inside: NDArray[np.bool_] = np.logical_and(coordinates >= 0, coordinates < limits).all(axis=1)
+        return inside
 
     def _fold(self, coordinates: Columns) -> Keys:
         """Coordinates as keys in the same order: one number, or their bytes where that is too small."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from frazil.record import Record
 from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows
 from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
-from frazil.repository.virtual_chunks import ObjectNames, fetch_mixed
-from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, VIRTUAL_KIND, Located, fetch_located
+from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
+from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
 from frazil.stores.composing import picked
 from frazil.stores.values import ABSENT, Changed, Fetched, Pieces, Version
 
@@ -44,7 +44,6 @@ __all__ = [
     "find_chunks",
     "located_chunks",
 ]
-
 
 
 class Found(Record):
@@ -134,8 +133,10 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
     count = len(found.changed)
     kind, ids = np.zeros(count, np.uint8), np.zeros((count, ID_BYTES), np.uint8)
     objects, offsets, lengths = (np.zeros(count, np.int64) for _ in range(3))
-    native, buffers = np.zeros(count, np.bool_), list[Octets]()
-    texts, checks = list[str](), list[FileCheck | None]()
+    native = np.zeros(count, np.bool_)
+    buffers: list[Octets] = []
+    texts: list[str] = []
+    checks: list[FileCheck | None] = []
     mine = np.flatnonzero(found.changed >= 0)
     if len(mine) and changed is not None:
         rows = found.changed[mine]
@@ -181,7 +182,9 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
         objects[native] = where
     objects[kind == VIRTUAL_KIND] += len(names)
     versions = RowVersions(kind, ids, objects, offsets, lengths, found)
-    return Located(ObjectNames(names, texts, checks) if texts else names, kind, objects, offsets, lengths, buffers, versions, True)
+    return Located(
+        ObjectNames(names, texts, checks) if texts else names, kind, objects, offsets, lengths, buffers, versions, True
+    )
 
 
 def _distinct_ids(ids: Octets) -> tuple[Octets, Columns]:
@@ -307,7 +310,8 @@ class ArrayChunks:
             inside = (coords < np.asarray(grid_shape, np.int64)).all(axis=1)
             coords = sorted_coordinates(coords[inside])
             owner.saw(self._key, coords)
-            return coords[self.locate(coords).kind != NOWHERE]
+            there: Columns = coords[self.locate(coords).kind != NOWHERE]
+            return there
 
     def sizes(self, coords: Columns) -> Columns:
         located = self.locate(coords)
@@ -327,7 +331,7 @@ class ArrayChunks:
 
     def _set(self, changed: ChangedReferences, rows: Rows, fits: NDArray[np.bool_]) -> list[Version | Changed]:
         """Sets the rows that fit; the version that each chunk has then, and for the others the one that was found."""
-        kept = rows if fits.all() else Rows(*[column[fits] for column in rows])
+        kept = rows if fits.all() else rows.pick(fits)
         old = changed.find(kept.coordinates)
         mine = old[old >= 0]
         if len(mine):
@@ -347,4 +351,5 @@ def _value_lengths(pieces: Pieces) -> Columns:
     """Bytes of each value."""
     ends = np.zeros(len(pieces.rows) + 1, np.int64)
     np.cumsum(pieces.rows[:, 2], out=ends[1:])
-    return np.diff(ends[pieces.offsets])
+    lengths: Columns = np.diff(ends[pieces.offsets])
+    return lengths

@@ -124,7 +124,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int
     inside = (rows.coordinates < np.array(grid, np.int64)).all(axis=1)
     kept = inside & (rows.kinds != REMOVED)
     removed = rows.coordinates[~kept]
-    rows = type(rows)(*[column[kept] for column in rows])
+    rows = rows.pick(kept)
     kinds = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)[rows.kinds]
     pending = rows.kinds == PENDING
     segments, where = np.unique(rows.objects[pending], return_inverse=True)
@@ -141,7 +141,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int
     ids = np.where((rows.kinds == NATIVE)[:, None], rows.ids, np.zeros(ID_BYTES, np.uint8)).astype(np.uint8)
     written = node_manifest(
         finals.get(change.key, change.key), rows.coordinates, kinds, ids, offsets, rows.lengths,
-        inline=memoryview(np.concatenate(parts)) if parts else b"", locations=locations, names=names,
+        inline=np.concatenate(parts).data if parts else b"", locations=locations, names=names,
         flags=with_checks(columns_of.NO_FLAGS, checks),
     )  # fmt: skip
     manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
@@ -224,9 +224,7 @@ def _separate_attributes(transaction: Transaction, changed: dict[str, NodeSnapsh
     return identity
 
 
-def _listed(
-    base: Snapshot, nodes: Nodes, placed: _PlacedArrays
-) -> tuple[FileInfo, ...]:
+def _listed(base: Snapshot, nodes: Nodes, placed: _PlacedArrays) -> tuple[FileInfo, ...]:
     """The manifests of the snapshot: those before, without those that no array lists any more, and the new ones."""
     gone = _unused(placed.placed.unlisted | placed.dropped, nodes)
     return (

@@ -156,7 +156,7 @@ class _Merge:
         rows: Rows | None,
     ) -> None:
         """first: the first row of the array's changes that came after the fork."""
-        if begun is not None and change.node != begun and change.node != mine.node:
+        if begun is not None and change.node not in (begun, mine.node):
             if mine.node != begun:
                 self._refuse("metadata", change.node.path)
                 return

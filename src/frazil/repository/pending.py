@@ -43,12 +43,14 @@ def _pending_rows(change: NodeChange) -> Columns:
     if references is None:
         return np.zeros(0, np.int64)
     rows = references.current()
-    return rows[references.columns.kinds[rows] == PENDING]
+    waiting: Columns = rows[references.columns.kinds[rows] == PENDING]
+    return waiting
 
 
 def _lengths(change: NodeChange, rows: Columns) -> Columns:
     assert change.references is not None
-    return change.references.columns.lengths[rows]
+    lengths: Columns = change.references.columns.lengths[rows]
+    return lengths
 
 
 def _write_packs(changes: ChangeSet, parts: list[tuple[NodeChange, Columns]], files: Files, *, packing: bool) -> None:

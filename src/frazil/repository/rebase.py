@@ -15,7 +15,7 @@ from frazil.format.snapshots import Snapshot
 from frazil.record import Record
 from frazil.repository.branches import Tip, open_tip
 from frazil.repository.change_set import ChangeSet, NodeChange
-from frazil.repository.changes import ChangedReferences, Rows
+from frazil.repository.changes import ChangedReferences
 from frazil.repository.conflicts import Append, Conflict, Solver, Taken, append_of, find_conflicts, solve
 from frazil.repository.coordinates import among
 from frazil.repository.difference import compare
@@ -76,10 +76,11 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         conflicts = find_conflicts(
             own_difference(transaction),
             theirs,
-            appended=appended,
-            reads=own_reads(transaction),
-            began=transaction.base_id,
-            tip=tip.snapshot,
+            appended,
+            own_reads(transaction),
+            transaction.base_id,
+            tip.snapshot,
+            agree=_Agreement(transaction, new),
         )
         taken = solve(conflicts, solver)
         carried = _Carried(new, conflicts, taken)
@@ -92,6 +93,23 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         transaction.tip = tip
         for shift, values in zip(shifts, changed, strict=True):
             rows.copy(shift, ours, transaction, values)
+
+
+class _Agreement:
+    """Whether both made the same of a node."""
+
+    def __init__(self, ours: Transaction, new: Snapshot) -> None:
+        self._ours, self._new = ours, new
+
+    def __call__(self, what: str, mine: str, others: str) -> bool:
+        ours, theirs = self._ours.changes.get(mine), self._new.nodes.get(others)
+        if not isinstance(ours, NodeSnapshot) or not isinstance(theirs, NodeSnapshot):
+            return False
+        if what != "metadata" and (ours.attributes or {}) != (theirs.attributes or {}):
+            return False
+        if what != "metadata" or ours.array is None or theirs.array is None:
+            return what != "metadata"
+        return ours.array.metadata == theirs.array.metadata
 
 
 def _new_tip(transaction: Transaction) -> Tip:
@@ -187,7 +205,7 @@ class _Carried:
         rows = change.references.selected(change.references.current())
         kept = ~among(rows.coordinates, np.concatenate(dropped))
         made = ChangedReferences(change.references.rank)
-        made.set(Rows(*[column[kept] for column in rows]))
+        made.set(rows.pick(kept))
         return made
 
 
@@ -225,7 +243,7 @@ def _move_chunks(made: NodeChange, shift: Shift) -> bool:
         coordinates[behind, shift.axis] += shift.by // chunk
         rows = rows._replace(coordinates=coordinates)
     else:
-        rows = Rows(*[column[~behind] for column in rows])
+        rows = rows.pick(~behind)
     references = ChangedReferences(made.references.rank)
     references.set(rows)
     made.references = references

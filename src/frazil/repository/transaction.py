@@ -42,9 +42,6 @@ from frazil.runtime import DEFAULT, Runtime
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.stores.chunk_storage import Located
-    from frazil.stores.values import Fetched
-
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
@@ -371,6 +368,11 @@ class Transaction:
         """Sets references of an array to what lies outside of this session."""
         self.changes.touch(path).changed_references().set(rows)
 
+    def forget_reads(self) -> None:
+        """Begins to note anew what is read."""
+        if self.reads is not None:
+            self.reads = ReadLog()
+
     def frozen(self) -> Transaction:
         """The session as it is now, to read; what is changed later does not show in it."""
         with self.lock:
@@ -420,4 +422,5 @@ def own_files(references: ChangedReferences) -> Octets:
     """The chunk files that a session wrote for an array: uint8[n, 12]. Packs may hold chunks of others; they are left to garbage collection."""
     columns = references.selected(references.current())
     whole = (columns.kinds == NATIVE) & (columns.lengths > PACK_LIMIT)
-    return columns.ids[whole]
+    ids: Octets = columns.ids[whole]
+    return ids

@@ -5,14 +5,14 @@ Where their files may lie is in virtual.py, how references are looked through in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.format.ids import ID_BYTES
 from frazil.repository.changes import VIRTUAL, Rows
 from frazil.repository.virtual_columns import reference_columns, set_checks
-from frazil.stores.chunk_storage import NOWHERE, VIRTUAL_KIND, Located, fetch_located, object_spans
+from frazil.stores.chunk_storage import NOWHERE, Located, fetch_located, object_spans
 from frazil.stores.composing import joined_sources
 from frazil.stores.values import FOUND, STALE, Fetched, Version
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["ObjectNames", "fetch_mixed", "set_virtual"]
+__all__ = ["VIRTUAL_KIND", "ObjectNames", "fetch_mixed", "set_virtual"]
+
+VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[object]
 
 
 class ObjectNames(list[str]):
