@@ -470,8 +470,10 @@ def _names(files: Files, kind: RefKind) -> list[str]:
 
 
 def _check_snapshot(files: Files, snapshot: ObjectId) -> None:
-    if not files.has_snapshot(snapshot):
-        raise NotFoundError("there is no such snapshot", key=files.key(snapshot_key(snapshot)))
+    """Whether there is a snapshot to point to: the store is asked, as one that is remembered may have been removed."""
+    key = files.key(snapshot_key(snapshot))
+    if not files.store.exists(key):
+        raise NotFoundError("there is no such snapshot", key=key)
 
 
 def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:
