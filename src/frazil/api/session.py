@@ -21,7 +21,8 @@ from frazil.repository.conflicts import Solver
 from frazil.repository.difference import Difference
 from frazil.repository.forks import fork, merge
 from frazil.repository.own import own_difference
-from frazil.repository.rebase import rebase
+from frazil.repository.rebase import meet
+from frazil.repository.rebase import rebase as rebase_transaction
 from frazil.repository.session_store import SessionStore
 from frazil.repository.transaction import Transaction
 from frazil.repository.virtual_chunks import set_virtual
@@ -132,16 +133,26 @@ class Session:
             if attempt.committed is not None:
                 return encode_id(attempt.committed)
             if rebase is None:
-                raise ConflictError(
-                    f"the branch {self.branch!r} has moved since the session began",
-                    hint='session.rebase("disjoint"), then commit again; or commit(..., rebase="disjoint")',
-                )
+                raise self._moved()
             self.rebase(rebase)
         raise ConflictError(f"others committed to {self.branch!r} before each of {_TRIES} attempts", hint="try again")
 
+    def _moved(self) -> ConflictError:
+        """The error where somebody else committed first."""
+        conflicts = meet(self._transaction).conflicts
+        told = f"; {conflicts[0]}" if conflicts else ", but nothing that was changed here"
+        error = ConflictError(
+            f"the branch {self.branch!r} has moved since the session began{told}",
+            hint="rebase with a solver, then commit again"
+            if conflicts
+            else 'session.rebase(), then commit again; or commit(..., rebase="disjoint")',
+        )
+        error.conflicts = conflicts
+        return error
+
     def rebase(self, solver: Solver | str = "disjoint") -> None:
         """Carries the changes over to where the branch is now; then they can be committed. Raises ConflictError with `conflicts`; then nothing was changed."""
-        rebase(self._transaction, solver, ArrayRows(self._store, self._registry, self._runtime))
+        rebase_transaction(self._transaction, solver, ArrayRows(self._store, self._registry, self._runtime))
 
     def open(self, path: str = "") -> Array | Group:
         """The array or group at a path. Raises NotFoundError, MetadataError."""

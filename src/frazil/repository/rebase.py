@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["RowCopies", "Shift", "rebase"]
+__all__ = ["Meeting", "RowCopies", "Shift", "meet", "rebase"]
 
 
 class Shift(Record):
@@ -57,19 +57,25 @@ class RowCopies(Protocol):
         """Writes the rows that were appended, and those that changed_rows gave, to the rebased session."""
 
 
-def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> None:
-    """Carries the changes over to the tip of the branch. Raises ConflictError, with `conflicts`, where a solver does not solve all; then nothing was changed."""
+class Meeting(Record):
+    """What a session changed against what others committed. tip: where the branch is now;  snapshot: what it points to"""
+
+    tip: Tip
+    snapshot: Snapshot
+    conflicts: list[Conflict]
+
+
+def meet(transaction: Transaction) -> Meeting:
+    """Looks where the branch is, and what conflicts with what was committed meanwhile. Raises ConflictError where the branch was deleted."""
     with transaction.lock:
-        transaction.require_writable()
         tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
-            transaction.tip = tip
-            return
-        files, base = transaction.files, transaction.base
+            return Meeting(tip, transaction.base, [])
+        files = transaction.files
         new = files.snapshot(tip.snapshot)
         common = common_ancestor(files, transaction.base_id, tip.snapshot)
         same_below = None if common is None else next_node(files.snapshot(common))
-        theirs = compare(files, base, new, same_below=same_below)
+        theirs = compare(files, transaction.base, new, same_below=same_below)
         appended = {
             change.node.path: append for change in transaction.changes if (append := own_append(change)) is not None
         }
@@ -82,13 +88,24 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             tip.snapshot,
             agree=_Agreement(transaction, new),
         )
-        taken = solve(conflicts, solver)
-        carried = _Carried(new, conflicts, taken)
+        return Meeting(tip, new, conflicts)
+
+
+def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> None:
+    """Carries the changes over to the tip of the branch. Raises ConflictError, with `conflicts`, where a solver does not solve all; then nothing was changed."""
+    with transaction.lock:
+        transaction.require_writable()
+        tip, new, conflicts = meet(transaction)
+        if tip.snapshot == transaction.base_id:
+            transaction.tip = tip
+            return
+        carried = _Carried(new, conflicts, solve(conflicts, solver))
         changes, shifts = carried.changes(transaction.changes)
+        files, known, options = transaction.files, transaction.known, transaction.options
         ours = transaction.frozen()
-        other = Transaction(files, tip.snapshot, new, None, transaction.known, transaction.options)
-        before = Transaction(files, transaction.base_id, base, None, transaction.known, transaction.options)
-        changed = [rows.changed_rows(shift, before, ours, other) for shift in shifts]
+        theirs = Transaction(files, tip.snapshot, new, None, known, options)
+        base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
+        changed = [rows.changed_rows(shift, base, ours, theirs) for shift in shifts]
         transaction.begin(tip.snapshot, new, changes)
         transaction.tip = tip
         for shift, values in zip(shifts, changed, strict=True):
