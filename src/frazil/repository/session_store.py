@@ -226,16 +226,17 @@ class SessionStore(Store):
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
         with self._guard.reading([path]):
-            for attempt in range(_ATTEMPTS):
+            attempt = 0
+            while True:
                 if expect is not ANY and expect != (present := _version(self._node(path))):
                     return Changed(present)
                 old = self.nodes.find(path)
                 try:
                     return self._replace(path, old, new)
                 except (AlreadyExistsError, NotFoundError, ConflictError):  # somebody has changed it past this store
-                    if attempt == _ATTEMPTS - 1:
+                    attempt += 1
+                    if attempt == _ATTEMPTS:
                         raise
-        raise AssertionError
 
     def _replace(self, path: str, old: Metadata | FrazilError | None, new: Metadata) -> Version:
         """Puts a node in the place of another one, or of none. Raises an error of these where by then there is something else."""
