@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -60,14 +61,12 @@ def scan_netcdf_classic(file: BinaryIO, name: str) -> ScannedFile:
 
 
 def _read_header(file: BinaryIO, size: int, name: str) -> Header:
-    for limit in _HEADER_BYTES:
-        data = _read(file, 0, min(limit, size), name)
-        try:
-            return parse_header(data, name)
-        except FormatError:
-            if len(data) == size or limit == _HEADER_BYTES[-1]:
-                raise
-    raise AssertionError("the last limit returns or raises")
+    """The header; more of the file is read where what was read does not hold it all."""
+    for limit in _HEADER_BYTES[:-1]:
+        if limit < size:
+            with contextlib.suppress(FormatError):
+                return parse_header(_read(file, 0, limit, name), name)
+    return parse_header(_read(file, 0, min(_HEADER_BYTES[-1], size), name), name)
 
 
 def _read(file: BinaryIO, offset: int, length: int, name: str) -> bytes:
