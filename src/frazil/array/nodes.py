@@ -77,7 +77,8 @@ def missing(place: Place) -> NotFoundError:
 
 
 def find_node(place: Place) -> Metadata | None:
-    """The metadata of the node; None where nothing is there. Raises MetadataError where its document breaks the rules. One batch of requests; one more for a group without a document."""
+    """The metadata of the node; None where nothing is there. Raises MetadataError where its document breaks the rules. One batch of requests; one more for a
+    group without a document."""
     found = _look_up(place, [Candidate(place.path, place.layout.document_keys(place.path))])
     node = found.get(place.path)
     if isinstance(node, FrazilError):
@@ -190,6 +191,7 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M]) -> M:
     """Changes the document by what is stored now, again where somebody else was quicker; the metadata that was written. Copies of it in consolidated
     metadata are dropped; a group without a document gets one."""
     place.require_writable()
+    place = place._replace(registry=place.registry.silent())
     key = place.layout.document_key(place.path, kind)
     written: list[M] = []
 
