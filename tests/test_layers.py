@@ -19,6 +19,7 @@ _OLD_CODEC = "a codec that only documents of old data name"
 LATE: dict[str, str] = {
     "frazil.array.counting": "asked for by name",
     "frazil.array.info": "asked for by name",
+    "frazil.array.moving": "asked for by name",
     "frazil.array.resizing": "asked for by name",
     "frazil.array.tree": "asked for by name",
     "frazil.codecs.middle": "only chains with a Python codec run it",

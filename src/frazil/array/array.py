@@ -17,7 +17,7 @@ from frazil.array.creation import chunk_spec
 from frazil.array.nodes import Place, change_node, find_node
 from frazil.array.reading import read
 from frazil.array.single import read_single
-from frazil.array.transformed import transformed
+from frazil.array.transformed import chunk_storage
 from frazil.array.writing import write
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import Codec
@@ -50,7 +50,6 @@ from frazil.late import LateModule
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.members import INT64_MAX, lengths_from_user
 from frazil.metadata.model import ArrayMetadata
-from frazil.stores.scalar_chunk import plain_chunks
 from frazil.stores.scarcity import lacks_files
 from frazil.stores.store import Store
 
@@ -89,11 +88,10 @@ class Array:
         try:
             self._codecs = place.registry.parse_codecs(metadata.codecs)
             chain = _compiled(metadata, self._codecs)
-            store = transformed(place, metadata)
+            storage = chunk_storage(place, metadata)
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise
-        storage = plain_chunks(store, place.layout.data_prefix(place.path), metadata.chunk_key_encoding, metadata.ndim)
         self._access = Access(place.path, storage, chain, runtime, TableCache(runtime.cache_bytes), Turn())
         self._leaf, self._counts = chain.leaf.shape, chain.leaf_counts if chain.levels else None
         self._fill = metadata.fill_value.scalar
@@ -444,8 +442,7 @@ class Array:
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Array:
         """The same array with its chunks read and written through more storage transformers, array side first, which its document does not name."""
-        place = self._place._replace(transformers=(*transformers, *self._place.transformers))
-        return Array(place, self._metadata) if transformers else self
+        return Array(self._place.through(transformers), self._metadata) if transformers else self
 
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
         """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""

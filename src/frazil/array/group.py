@@ -26,6 +26,7 @@ from frazil.array.nodes import (
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
     AlreadyExistsError,
+    ConflictError,
     FrazilError,
     InvalidInputError,
     MetadataError,
@@ -39,8 +40,10 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from frazil.array import moving
     from frazil.array import tree as _tree
 else:
+    moving = LateModule("frazil.array.moving")
     _tree = LateModule("frazil.array.tree")
 
 
@@ -120,6 +123,17 @@ class Group(MutableMapping[str, "Array | Group"]):
         keep_parent  in a hierarchy of the 2022 draft a group without a document vanishes with its last member: this gives the group above the node
                      a document first"""
         remove_node(self._at(path), keep_parent=keep_parent)
+        self._changed_below()
+
+    def move(self, path: str, to: str) -> None:
+        """Renames a node, with everything below it; both paths are below this group, and groups above the new one are made where there are none. Handles of the
+        old path do not follow.
+
+        In a plain store keys are linked, or copied where the store cannot link, and the old ones removed once the new node is whole; nobody else may change
+        the node meanwhile. A crash leaves the old node whole, or the new one, or both.
+        Raises NotFoundError, AlreadyExistsError where something is at the new path, InvalidInputError where that is inside the node or below an array,
+        ReadOnlyError, StoreError."""
+        moving.move_node(self._at(path), self._at(to).path)
         self._changed_below()
 
     def __contains__(self, path: object) -> bool:
@@ -274,6 +288,8 @@ class Group(MutableMapping[str, "Array | Group"]):
             made = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
             nodes[place.path] = as_stored(place, made)
         self._create(nodes, overwrite)
+        if self._place.nodes is not None:  # which may keep less than the metadata says
+            nodes = {at: _created(self._place.at(at)) for at in nodes}
         found = zip(arrays, nodes.items(), strict=True)
         return {path: Array(self._place.at(at), node) for path, (at, node) in found if isinstance(node, ArrayMetadata)}
 
@@ -312,7 +328,7 @@ class Group(MutableMapping[str, "Array | Group"]):
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Group:
         """The same group with the chunks of the arrays below it read and written through more storage transformers, array side first."""
-        return Group(self._place._replace(transformers=(*transformers, *self._place.transformers)), self._metadata)
+        return Group(self._place.through(transformers), self._metadata)
 
     # --- as an object --------------------------------------------------------------------------------------------------------------
 
@@ -412,13 +428,25 @@ def new_array(
             raise InvalidInputError(f"{name} is missing; it is required where no data is given", path=place.path or "/")
     metadata = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
     metadata = as_stored(place, metadata)
-    array = Array(place, metadata)
+    array = Array(place._replace(nodes=None), metadata)  # before anything that is there may be removed
     if values is not None:
-        array.check_values(values)  # before anything that is there may be removed
+        array.check_values(values)
     create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
+    if (
+        place.nodes is not None
+    ):  # which gives the chunks of arrays that are there, and may keep less than the metadata says
+        array = Array(place, _created(place))
     if values is not None:
         array[...] = values
     return array
+
+
+def _created(place: Place) -> ArrayMetadata:
+    """The metadata that a new array has been given."""
+    node = find_node(place)
+    if not isinstance(node, ArrayMetadata):
+        raise ConflictError("the new array is gone", path=place.path or "/", hint="somebody removed it")
+    return node
 
 
 def as_node(place: Place, metadata: Metadata) -> Array | Group:

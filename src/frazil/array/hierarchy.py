@@ -35,6 +35,9 @@ def locate(place: Place, path: str, zarr_format: object = None) -> tuple[Place, 
     zarr_format  the dialect, where it is known: 3 is one request always
     Raises MetadataError, UnknownExtensionError, InvalidInputError for a path that the dialect does not have."""
     known = _format(zarr_format)
+    if place.nodes is not None:
+        kept = _without_documents(place, path, known)
+        return kept, find_node(kept)
     lenient = normalise(path, str)
     whole = join(place.path, lenient)
     if not lenient or known == 3:
@@ -54,6 +57,15 @@ def locate(place: Place, path: str, zarr_format: object = None) -> tuple[Place, 
             f"a node of zarr_format {node.zarr_format!r} is there, not of {known!r}", path=path or "/"
         )
     return found
+
+
+def _without_documents(place: Place, path: str, known: ZarrFormat | None) -> Place:
+    """The place of a node in a hierarchy that a port keeps, which is of one dialect. Raises InvalidInputError where another one is asked for."""
+    if known not in (None, place.layout.zarr_format):
+        raise InvalidInputError(
+            f"nodes of a repository are of zarr_format {place.layout.zarr_format!r}, not of {known!r}", path=path or "/"
+        )
+    return place.at(place.below(path))
 
 
 def _below(place: Place, path: str, lenient: str, first: Json | MetadataError) -> tuple[Place, Metadata | None]:
@@ -192,6 +204,10 @@ def for_creation(
     chosen = _format(zarr_format)
     if entry_point is not None and chosen == 3:
         raise InvalidInputError("entry_point is for hierarchies of the draft of 2022 alone", path=path or "/")
+    if place.nodes is not None:
+        if entry_point is not None:
+            raise InvalidInputError("a repository has no entry_point", path=path or "/")
+        return _without_documents(place, path, chosen), None
     lenient = normalise(path, str)
     replaced = overwrite and not lenient and chosen is not None
     broken = False

@@ -1,6 +1,7 @@
-"""Documents of nodes in a store: reading, creating, changing and removing them. What arrays and groups do beyond that is their own.
+"""Nodes of a place: reading, creating, changing and removing them, as documents in a store, or through a port. What arrays and groups do beyond that is theirs.
 
-Where documents lie and how they read is said by a Layout (metadata/layout.py); how the dialect of a hierarchy is found, in hierarchy.py."""
+Where documents lie and how they read is said by a Layout (metadata/layout.py); how the dialect of a hierarchy is found, in hierarchy.py; renaming is in moving.py.
+A place with a NodeStorage (stores/node_storage.py) asks that, and touches no store."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from frazil.metadata.paths import ancestors, normalise
 from frazil.metadata.v3_layout import V3
 from frazil.record import Record
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.node_storage import NodeStorage
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import ABSENT, ANY, Changed, Version, pieces_of
 
@@ -36,7 +38,8 @@ class Place(Record):
     """Where a node is and how it is treated: a store, a normalised path in its hierarchy ("" is the root), the extensions that are known, the limits,
     the dialect, and the storage transformers that the user asked for beside those of documents, array side first.
 
-    entry_store  the store without the generic extensions of the hierarchy, which have no say in its entry point; None: there are none"""
+    entry_store  the store without the generic extensions of the hierarchy, which have no say in its entry point; None: there are none
+    nodes        what keeps the nodes instead of documents in the store, which then is for display alone; None: documents. Layout is then that of V3"""
 
     store: Store
     path: str = ""
@@ -46,6 +49,7 @@ class Place(Record):
     layout: Layout = V3
     transformers: tuple[RuntimeTransformer, ...] = ()
     entry_store: Store | None = None
+    nodes: NodeStorage | None = None
 
     def at(self, path: str) -> Place:
         return self._replace(path=path)
@@ -55,12 +59,27 @@ class Place(Record):
         inner = normalise(path, self.layout.check_name)
         return f"{self.path}/{inner}" if self.path and inner else self.path or inner
 
+    def through(self, transformers: Sequence[RuntimeTransformer]) -> Place:
+        """The same place with more storage transformers, array side first. Raises InvalidInputError where chunks do not lie in a store."""
+        if transformers and self.nodes is not None:
+            raise no_transformers(self)
+        return self._replace(transformers=(*transformers, *self.transformers))
+
     def require_writable(self) -> None:
         if self.read_only:
             raise ReadOnlyError(f"{self} was opened for reading", path=self.path or "/", hint='open it with mode="r+"')
 
     def __str__(self) -> str:
         return f"{self.store!r}" + (f" /{self.path}" if self.path else "")
+
+
+def no_transformers(place: Place) -> InvalidInputError:
+    """The error for storage transformers where chunks do not lie under keys of the store."""
+    return InvalidInputError(
+        "an array of a repository has no storage transformers: its chunks lie under no keys",
+        path=place.path or "/",
+        hint="put a store over the one that the repository is opened at",
+    )
 
 
 # --- reading -----------------------------------------------------------------------------------------------------------------------
@@ -77,14 +96,20 @@ def missing(place: Place) -> NotFoundError:
 
 
 def find_node(place: Place) -> Metadata | None:
-    """The metadata of the node; None where nothing is there. Raises MetadataError where its document breaks the rules. One batch of requests; one more for a
-    group without a document."""
+    """The metadata of the node; None where nothing is there. Raises MetadataError where its document breaks the rules, and what a port gives in place
+    of a node. One batch of requests; one more for a group without a document."""
+    if place.nodes is not None:
+        return _readable(place.nodes.find(place.path))
     found = _look_up(place, [Candidate(place.path, place.layout.document_keys(place.path))])
-    node = found.get(place.path)
-    if isinstance(node, FrazilError):
-        raise node
+    node = _readable(found.get(place.path))
     if node is None and _is_implied(place):
         return GroupMetadata(zarr_format=place.layout.zarr_format, implicit=True)
+    return node
+
+
+def _readable(node: Metadata | FrazilError | None) -> Metadata | None:
+    if isinstance(node, FrazilError):
+        raise node
     return node
 
 
@@ -98,13 +123,12 @@ def _is_implied(place: Place) -> bool:
 
 def find_nodes(place: Place, paths: Sequence[str]) -> dict[str, Metadata]:
     """The nodes at these paths that have a document, in one batch of requests. Raises MetadataError where one breaks the rules."""
-    found: dict[str, Metadata] = {}
-    layout = place.layout
-    for path, node in _look_up(place, [Candidate(path, layout.document_keys(path)) for path in paths]).items():
-        if isinstance(node, FrazilError):
-            raise node
-        found[path] = node
-    return found
+    asked: Mapping[str, Metadata | FrazilError | None]
+    if place.nodes is not None:
+        asked = {path: place.nodes.find(path) for path in paths}
+    else:
+        asked = _look_up(place, [Candidate(path, place.layout.document_keys(path)) for path in paths])
+    return {path: node for path, found in asked.items() if (node := _readable(found)) is not None}
 
 
 def _look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
@@ -132,7 +156,10 @@ def _look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadat
 
 
 def as_stored(place: Place, metadata: M) -> M:
-    """The metadata of a new node as whoever opens it will find it. Raises MetadataError for what the dialect cannot say."""
+    """The metadata of a new node as whoever opens it will find it. Raises MetadataError for what the dialect cannot say, InvalidInputError for storage
+    transformers where chunks do not lie in a store."""
+    if place.nodes is not None and isinstance(metadata, ArrayMetadata) and metadata.storage_transformers:
+        raise no_transformers(place)
     return _parsed(place, type(metadata), place.layout.emit(metadata))
 
 
@@ -148,6 +175,9 @@ def _parsed(place: Place, kind: type[M], document: bytes) -> M:
 def nodes_below(place: Place, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
     """The nodes below a group by path, depth first, each level sorted by name; an error stands for a document that cannot be read.
     max_depth: 0 for the direct members, None for all."""
+    if place.nodes is not None:
+        yield from place.nodes.below(place.path, max_depth)
+        return
     layout = place.layout
     if layout.at_once and max_depth != 0:
         keys = place.store.list_prefix(layout.documents_prefix(place.path))
@@ -165,6 +195,8 @@ def nodes_below(place: Place, max_depth: int | None) -> Iterator[tuple[str, Meta
 
 def member_paths(place: Place) -> list[str]:
     """Paths of the direct members of a group, sorted, also of such as cannot be read. One listing, and one batch of look-ups where it does not say all."""
+    if place.nodes is not None:
+        return list(place.nodes.children(place.path))
     candidates = _children(place)
     if place.layout.implicit_groups:  # a listing shows documents themselves
         return [candidate.path for candidate in candidates]
@@ -179,6 +211,8 @@ def _children(place: Place) -> list[Candidate]:
 
 def node_exists(place: Place) -> bool:
     """Whether an array or a group is there, whatever its document says. One request a document that it may have; one more for a group without one."""
+    if place.nodes is not None:
+        return place.nodes.exists(place.path)
     keys = place.layout.document_keys(place.path)
     there = place.store.exists(keys[0]) if len(keys) == 1 else bool((place.store.sizes(keys) >= 0).any())
     return there or _is_implied(place)
@@ -193,6 +227,9 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M]) -> M:
     place.require_writable()
     place = place._replace(registry=place.registry.silent())
     key = place.layout.document_key(place.path, kind)
+    if place.nodes is not None:
+        changed = place.nodes.change(place.path, lambda stored: change(_of_kind(place, key, stored, kind)))
+        return _of_kind(place, key, changed, kind)
     written: list[M] = []
 
     def rewrite(value: bytes | None) -> bytes | None:
@@ -203,11 +240,7 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M]) -> M:
             stored = GroupMetadata(zarr_format=place.layout.zarr_format, implicit=True)
         else:
             raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
-        if not isinstance(stored, kind):
-            raise InvalidInputError(
-                "another kind of node has taken this place", key=key, path=place.path or "/", hint="open it anew"
-            )
-        changed = change(stored)
+        changed = change(_of_kind(place, key, stored, kind))
         written[:] = [changed]
         if changed == stored:
             return None
@@ -216,8 +249,16 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M]) -> M:
         return document
 
     if place.store.update(key, rewrite) is not None and place.path:
-        _drop_copies(place, _documents_above(place, [place.path]))
+        drop_copies(place, documents_above(place, [place.path]))
     return written[0]
+
+
+def _of_kind(place: Place, key: str, node: Metadata, kind: type[M]) -> M:
+    if isinstance(node, kind):
+        return node
+    raise InvalidInputError(
+        "another kind of node has taken this place", key=key, path=place.path or "/", hint="open it anew"
+    )
 
 
 def create_nodes(
@@ -235,26 +276,29 @@ def create_nodes(
     replaces  the prefix of a hierarchy that has to go for them, in the store of the location"""
     place.require_writable()
     check_flag(overwrite, "overwrite")
+    if place.nodes is not None:
+        place.nodes.create(nodes, overwrite=overwrite)
+        return
     store, layout = place.store, place.layout
     documents = [layout.emit(node) for node in nodes.values()]  # what the dialect cannot say is refused first
     above = sorted({path for node in nodes for path in ancestors(node)} - nodes.keys())
     there = find_nodes(place, above) if above else {}
-    _check_above(nodes, {**there, **nodes})
+    check_above(nodes, {**there, **nodes})
     if layout.implicit_groups and not overwrite:
         _check_free(place, nodes)
     if replaces is not None:
         (place.store if place.entry_store is None else place.entry_store).erase_prefix(replaces)
     for path in nodes:
         _make_room(place, path, nodes[path], overwrite)
-    _drop_copies(place, there)
+    drop_copies(place, there)
     _write_entry(place)
     if explicit_groups or not layout.implicit_groups:
-        _create_groups(place, [path for path in above if path not in there], nodes)
+        create_groups(place, [path for path in above if path not in there], nodes)
     keys = [layout.document_key(path, type(node)) for path, node in nodes.items()]
-    answers = store.put_many(keys, pieces_of(documents), _expect(store, len(keys), overwrite))
+    answers = store.put_many(keys, pieces_of(documents), put_expect(store, len(keys), overwrite))
     for path, answer in zip(nodes, answers, strict=True):
         if isinstance(answer, Changed):
-            raise _exists(place, path)
+            raise already_there(place, path)
 
 
 def _write_entry(place: Place) -> None:
@@ -266,7 +310,7 @@ def _write_entry(place: Place) -> None:
     store = place.store if place.entry_store is None else place.entry_store
     there = store.get(key)
     if there is None:
-        if not isinstance(store.put_many([key], pieces_of([value]), _expect(store, 1, False))[0], Changed):
+        if not isinstance(store.put_many([key], pieces_of([value]), put_expect(store, 1, False))[0], Changed):
             return
         there = store.get(key)
     if there is None or not place.layout.has_entry(there):
@@ -275,23 +319,25 @@ def _write_entry(place: Place) -> None:
         )
 
 
-def _create_groups(place: Place, paths: Sequence[str], nodes: Mapping[str, Metadata]) -> None:
+def create_groups(place: Place, paths: Sequence[str], nodes: Iterable[str]) -> None:
+    """Gives groups documents; nodes: the paths of what is to lie below them. Raises InvalidInputError where somebody else has just put an array in the way."""
     if not paths:
         return
     store, layout = place.store, place.layout
     values = pieces_of([layout.emit(GroupMetadata(zarr_format=layout.zarr_format))] * len(paths))
     keys = [layout.document_key(path, GroupMetadata) for path in paths]
-    answers = store.put_many(keys, values, _expect(store, len(paths), False))
+    answers = store.put_many(keys, values, put_expect(store, len(paths), False))
     lost = [path for path, answer in zip(paths, answers, strict=True) if isinstance(answer, Changed)]
     if lost:  # somebody else created the same at the same time: groups are as good, arrays are not
-        _check_above(nodes, find_nodes(place, lost))
+        check_above(nodes, find_nodes(place, lost))
 
 
-def _expect(store: Store, count: int, overwrite: bool) -> list[Version | None]:
+def put_expect(store: Store, count: int, overwrite: bool) -> list[Version | None]:
+    """What documents of new nodes are to find under their keys."""
     return [ABSENT if store.capabilities.expects and not overwrite else ANY] * count
 
 
-def _check_above(nodes: Mapping[str, Metadata], there: Mapping[str, Metadata]) -> None:
+def check_above(nodes: Iterable[str], there: Mapping[str, Metadata]) -> None:
     """Refuses nodes that would lie below one of the arrays of `there`."""
     for node in nodes:
         for path in ancestors(node):
@@ -301,14 +347,14 @@ def _check_above(nodes: Mapping[str, Metadata], there: Mapping[str, Metadata]) -
                 )
 
 
-def _documents_above(place: Place, paths: Iterable[str]) -> dict[str, Metadata]:
+def documents_above(place: Place, paths: Iterable[str]) -> dict[str, Metadata]:
     """The documents of the groups above, where they may hold copies of those below."""
     if place.layout.implicit_groups:
         return {}
     return find_nodes(place, sorted({above for path in paths for above in ancestors(path)}))
 
 
-def _drop_copies(place: Place, above: Mapping[str, Metadata]) -> None:
+def drop_copies(place: Place, above: Mapping[str, Metadata]) -> None:
     """Drops consolidated metadata of the groups above a node that changes: their copies of its document would be stale."""
     for path, node in above.items():
         if isinstance(node, GroupMetadata) and node.consolidated is not None:
@@ -320,26 +366,26 @@ def _check_free(place: Place, paths: Iterable[str]) -> None:
     keys = {key: path for path in paths for key in place.layout.document_keys(path)}
     for path, size in zip(keys.values(), place.store.sizes(list(keys)).tolist(), strict=True):
         if size >= 0:
-            raise _exists(place, path)
+            raise already_there(place, path)
 
 
 def _make_room(place: Place, path: str, node: Metadata, overwrite: bool) -> None:
     store, layout = place.store, place.layout
     if overwrite:
-        _erase(place, path)
+        erase_node(place, path)
         return
     prefix = layout.data_prefix(path)
     looks_below = isinstance(node, ArrayMetadata) and store.capabilities.listable
     if layout.implicit_groups:
         if looks_below and not store.is_empty(layout.documents_prefix(path)):  # a group, which another may replace
-            raise _exists(place, path)
+            raise already_there(place, path)
         if looks_below and not store.is_empty(prefix):
             _remove_orphans(place, path)
     elif looks_below:
         if not store.is_empty(prefix):  # a document, or chunks that would show up in the new array
-            raise _exists(place, path)
+            raise already_there(place, path)
     elif store.exists(layout.document_keys(path)[0]):
-        raise _exists(place, path)
+        raise already_there(place, path)
 
 
 def _remove_orphans(place: Place, path: str) -> None:
@@ -351,7 +397,7 @@ def _remove_orphans(place: Place, path: str) -> None:
     versions = [version for page in pages for version in store.fetch(page, NO_SPANS).versions]
     _check_free(place, [path])
     if not store.capabilities.erasable:
-        raise _exists(place, path)
+        raise already_there(place, path)
     conditional = store.capabilities.expects
     there = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
     for page in pages:
@@ -359,7 +405,8 @@ def _remove_orphans(place: Place, path: str) -> None:
         store.erase_many(left, [there[key] for key in left])
 
 
-def _exists(place: Place, path: str) -> AlreadyExistsError:
+def already_there(place: Place, path: str) -> AlreadyExistsError:
+    """The error for a path that is taken."""
     return AlreadyExistsError(
         f"something is there already in {place.store!r}",
         path=path or "/",
@@ -372,6 +419,9 @@ def remove_node(place: Place, *, keep_parent: bool = False) -> None:
 
     keep_parent  a group above that would vanish with its last member gets a document of its own first"""
     place.require_writable()
+    if place.nodes is not None:
+        place.nodes.remove(place.path)
+        return
     layout, store = place.layout, place.store
     keys = layout.document_keys(place.path)
     if not node_exists(place):
@@ -383,13 +433,13 @@ def remove_node(place: Place, *, keep_parent: bool = False) -> None:
         and layout.implicit_groups
         and not store.exists(layout.document_key(parent.path, GroupMetadata))
     ):
-        _create_groups(place, [parent.path], {})
+        create_groups(place, [parent.path], ())
     if place.path:
-        _drop_copies(place, _documents_above(place, [place.path]))
-    _erase(place, place.path)
+        drop_copies(place, documents_above(place, [place.path]))
+    erase_node(place, place.path)
 
 
-def _erase(place: Place, path: str) -> None:
+def erase_node(place: Place, path: str) -> None:
     """Removes whatever is at a path and below. The document goes first, so that a node is never there in part; but last where the store may find that it
     cannot remove what lies below."""
     store, layout = place.store, place.layout

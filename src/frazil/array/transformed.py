@@ -1,4 +1,5 @@
-"""The store that an array's chunks are read from and written to: the hierarchy's, through the storage transformers of the document and of the user.
+"""Where an array's chunks are read from and written to: the hierarchy's store, through the storage transformers of the document and of the user; or what
+the port of the nodes gives.
 
 The sharding transformer next to the array is not among them: it was read as the sharding codec, which the engine plans (metadata/draft_sharding.py). Behind a
 transformer of the user's it runs as a store."""
@@ -9,12 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from frazil.array.hierarchy import as_store
-from frazil.array.nodes import Place
+from frazil.array.nodes import Place, no_transformers
 from frazil.late import LateModule
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import item
 from frazil.metadata.members import check_object
 from frazil.metadata.model import ArrayMetadata
+from frazil.stores.chunk_storage import ChunkStorage
+from frazil.stores.scalar_chunk import plain_chunks
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
@@ -23,6 +26,16 @@ if TYPE_CHECKING:
 else:
     draft_sharding = LateModule("frazil.metadata.draft_sharding")
     sharding_store = LateModule("frazil.stores.sharding_store")
+
+
+def chunk_storage(place: Place, metadata: ArrayMetadata) -> ChunkStorage:
+    """The chunks of the array at a place. Raises UnknownExtensionError, InvalidInputError."""
+    if place.nodes is not None:
+        if place.transformers or metadata.storage_transformers:
+            raise no_transformers(place)
+        return place.nodes.chunks(place.path, metadata)
+    store, prefix = transformed(place, metadata), place.layout.data_prefix(place.path)
+    return plain_chunks(store, prefix, metadata.chunk_key_encoding, metadata.ndim)
 
 
 def transformed(place: Place, metadata: ArrayMetadata) -> Store:

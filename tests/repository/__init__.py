@@ -1,0 +1,1 @@
+"""Repositories over real stores: sessions, commits, and the pure parts that they are made of."""
