@@ -172,9 +172,9 @@ def _told(name: str, method: Callable[..., object]) -> Callable[..., object]:
 def _checked(name: str, answer: object, args: tuple[object, ...]) -> object:
     """The answer of an operation beyond those of the document; what is listed or read is checked where it is used. Raises StoreError."""
     if name == "size" and answer is not None:
-        if isinstance(answer, bool) or not hasattr(answer, "__index__") or index(answer) < 0:  # type: ignore[arg-type] # which has it
+        if isinstance(answer, bool) or not hasattr(answer, "__index__") or index(answer) < 0:
             raise StoreError(f"size gave {answer!r}", key=str(args[0]), hint="a number of bytes, or None")
-        return index(answer)  # type: ignore[arg-type]
+        return index(answer)
     if name == "set_if" and answer is not None and (not isinstance(answer, bytes) or not answer):
         raise StoreError(f"set_if gave {answer!r}", key=str(args[0]), hint="the new version, bytes, not empty; or None")
     return answer
