@@ -229,6 +229,19 @@ class RowVersions(Sequence["Version | None"]):
         return b"%d %d %d %d %d" % (changed[row], part[row], place[row], offsets[row], lengths[row])
 
 
+def set_versions(rows: Rows, numbers: Columns) -> list[Version | Changed]:
+    """The versions that new rows have, as RowVersions tells them."""
+    columns = (rows.kinds, numbers, rows.offsets, rows.lengths)
+    return [
+        b"%b%d+%d" % (rows.ids[i].tobytes(), offset, length)
+        if kind == NATIVE
+        else b""
+        if kind == REMOVED
+        else b"%d -1 -1 %d %d" % (number, offset, length)
+        for i, (kind, number, offset, length) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
+    ]
+
+
 class ArrayChunks:
     """ChunkStorage of one array of a session."""
 
@@ -300,7 +313,7 @@ class ArrayChunks:
             changed = owner.to_change(self._key)
             fits = self._as_expected(coords, expect)
             if not large.all():
-                small = picked(pieces, np.flatnonzero(~large))
+                small = picked(pieces, np.flatnonzero(~large)) if len(ids) else pieces
                 objects[~large], offsets[~large] = owner.changes.pending.add(small, lengths[~large], owner.threads)
             new = Rows(coords, kinds, all_ids, objects, offsets, lengths)
             answers = self._set(changed, new, fits)
@@ -367,12 +380,16 @@ class ArrayChunks:
             if self._owner.packing:  # what is shorter lies in a pack
                 whole &= changed.columns.lengths[mine] > PACK_LIMIT
             self._owner.superseded(changed.columns.ids[mine[whole]])
-        changed.set(kept)
+        numbers = changed.set(kept)
+        if len(kept.coordinates) == len(rows.coordinates):
+            return set_versions(rows, numbers)
+        answers: list[Version | Changed] = []
+        new = iter(set_versions(kept, numbers))
         versions = self.locate(rows.coordinates).versions
         assert versions is not None
-        return [
-            (versions[i] or ABSENT) if fit else Changed(versions[i] or ABSENT) for i, fit in enumerate(fits.tolist())
-        ]
+        for i, fit in enumerate(fits.tolist()):
+            answers.append(next(new) if fit else Changed(versions[i] or ABSENT))
+        return answers
 
 
 def _fetch_one(
