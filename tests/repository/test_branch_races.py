@@ -113,7 +113,7 @@ def test_creating_a_repository_whose_answers_are_lost() -> None:
     faults = [Fault("put_many", 2, "lose")]
     files = Files(FaultyStore(store, FaultPlan(faults)), "a/")
     assert create_repository(files, info(1).id, snapshot(info(1))) == open_tip(Files(store, "a/"), MAIN)
-    files = Files(FaultyStore(store, FaultPlan([*faults, *READS_FAIL])), "b/")
+    files = Files(FaultyStore(store, FaultPlan([*faults, *READS_FAIL[1:]])), "b/")
     with pytest.raises(CommitUnknownError):
         create_repository(files, info(1).id, snapshot(info(1)))
     assert Files(store, "b/").has_snapshot(info(1).id)  # nothing was removed
@@ -192,13 +192,33 @@ def test_processes_give_no_number_twice(tmp_path: Path, sync: bool) -> None:
             lines.append(f"{tip.sequence} {encode_id(mine)}")
         (tmp_path / f"log.{writer}").write_text("\n".join(lines))
 
-    in_processes(4, commit)
+    def follow() -> None:
+        """A reader sees each file whole, and numbers that grow."""
+        tip = open_tip(files, MAIN)
+        while tip.sequence < 4 * commits:
+            later = open_tip(files, MAIN, tip)
+            assert later.sequence >= tip.sequence
+            assert read_tip(files, MAIN, tip._replace(sequence=0)).sequence >= later.sequence  # type: ignore[union-attr]
+            tip = later
+
+    in_processes(5, lambda number: commit(number) if number < 4 else follow())
     logs = [line.split() for writer in range(4) for line in (tmp_path / f"log.{writer}").read_text().splitlines()]
     told = {int(number): file for number, file in logs}
     assert len(logs) == len(told) == 4 * commits
     there = contents(files)
     assert len(there) == 4 * commits + 1
     assert {number: encode_id(file) for number, file in there.items() if number} == told
+
+
+def test_what_a_killed_writer_leaves(tmp_path: Path) -> None:
+    """A lock file that nobody holds, beside the branch files and before them in order."""
+    files, first = created(LocalStore(tmp_path))
+    (tmp_path / (branch_key(MAIN, 1) + ".__lock")).write_bytes(b'{"snap')
+    assert open_tip(files, MAIN) == first == open_tip(files, MAIN, first)
+    mine = some_id()
+    assert put_next(files, first, mine) == (COMMITTED, Tip(MAIN, 1, mine))
+    assert open_tip(files, MAIN) == Tip(MAIN, 1, mine)
+    assert len(list((tmp_path / "refs/branch.main").iterdir())) == 2
 
 
 def test_of_two_creators_one_wins(tmp_path: Path) -> None:

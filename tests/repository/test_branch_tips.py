@@ -106,7 +106,7 @@ def test_how_much_is_asked() -> None:
     assert [done.operation for done in store.requests] == ["list", "fetch"]
     store.clear()
     assert open_tip(files, "b", tip) is tip
-    assert [done.operation for done in store.requests] == ["fetch"]
+    assert [done.operation for done in store.requests] == ["look up"]
     store.clear()
     assert open_tip(files, "b", tip._replace(sequence=2998)) == tip
     assert store.count("list") == 0

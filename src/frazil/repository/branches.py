@@ -5,7 +5,7 @@ the walk along snapshots in history.py."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from frazil.errors import (
     AlreadyExistsError,
@@ -19,27 +19,33 @@ from frazil.errors import (
 )
 from frazil.format.ids import ObjectId, encode_id
 from frazil.format.refs import (
-    LAST_SEQUENCE,
     REFS,
     Ref,
     RefKind,
     branch_key,
     check_name,
     check_new_name,
-    emit_ref,
     folder_of,
     folders_of,
     next_sequence,
     parse_folder,
-    parse_ref,
-    parse_sequence,
     snapshot_key,
 )
 from frazil.format.snapshots import Snapshot
 from frazil.record import Record
 from frazil.repository.files import Files
-from frazil.stores.store import Store
-from frazil.stores.values import ABSENT, Changed
+from frazil.repository.later_formats import later_format
+from frazil.repository.reference_files import (
+    COMMITTED,
+    TAKEN,
+    UNKNOWN,
+    Outcome,
+    branch_file,
+    create_reference,
+    highest_number,
+    newest_number,
+    read_reference,
+)
 
 __all__ = [
     "COMMITTED",
@@ -66,16 +72,6 @@ __all__ = [
 
 MAIN: Final = "main"
 
-Outcome: TypeAlias = Literal["committed", "taken", "unknown"]
-COMMITTED: Final = "committed"
-TAKEN: Final = "taken"
-UNKNOWN: Final = "unknown"
-
-_PAGE: Final = 16  # keys of the first listing of a folder; the next ones are longer, should all of these be foreign
-_LONGEST_PAGE: Final = 4096
-_MOST_BYTES: Final = 2**16 + 1  # read of a reference file: one more than it may have
-_PROBES: Final = 8  # names that are looked up at once
-_READS: Final = 3  # of a file whose content decides whether a commit happened
 _ATTEMPTS: Final = 100  # to write a file behind those that others write meanwhile
 
 
@@ -108,15 +104,23 @@ def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
         return _later_tip(files, known)
     tips: list[Tip] = []
     for folder in _folders(files, "branch", branch):
-        sequence = _newest(files.store, folder)
+        sequence = newest_number(files.store, folder)
         if sequence is not None:
             tips.append(_read_branch_file(files, branch, sequence, folder))
     return max(tips, key=lambda tip: tip.sequence, default=None)
 
 
 def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
-    """As read_tip, of a branch that is there: raises NotFoundError where there is none of this name, or where it was deleted."""
+    """As read_tip, of a branch that is there: raises NotFoundError where there is none of this name, or where it was deleted; FormatError where the repository
+    is one of a later format."""
     tip = read_tip(files, branch, known)
+    if tip is None and not exists(files):
+        later = later_format(files)
+        if later is not None:
+            raise FormatError(
+                f"the repository was written by {later}; that format is not read here", key=files.key(REFS)
+            )
+        raise NotFoundError("there is no repository here", key=files.key(folder_of("branch", MAIN)))
     if tip is None or tip.deleted:
         state = "is no branch of this name" if tip is None else "was a branch of this name, but it is deleted"
         raise NotFoundError(f"there {state}: {branch!r}", key=files.key(REFS))
@@ -127,10 +131,9 @@ def read_first(files: Files, branch: str) -> Ref | None:
     """What the very first file of a branch says, that of number 0; None where it is not there. Errors as those of read_tip."""
     check_name("branch", branch)
     for folder in _folders(files, "branch", branch):
-        key = folder + _file_name(0)
-        data = _read(files.store, key)
-        if data is not None:
-            return parse_ref(data, key)
+        ref = read_reference(files.store, folder + branch_file(0))
+        if ref is not None:
+            return ref
     return None
 
 
@@ -147,82 +150,19 @@ def _folder(files: Files, tip: Tip) -> str:
     return tip.folder or files.key(folder_of("branch", tip.branch))
 
 
-def _file_name(sequence: int) -> str:
-    return branch_key(MAIN, sequence).rpartition("/")[2]
-
-
-def _newest(store: Store, folder: str) -> int | None:
-    """The highest number of a branch file in a folder, None where there is none: the first file of the listing that is one."""
-    if not store.capabilities.listable:
-        return _highest(store, folder, -1)
-    after, page = "", _PAGE
-    while True:
-        keys = store.list_keys(folder, after, page)
-        for key in keys:
-            sequence = parse_sequence(key[len(folder) :])
-            if sequence is not None:
-                return sequence
-        if len(keys) < page:
-            return None
-        last = keys[-1]
-        below, slash, _ = last[len(folder) :].partition("/")
-        # what else lies in a foreign folder is passed over at once
-        after = max(last, f"{folder}{below}/\U0010ffff") if slash else last
-        page = min(page * 4, _LONGEST_PAGE)
-
-
 def _later_tip(files: Files, known: Tip) -> Tip:
-    """The tip, from one that was it: the next number is read, and only if it is there are others looked up."""
-    if known.sequence == LAST_SEQUENCE:
-        return known
     folder = _folder(files, known)
-    key = folder + _file_name(known.sequence + 1)
-    data = _read(files.store, key)
-    if data is None:
-        return known
-    sequence = _highest(files.store, folder, known.sequence + 1)
-    if sequence is None or sequence == known.sequence + 1:
-        ref = parse_ref(data, key)
-        return Tip(known.branch, known.sequence + 1, ref.snapshot or b"", ref.deleted, known.folder)
-    return _read_branch_file(files, known.branch, sequence, folder)
-
-
-def _highest(store: Store, folder: str, present: int) -> int | None:
-    """A number that is there while the next one is not, from `present` upward, which is there (or is -1); None for -1.
-
-    Strides that grow find a missing number, then the span to it is divided. Every number that is found to be there counts, whatever was missing below:
-    a gap, which is none of ours, does not stop the search."""
-    missing: int | None = None
-    stride = 1
-    while present < LAST_SEQUENCE and missing != present + 1:
-        if missing is None:
-            steps = [stride << i for i in range(_PROBES)]
-            stride <<= _PROBES
-        else:
-            span = missing - present
-            steps = [max(span * i // (_PROBES + 1), i) for i in range(1, _PROBES + 1)]
-        bound = LAST_SEQUENCE + 1 if missing is None else missing
-        numbers = sorted({min(present + step, bound - 1) for step in steps})
-        sizes = store.sizes([folder + _file_name(number) for number in numbers]).tolist()
-        found = [number for number, size in zip(numbers, sizes, strict=True) if size >= 0]
-        present = found[-1] if found else present
-        missing = next((number for number in numbers if number > present), missing)
-    return present if present >= 0 else None
+    sequence = highest_number(files.store, folder, known.sequence)
+    return known if sequence == known.sequence else _read_branch_file(files, known.branch, sequence, folder)
 
 
 def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> Tip:
-    key = folder + _file_name(sequence)
-    data = _read(files.store, key)
-    if data is None:
+    key = folder + branch_file(sequence)
+    ref = read_reference(files.store, key)
+    if ref is None:
         raise NotFoundError("a branch file vanished while it was read", key=key, hint="open the branch again")
-    ref = parse_ref(data, key)
     usual = folder == files.key(folder_of("branch", branch))
     return Tip(branch, sequence, ref.snapshot or b"", ref.deleted, "" if usual else folder)
-
-
-def _read(store: Store, key: str) -> bytes | None:
-    """A reference file, no more of it than tells that it is too long."""
-    return store.get_partial_values([(key, (0, _MOST_BYTES))])[0]
 
 
 # --- the next file -----------------------------------------------------------------------------------------------------------------------
@@ -250,42 +190,11 @@ def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = Fals
     InvalidInputError for the number behind the last; and what check_commits raises."""
     check_commits(files)
     sequence = next_sequence(tip.branch, tip.sequence)
-    key = _folder(files, tip) + _file_name(sequence)
-    outcome, present = _create(files.store, key, Ref(snapshot, deleted))
+    key = _folder(files, tip) + branch_file(sequence)
+    outcome, present = create_reference(files.store, key, Ref(snapshot, deleted))
     if present is None:
         return outcome, None
     return outcome, Tip(tip.branch, sequence, present.snapshot or b"", present.deleted, tip.folder)
-
-
-def _create(store: Store, key: str, ref: Ref, *, unique: bool = True) -> tuple[Outcome, Ref | None]:
-    """Creates a reference file: the outcome, and what the file says now. As told at put_next; unique: nobody else would write the same."""
-    failed: StoreError | None = None
-    try:
-        answer = store.put(key, emit_ref(ref), ABSENT)
-    except StoreError as error:
-        failed = error
-    else:
-        if not isinstance(answer, Changed):
-            return COMMITTED, ref
-        if not unique:
-            return TAKEN, None
-    for _ in range(_READS):
-        try:
-            data = _read(store, key)
-        except StoreError:
-            continue
-        if data is None:
-            if failed is not None:
-                raise failed
-            return UNKNOWN, None  # it was there, and is not any more: whose it was cannot be told
-        try:
-            present = parse_ref(data, key)
-        except FormatError:
-            if failed is None:
-                raise
-            return UNKNOWN, None
-        return (COMMITTED if present == ref else TAKEN), present
-    return UNKNOWN, None
 
 
 def _unknown(what: str, key: str) -> CommitUnknownError:
@@ -301,7 +210,7 @@ def _unknown(what: str, key: str) -> CommitUnknownError:
 
 def exists(files: Files) -> bool:
     """Whether there is a repository: one that has a branch `main`. Nothing of it is read."""
-    return any(_newest(files.store, folder) is not None for folder in _folders(files, "branch", MAIN))
+    return any(newest_number(files.store, folder) is not None for folder in _folders(files, "branch", MAIN))
 
 
 def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
@@ -309,7 +218,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
 
     Raises AlreadyExistsError where a repository is, or somebody else was quicker; CommitUnknownError; and what check_commits raises, before anything is written."""
     check_commits(files)
-    if exists(files):
+    if exists(files) or later_format(files) is not None:
         raise _repository_exists(files)
     files.write_snapshot(file, snapshot)
     outcome, tip = put_next(files, Tip(MAIN, -1, b""), file)
@@ -344,7 +253,7 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
     _check_snapshot(files, snapshot)
     before = Tip(name, -1, b"") if tip is None else tip
     created = before._replace(sequence=next_sequence(name, before.sequence), snapshot=snapshot, deleted=False)
-    _create_named(files, "branch", name, _folder(files, before) + _file_name(created.sequence), snapshot)
+    _create_named(files, "branch", name, _folder(files, before) + branch_file(created.sequence), snapshot)
     return created
 
 
@@ -407,7 +316,7 @@ def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:
     now = "is deleted" if tip.deleted else f"points to the snapshot {encode_id(tip.snapshot)}"
     return ConflictError(
         f"the branch {tip.branch!r} has changed: it {now}, and {encode_id(expect)} was expected",
-        key=_folder(files, tip) + _file_name(tip.sequence),
+        key=_folder(files, tip) + branch_file(tip.sequence),
         hint="look at what it has become, and try again",
     )
 
@@ -419,12 +328,11 @@ def read_tag(files: Files, name: str) -> ObjectId | None:
     """The snapshot that a tag points to, None where there is no such tag. Raises InvalidInputError for a name that no tag can have, FormatError, StoreError."""
     check_name("tag", name)
     for key in _tag_keys(files, name):
-        data = _read(files.store, key)
-        if data is not None:
-            snapshot = parse_ref(data, key).snapshot
-            if snapshot is None:
+        ref = read_reference(files.store, key)
+        if ref is not None:
+            if ref.snapshot is None:
                 raise FormatError("a tag must point to a snapshot", key=key)
-            return snapshot
+            return ref.snapshot
     return None
 
 
@@ -470,13 +378,15 @@ def _names(files: Files, kind: RefKind) -> list[str]:
 
 
 def _check_snapshot(files: Files, snapshot: ObjectId) -> None:
-    if not files.has_snapshot(snapshot):
-        raise NotFoundError("there is no such snapshot", key=files.key(snapshot_key(snapshot)))
+    """Whether there is a snapshot to point to: the store is asked, as one that is remembered may have been removed."""
+    key = files.key(snapshot_key(snapshot))
+    if not files.store.exists(key):
+        raise NotFoundError("there is no such snapshot", key=key)
 
 
 def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:
     """Creates the file that makes a branch or tag. Two may do so at once with the same snapshot: only where the answer was lost does it say whose it is."""
-    outcome, _ = _create(files.store, key, Ref(snapshot), unique=False)
+    outcome, _ = create_reference(files.store, key, Ref(snapshot), unique=False)
     if outcome == UNKNOWN:
         raise _unknown(f"the {kind} {name!r} was created", key)
     if outcome == TAKEN:
