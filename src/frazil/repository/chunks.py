@@ -21,9 +21,8 @@ from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL, Changed
 from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
-from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
+from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, AnsweredBuffers, Located, fetch_located
 from frazil.stores.composing import picked
-from frazil.stores.content import HeldBuffers
 from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Sources, Version, clip_span
 
 if TYPE_CHECKING:
@@ -409,7 +408,7 @@ def _fetch_one(
     fetched = store.fetch(located.names, spans)
     if fetched.status[0] != FOUND:
         return None
-    buffers = HeldBuffers(fetched.sources.buffers, fetched)
+    buffers = AnsweredBuffers(fetched.sources.buffers, fetched)
     return Fetched(
         Sources(fetched.sources.files, buffers), fetched.status, versions, located.length, fetched.rows, None
     )
