@@ -1,0 +1,228 @@
+"""The files of one repository that are written once and never changed: snapshots, manifests and attribute files, read, written and remembered.
+
+What is in them lives in format/; branches and tags, which are files of another kind, in branches.py. Chunk files are not looked at here."""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock  # threading's Lock, without the module
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from weakref import WeakSet
+
+import numpy as np
+
+from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
+from frazil.format.attributes import decode_attributes, encode_attributes
+from frazil.format.ids import ObjectId
+from frazil.format.manifests import Manifest, decode_manifest, encode_manifest
+from frazil.format.refs import attributes_key, manifest_key, snapshot_key
+from frazil.format.snapshots import Snapshot, decode_snapshot, encode_snapshot
+from frazil.stores.keys import check_prefix
+from frazil.stores.store import Store
+from frazil.stores.values import ANY, flat_buffer, pieces_of
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.format.msgpack import Json
+
+__all__ = ["Files"]
+
+T = TypeVar("T")
+
+_SNAPSHOTS: Final = 8  # that are remembered
+_ENTRY: Final = 512  # bytes that remembering anything costs, beside the thing itself
+
+
+class Files:
+    """The snapshots, manifests and attribute files of a repository, which lies in a store beneath a prefix ("", or ending in "/").
+
+    cache_bytes  of manifests and attribute files that are remembered; of snapshots it is a few, whatever their size
+
+    What was written is remembered as the bytes that were written, and decoded when it is asked for: nothing just written is read back, and what is handed
+    out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
+    Whether files are on the medium when a write returns is the store's affair. Safe to use from many threads, and after a fork; pickles without
+    what it remembers. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
+
+    __slots__ = ("__weakref__", "_others", "_snapshots", "cache_bytes", "prefix", "store")
+
+    def __init__(self, store: Store, prefix: str = "", *, cache_bytes: int = 2**26) -> None:
+        check_prefix(prefix)
+        if not isinstance(cache_bytes, int) or isinstance(cache_bytes, bool) or cache_bytes < 0:
+            raise InvalidInputError(f"the limit of a cache is {cache_bytes!r}; it is a number of bytes, 0 or more")
+        self.store: Final = store
+        self.prefix: Final = prefix
+        self.cache_bytes: Final = cache_bytes
+        self.forget()
+        _held.add(self)
+
+    def __repr__(self) -> str:
+        return f"Files({self.store!r}, {self.prefix!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopened, (self.store, self.prefix, self.cache_bytes)
+
+    def forget(self) -> None:
+        """Begins anew with nothing remembered, in the child of a fork too: another thread of the parent may have left something half done."""
+        self._snapshots: _Remembered[Snapshot | bytes] = _Remembered(_SNAPSHOTS)
+        self._others: _Remembered[Manifest | Buffer] = _Remembered(self.cache_bytes)
+
+    def key(self, name: str) -> str:
+        """Where a file lies in the store, by its name in the repository, such as "snapshots/WT2Z2GQ09G0RTAEQ3D70"."""
+        return self.prefix + name
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def snapshot(self, file: ObjectId) -> Snapshot:
+        """The snapshot in a file, by its id; the id in its metadata may be another (the library of the alpha wrote the first so).
+
+        Raises NotFoundError where there is no such file, FormatError where it makes no sense, both with its key."""
+        name = snapshot_key(file)
+        known = self._snapshots.get(name)
+        if isinstance(known, Snapshot):
+            return known
+        snapshot = decode_snapshot(self._read([name])[0] if known is None else known, self.key(name))
+        self._snapshots.put(name, snapshot, 1)
+        return snapshot
+
+    def has_snapshot(self, file: ObjectId) -> bool:
+        """Whether there is a snapshot file of this id: one request at most."""
+        name = snapshot_key(file)
+        return self._snapshots.get(name) is not None or self.store.exists(self.key(name))
+
+    def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
+        """The manifests of these ids, in their order; those that are not remembered come in one batch. One that is larger than `cache_bytes` is not
+        remembered: who needs it again keeps it.
+
+        Raises NotFoundError where one is not there, FormatError where one makes no sense, with the key; what refers to it is the caller's to say."""
+        names = [manifest_key(file) for file in ids]
+        found: dict[str, Manifest] = {}
+        missing: list[str] = []
+        for name in dict.fromkeys(names):
+            known = self._others.get(name)
+            if known is None:
+                missing.append(name)
+            else:
+                found[name] = known if isinstance(known, Manifest) else self._decoded(name, known)
+        if missing:
+            for name, data in zip(missing, self._read(missing), strict=True):
+                found[name] = self._decoded(name, data)
+        return [found[name] for name in names]
+
+    def attributes(self, file: ObjectId, location: int) -> dict[str, Json]:
+        """The attributes at one location of an attribute file, the caller's to keep. Raises NotFoundError and FormatError with its key."""
+        name = attributes_key(file)
+        data = self._others.get(name)
+        if data is None or isinstance(data, Manifest):
+            data = self._read([name])[0]
+            self._others.put(name, data, len(data) + _ENTRY)
+        return decode_attributes(bytes(flat_buffer(data)), location, self.key(name))
+
+    def _decoded(self, name: str, data: Buffer) -> Manifest:
+        manifest = decode_manifest(flat_buffer(data), self.key(name))
+        weight = _ENTRY
+        for column in manifest:
+            if isinstance(column, np.ndarray):
+                column.flags.writeable = False
+                weight += column.nbytes
+        self._others.put(name, manifest, weight)
+        return manifest
+
+    def _read(self, names: Sequence[str]) -> list[bytes]:
+        keys = [self.key(name) for name in names]
+        values: list[bytes] = []
+        for key, value in zip(keys, self.store.get_partial_values([(key, (0, None)) for key in keys]), strict=True):
+            if value is None:
+                kind, _, _ = key.removeprefix(self.prefix).partition("/")
+                raise NotFoundError(
+                    f"there is no such file among the {kind} of the repository", key=key, hint=_HINTS[kind]
+                )
+            values.append(value)
+        return values
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def write_manifests(self, files: Sequence[tuple[ObjectId, Manifest]]) -> int:
+        """Writes manifests under new ids, in one call of the store, and returns their bytes. Raises InvalidInputError, before anything is written, for one
+        that the format cannot hold; StoreError where the store fails: some may be there then, and none is remembered."""
+        encoded = {manifest_key(file): flat_buffer(encode_manifest(manifest)) for file, manifest in files}
+        self._write(encoded)
+        for name, data in encoded.items():
+            self._others.put(name, data, len(data) + _ENTRY)
+        return sum(len(data) for data in encoded.values())
+
+    def write_snapshot(self, file: ObjectId, snapshot: Snapshot) -> None:
+        """Writes a snapshot under a new id, which its metadata should have too. Errors as those of write_manifests."""
+        name, data = snapshot_key(file), encode_snapshot(snapshot)
+        self._write({name: data})
+        self._snapshots.put(name, data, 1)
+
+    def write_attributes(self, file: ObjectId, maps: Sequence[Mapping[str, Json]]) -> None:
+        """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_manifests."""
+        name, data = attributes_key(file), encode_attributes(maps)
+        self._write({name: data})
+        self._others.put(name, data, len(data) + _ENTRY)
+
+    def _write(self, files: Mapping[str, Buffer]) -> None:
+        if not files:
+            return
+        names = [self.key(name) for name in files]
+        if not self.store.capabilities.writable:
+            raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")
+        self.store.put_many(names, pieces_of(list(files.values())), [ANY] * len(names))
+
+
+_HINTS: Final = {
+    "snapshots": "the id is one of another repository, or the snapshot has expired",
+    "manifests": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
+    "attributes": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
+}
+
+
+def _reopened(store: Store, prefix: str, cache_bytes: int) -> Files:
+    return Files(store, prefix, cache_bytes=cache_bytes)
+
+
+# --- what is remembered ------------------------------------------------------------------------------------------------------------------
+
+
+class _Remembered(Generic[T]):
+    """Values by name, whose weights do not exceed a limit together; the least recently used go first. Safe to use from many threads."""
+
+    __slots__ = ("_limit", "_lock", "_values", "_weight")
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._weight = limit, 0
+        self._values: OrderedDict[str, tuple[T, int]] = OrderedDict()
+        self._lock = allocate_lock()
+
+    def get(self, name: str) -> T | None:
+        with self._lock:
+            found = self._values.get(name)
+            if found is None:
+                return None
+            self._values.move_to_end(name)
+            return found[0]
+
+    def put(self, name: str, value: T, weight: int) -> None:
+        with self._lock:
+            self._weight -= self._values.pop(name, (None, 0))[1]
+            if weight > self._limit:
+                return
+            self._weight += weight
+            self._values[name] = (value, weight)
+            while self._weight > self._limit:
+                self._weight -= self._values.popitem(last=False)[1][1]
+
+
+_held: WeakSet[Files] = WeakSet()  # of this process, for its children
+
+
+def _after_fork() -> None:
+    for files in _held:
+        files.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,89 @@
+"""Repositories to test with: those of the archives, in memory; and snapshots made by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from frazil.format.ids import ObjectId, decode_id, new_id
+from frazil.format.manifests import NATIVE, Manifest, node_manifest
+from frazil.format.refs import Ref, branch_key, emit_ref
+from frazil.format.snapshots import Snapshot, SnapshotInfo
+from frazil.repository.branches import Tip, create_repository
+from frazil.repository.files import Files
+from frazil.stores import Capabilities, MemoryStore, Store
+from frazil.stores.wrappers import WrappedStore
+from tests.format.archives import repository
+
+SECOND = 10**9
+
+
+def archive(name: str, prefix: str = "") -> Files:
+    """One of the repositories that the library of the alpha wrote, beneath a prefix."""
+    store = MemoryStore()
+    for key, value in repository(name).items():
+        store.set(prefix + key, value)
+    return Files(store, prefix)
+
+
+def some_id() -> ObjectId:
+    return new_id(os.urandom)
+
+
+def info(number: int, message: str = "") -> SnapshotInfo:
+    """A commit of the given number: it has its own id, and was written so many seconds after 1970."""
+    return SnapshotInfo(number.to_bytes(12, "big"), number * SECOND, message or f"commit {number}")
+
+
+def snapshot(own: SnapshotInfo, history: Sequence[SnapshotInfo] = (), total: int | None = None) -> Snapshot:
+    return Snapshot(own, own.written_at, tuple(history), len(history) if total is None else total)
+
+
+def put_snapshot(files: Files, number: int, history: Sequence[int] = (), total: int | None = None) -> ObjectId:
+    made = snapshot(info(number), [info(parent) for parent in history], total)
+    files.write_snapshot(made.metadata.id, made)
+    return made.metadata.id
+
+
+def manifest(node: int, count: int) -> Manifest:
+    """Native references of a node, one dimension, in order."""
+    return node_manifest(
+        node,
+        np.arange(count)[:, None],
+        np.full(count, NATIVE, np.uint8),
+        np.frombuffer(os.urandom(12 * count), np.uint8).reshape(count, 12),
+        np.zeros(count, np.int64),
+        np.full(count, 100, np.int64),
+    )
+
+
+def empty_files(store: Store | None = None) -> Files:
+    return Files(MemoryStore() if store is None else store)
+
+
+def of_text(text: str) -> ObjectId:
+    return decode_id(text)
+
+
+class Without(WrappedStore):
+    """A store that lacks something."""
+
+    def __init__(self, inner: Store, **lacks: bool) -> None:
+        super().__init__(inner)
+        self.lacks = lacks
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(**self.lacks)
+
+
+def created(store: Store | None = None, prefix: str = "") -> tuple[Files, Tip]:
+    files = Files(MemoryStore() if store is None else store, prefix)
+    first = snapshot(info(1))
+    return files, create_repository(files, first.metadata.id, first)
+
+
+def put_file(files: Files, branch: str, sequence: int, number: int = 1, *, deleted: bool = False) -> None:
+    files.store.set(files.key(branch_key(branch, sequence)), emit_ref(Ref(info(number).id, deleted)))
