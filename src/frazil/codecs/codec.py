@@ -206,7 +206,6 @@ def encoded_spec(codec: ArrayToArray, spec: ChunkSpec, path: str) -> ChunkSpec:
         if not isinstance(made, ChunkSpec):
             raise ask.wrong(made, "a ChunkSpec")
         return made
-    raise AssertionError
 
 
 def size_of(codec: Codec, ask: Callable[[], object], path: str) -> int | None:
@@ -216,7 +215,6 @@ def size_of(codec: Codec, ask: Callable[[], object], path: str) -> int | None:
         if made is not None and (isinstance(made, bool) or not isinstance(made, int) or made < 0):
             raise context.wrong(made, "a number of bytes", repr(made))
         return made
-    raise AssertionError
 
 
 def bound_of(codec: Codec, ask: Callable[[], object], path: str) -> int:

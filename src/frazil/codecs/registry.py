@@ -220,7 +220,6 @@ class Registry(Value):
         except (MetadataError, UnknownExtensionError) as error:
             error.path = place if error.path is None else f"{place}.{error.path}"
             raise
-        raise AssertionError
 
 
 def _loaded(codec: type[Codec] | LateCodec) -> type[Codec]:

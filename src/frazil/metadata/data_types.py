@@ -79,7 +79,6 @@ class DataType(Value, ABC):
         """The fill value for a document: parse_fill gives the same bits back."""
         with Asking("data type", self.name, "fill_value"):
             return as_json(self.emit_bytes(fill.data), "fill_value")
-        raise AssertionError
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
         """The fill value a caller asks for: None (zero), Python and NumPy scalars, or what a document may hold.
@@ -106,7 +105,6 @@ class DataType(Value, ABC):
                     data, f"{self.itemsize} bytes", f"{len(data)} bytes" if isinstance(data, bytes) else None
                 )
             return FillValue(data, self.dtype)
-        raise AssertionError
 
     @abstractmethod
     def parse_bytes(self, value: Json, path: str) -> bytes:

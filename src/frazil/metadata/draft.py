@@ -184,7 +184,6 @@ def _laid_out(layout: Extension, chunk: tuple[int, ...], known: Known) -> list[E
         if not isinstance(made, (list, tuple)) or not all(isinstance(codec, Extension) for codec in made):
             raise ask.wrong(made, "a list of Extensions")
         return list(made)
-    raise AssertionError
 
 
 class _Grid(Record):

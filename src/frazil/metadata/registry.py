@@ -175,7 +175,6 @@ def _asked(families: Sequence[ExtensionFamily[T]], extension: Extension, path: s
     """The first family that reads the extension, which may be the user's."""
     with Asking(kind, extension.name, path):
         return pick(families, extension, path, kind)
-    raise AssertionError
 
 
 def read_type(family: ExtensionFamily[DataType], extension: Extension, path: str) -> DataType:
@@ -186,7 +185,6 @@ def read_type(family: ExtensionFamily[DataType], extension: Extension, path: str
         data_type = family.parse(extension, path)
         _check_type(ask, data_type)
         return data_type
-    raise AssertionError
 
 
 def _check_type(ask: Asking, made: object) -> None:
