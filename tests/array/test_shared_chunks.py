@@ -215,6 +215,21 @@ def test_objects_of_one_fetch_are_few() -> None:
     assert again(group).vindex[picked].tolist() == (picked % 200 + 1).tolist()
 
 
+@pytest.mark.parametrize("shards", [None, 8])
+def test_chunks_that_are_written_whole_are_not_looked_up(shards: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a repository that might be another manifest to read."""
+    array, storage, group = one(MemoryStore(), 0, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
+    asked = list[int]()
+    locate = storage.locate
+    monkeypatch.setattr(storage, "locate", lambda coords: asked.append(len(coords)) or locate(coords))
+    array[...] = 5
+    array[8:24] = 6
+    assert asked == []
+    array[8:25] = 7
+    assert sum(asked) == 1
+    assert again(group)[...].tolist() == [5] * 8 + [7] * 17 + [5] * 39
+
+
 # --- what is wrong -----------------------------------------------------------------------------------------------------------------------
 
 

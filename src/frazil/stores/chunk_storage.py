@@ -1,7 +1,7 @@
 """The port between arrays and the places where their encoded chunks lie, in columns; and its plain form, one object a chunk under keys.
 
 A chunk here is what the array stores as one: a shard, where there are shards. Which bytes of it are wanted, and what they mean, is the array's part.
-fetch_located, object_spans and what they use serve storages in which chunks share objects; PlainChunks is none, so tests alone call them so far."""
+fetch_located, object_spans and what they use serve storages in which chunks share objects or lie inline; PlainChunks is none."""
 
 from __future__ import annotations
 
