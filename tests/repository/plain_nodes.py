@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import frazil
 from frazil.array.nodes import (
     Metadata,
     Place,
@@ -71,3 +72,7 @@ class PlainNodes:
 
 def plain_session(store: Store | None = None) -> SessionStore:
     return SessionStore(PlainNodes(MemoryStore() if store is None else store), DEFAULT_REGISTRY)
+
+
+def repository_session() -> SessionStore:
+    return frazil.Repository.create(MemoryStore()).writable_session("main").store
