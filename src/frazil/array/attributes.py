@@ -74,6 +74,6 @@ class Attributes(MutableMapping[str, object]):
 
 def _as_dict(*others: object, **more: object) -> dict[str, object]:
     try:
-        return dict(*others, **more)  # type: ignore[call-overload, no-any-return] # which refuses what is no mapping
+        return dict(*others, **more)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"attributes must be a mapping, or pairs: {error}", path="attributes") from error
