@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import frazil.format.nodes as nodes_module
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.ids import decode_id
 from frazil.format.msgpack import Reader
@@ -298,6 +299,44 @@ def test_nodes_pickle(old: Nodes, new: Nodes) -> None:
     again = pickle.loads(pickle.dumps(nodes))
     assert again == nodes
     assert written(again) == written(nodes)
+
+
+def alone(nodes: Nodes, path: str) -> bytes:
+    """The bytes of one node."""
+    return written(nodes.changed({other: None for other in nodes if other != path}))
+
+
+@given(strategies.nodes(), strategies.nodes(), st.sampled_from([1, 50, 2**22]), st.data())
+def test_what_differs(old: Nodes, other: Nodes, piece: int, data: st.DataObject) -> None:
+    paths = data.draw(st.lists(st.sampled_from([*old, *other]), unique=True)) if old or other else []
+    new = old.changed({path: node_of(other, path) if path in other else None for path in paths})
+    differing = {
+        path for path in {*old, *new} if path not in old or path not in new or alone(old, path) != alone(new, path)
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nodes_module, "_PIECE", piece)
+        read = opened(written(old)), opened(written(new))
+        assert sorted(read[0].differing(read[1])) == sorted(read[1].differing(read[0])) == sorted(differing)
+    # in memory what is another object may differ
+    changed = opened(written(old)).changed({path: node_of(other, path) if path in other else None for path in paths})
+    for base in (old, read[0]):
+        assert differing <= set(base.differing(changed)) <= {*old, *new}
+    assert set(read[0].differing(changed)) <= set(paths)
+    assert changed.differing(changed) == read[0].differing(read[0]) == []
+
+
+def test_what_differs_in_another_order() -> None:
+    nodes = [[at, f"/{at}", None, "Group"] for at in range(9)]
+    changed = [*nodes[:4], [4, "/4", {"Inline": {"a": 1}}, "Group"], *nodes[5:]]
+    assert of(*nodes).differing(of(*reversed(changed))) == ["/4"]
+    assert of(*nodes).differing(of(*changed[3:], *changed[:3])) == ["/4"]
+
+
+def test_ids_are_told_without_decoding() -> None:
+    nodes = opened([("/a", [7, "/a", None, "Nothing"]), ("/b", {"id": 8}), ("/c", [])]).changed(
+        {"/d": NodeSnapshot(9, "/d")}
+    )
+    assert [nodes.id_of(path) for path in ("/a", "/b", "/c", "/d", "/e")] == [7, None, None, 9, None]
 
 
 def test_what_is_not_there() -> None:

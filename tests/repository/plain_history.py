@@ -241,7 +241,7 @@ def difference_of(old: State, new: State) -> Difference:
         removed = [chunk for chunk in was.chunks if chunk not in now.chunks]
         if written or removed:
             chunks[now.path] = ChunkDifference(columns(written), columns(removed))
-    return Difference(
+    difference = Difference(
         added=tuple(sorted([node.path for node in made])),
         removed=tuple(sorted([node.path for node in gone])),
         renamed=tuple(sorted([(was.path, now.path) for was, now in both if was.path != now.path])),
@@ -253,11 +253,10 @@ def difference_of(old: State, new: State) -> Difference:
             for was, now in both
             if was.shape != now.shape and was.metadata == now.metadata
         },
-        arrays=frozenset(
-            {node.path for node in gone if node.is_array} - {node.path for node in new.values()}
-            | {node.path for node in new.values() if node.is_array}
-        ),
     )
+    arrays = {node.path: node.is_array for state in (old, new) for node in state.values()}
+    told = {*difference.paths, *difference.removed}
+    return difference._replace(arrays=frozenset([path for path in told if arrays[path]]))
 
 
 def agree(kind: str, ours: PlainNode, theirs: PlainNode) -> bool:

@@ -6,12 +6,20 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from frazil.metadata.paths import normalise
+from frazil.metadata.v3 import parse_array, parse_node
+from frazil.repository.session_keys import grouped, is_inside
+from frazil.stores.composing import picked
+from frazil.stores.content import join_pieces
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Capabilities, Changed, Columns, Fetched, Pieces, Store, Version
 from frazil.stores.wrappers import WrappedStore
-from frazil.testing import StoreTests
+from frazil.testing import ANY_KEYS, CHUNK_KEYS, DOCUMENT_KEYS, StoreProfile, StoreTests
 
 
 class Deaf(WrappedStore):
@@ -53,10 +61,12 @@ class Modest(WrappedStore):
         return Capabilities(listable=False, erasable=False, conditional=False)
 
 
-def verdict(store: type[WrappedStore]) -> set[str]:
+def verdict(store: type[WrappedStore], keys: StoreProfile = ANY_KEYS) -> set[str]:
     """The tests that a store fails."""
 
     class Suite(StoreTests):
+        profile = keys
+
         def make_store(self) -> Store:
             return store(MemoryStore())
 
@@ -70,8 +80,9 @@ def verdict(store: type[WrappedStore]) -> set[str]:
     return failed
 
 
-def test_a_good_store_passes() -> None:
-    assert verdict(WrappedStore) == set()
+@pytest.mark.parametrize("profile", [ANY_KEYS, CHUNK_KEYS, DOCUMENT_KEYS])
+def test_a_good_store_passes(profile: StoreProfile) -> None:
+    assert verdict(WrappedStore, profile) == set()
 
 
 def test_a_store_that_can_do_little_passes() -> None:
@@ -89,6 +100,49 @@ def test_a_store_that_can_do_little_passes() -> None:
 )
 def test_wrong_stores_are_found(store: type[WrappedStore], finding: str) -> None:
     assert finding in verdict(store)
+    if store is not Unsorted:
+        assert finding in verdict(store, CHUNK_KEYS) & verdict(store, DOCUMENT_KEYS)
+
+
+class OfZarr(WrappedStore):
+    """Takes keys of a Zarr hierarchy alone."""
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        keys = grouped(names)
+        assert not keys.others
+        for (_, path), value in zip(
+            keys.documents, join_pieces(picked(pieces, np.array([row for row, _ in keys.documents], int))), strict=True
+        ):
+            assert parse_node(value).zarr_format == 3
+            normalise(path)
+        for path, chunks in keys.chunks.items():
+            array = parse_array(self.inner.get(f"{path}/zarr.json") or b"")
+            assert all(is_inside(at, array.grid_shape) for at in chunks.coordinates)
+        return super().put_many(names, pieces, expect)
+
+
+@pytest.mark.parametrize("profile", [CHUNK_KEYS, DOCUMENT_KEYS])
+def test_profiles_use_keys_of_zarr_alone(profile: StoreProfile) -> None:
+    assert verdict(OfZarr, profile) == set()
+    assert len(verdict(OfZarr)) > 30
+
+
+names = st.text(st.sampled_from("ab!.-_éZ"), min_size=1).filter(lambda name: name.strip("."))
+
+
+@given(st.lists(st.lists(names, min_size=1, max_size=3).map("/".join), max_size=9))
+def test_profiles_keep_the_order_of_keys(keys: list[str]) -> None:
+    for profile in (CHUNK_KEYS, DOCUMENT_KEYS):
+        over = profile.over(MemoryStore())
+        assert isinstance(over, WrappedStore)
+        for key in keys:
+            over.set(key, b"")
+        assert over.list() == sorted(set(keys))
+        assert [over.list_keys("", key, 2) for key in keys] == [
+            sorted({other for other in keys if other > key})[:2] for key in keys
+        ]
 
 
 def test_the_suites_need_no_test_framework() -> None:

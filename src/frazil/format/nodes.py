@@ -7,7 +7,10 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias, cast
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
 
 from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError
@@ -24,6 +27,11 @@ from frazil.format.msgpack import (
 from frazil.format.zarr_metadata import ZarrArrayMetadata, read_metadata, write_metadata
 from frazil.record import Record
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Spans = NDArray[np.int64]
+
 __all__ = [
     "ArrayData",
     "AttributesReference",
@@ -39,6 +47,7 @@ _U32: Final = 2**32 - 1
 # the kernel's rows: where an entry begins, and then
 _ROW: Final = 5
 _VALUE, _END, _ID, _KIND = 1, 2, 3, 4
+_PIECE: Final = 2**22  # bytes of nodes that are compared at once
 _NO_ROWS: Final[memoryview[int]] = memoryview(b"").cast("q")
 
 _NODE: Final = ("id", "path", "user_attributes", "node_data")
@@ -115,7 +124,7 @@ class Nodes:
         self._rows: memoryview[int] = _NO_ROWS
         self._entries: dict[str, int | NodeSnapshot] = {}  # a number: where its row begins in _rows
         self._sorted: tuple[list[list[str]], list[str]] | None = None
-        self._by_id: dict[int, str] | None = None
+        self._by_id: dict[int | None, str] | None = None
         if nodes:
             self._entries = self.changed(nodes)._entries
 
@@ -182,22 +191,38 @@ class Nodes:
     def path_of(self, number: int) -> str | None:
         """The path of the node with an id, None where there is none."""
         if self._by_id is None:
-            rows = self._rows
-            self._by_id = {}
-            for path, entry in self._entries.items():
-                found = entry.id if isinstance(entry, NodeSnapshot) else rows[entry + _ID]
-                self._by_id[found if found >= 0 else self._peek(cast("int", entry)) or -1] = path
+            self._by_id = {self._id(entry): path for path, entry in self._entries.items()}
         return self._by_id.get(number)
 
     def highest_id(self) -> int:
         """The highest id of any node, 0 where there is none."""
-        rows, ids = self._rows, [0]
-        for entry in self._entries.values():
-            if isinstance(entry, NodeSnapshot):
-                ids.append(entry.id)
-            else:
-                ids.append(found if (found := rows[entry + _ID]) >= 0 else self._peek(entry) or 0)
-        return max(ids)
+        return max([0, *[self._id(entry) or 0 for entry in self._entries.values()]])
+
+    def id_of(self, path: str) -> int | None:
+        """The id of a node, without decoding it whole; None where it cannot be told, or there is no node."""
+        entry = self._entries.get(path)
+        return None if entry is None else self._id(entry)
+
+    def differing(self, other: Nodes) -> list[str]:
+        """The paths in any order that only one of the two has, or where the nodes may differ: they lie in other bytes. No node is decoded."""
+        differing: list[str] = [path for path in other._entries if path not in self._entries]
+        paths: list[str] = []
+        pairs: list[tuple[int, int]] = []  # rows here and there
+        same_rows = self._rows is other._rows and self._data is other._data
+        for path, entry in self._entries.items():
+            match = other._entries.get(path)
+            if isinstance(entry, NodeSnapshot) or match is None or isinstance(match, NodeSnapshot):
+                if match is not entry:
+                    differing.append(path)
+            elif not (same_rows and entry == match):
+                paths.append(path)
+                pairs.append((entry, match))
+        if pairs:
+            columns = np.array(pairs, np.int64)
+            left, right = (_spans(nodes._rows, columns[:, side]) for side, nodes in enumerate((self, other)))
+            unequal = np.flatnonzero(~_equal_spans(self._data, left, other._data, right))
+            differing += [paths[at] for at in unequal.tolist()]
+        return differing
 
     def changed(self, changes: Mapping[str, NodeSnapshot | None]) -> Nodes:
         """These nodes with others in place of some; None removes one."""
@@ -237,6 +262,11 @@ class Nodes:
             self._sorted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         return self._sorted
 
+    def _id(self, entry: int | NodeSnapshot) -> int | None:
+        if isinstance(entry, NodeSnapshot):
+            return entry.id
+        return found if (found := self._rows[entry + _ID]) >= 0 else self._peek(entry)
+
     def _peek(self, entry: int) -> int | None:
         """The id of a node that is no array of four."""
         reader = Reader(self._data, self._key, self._rows[entry + _VALUE])
@@ -258,6 +288,33 @@ def _same(left: Node | None, right: Node | None) -> bool:
     if isinstance(left, BrokenNode) and isinstance(right, BrokenNode):
         return left.path == right.path and str(left.error) == str(right.error)
     return left == right
+
+
+def _spans(rows: memoryview[int], entries: Spans) -> Spans:
+    """Where entries begin and end, with their keys: int64[n, 2]."""
+    columns = np.frombuffer(rows, np.int64)
+    return np.stack([columns[entries], columns[entries + _END]], axis=1)
+
+
+def _equal_spans(left: bytes, ours: Spans, right: bytes, theirs: Spans) -> NDArray[np.bool_]:
+    """bool[n]: whether left[ours[i, 0] : ours[i, 1]] are the bytes of right[theirs[i, 0] : theirs[i, 1]]. Spans that are neighbours in both are compared at once."""
+    equal: NDArray[np.bool_] = ours[:, 1] - ours[:, 0] == theirs[:, 1] - theirs[:, 0]
+    order = np.flatnonzero(equal)
+    order = order[np.argsort(ours[order, 0], kind="stable")]
+    ours, theirs = ours[order], theirs[order]
+    begins = np.ones(len(order), np.bool_)  # a run that is compared at once
+    begins[1:] = (ours[1:, 0] != ours[:-1, 1]) | (theirs[1:, 0] != theirs[:-1, 1])
+    begins[1:] |= ours[1:, 0] // _PIECE != ours[:-1, 0] // _PIECE
+    for first, last in pairwise([*np.flatnonzero(begins).tolist(), len(order)]):
+        start, end = int(ours[first, 0]), int(ours[last - 1, 1])
+        other, other_end = int(theirs[first, 0]), int(theirs[last - 1, 1])
+        if last - first == 1:
+            equal[order[first]] = left[start:end] == right[other:other_end]
+        else:
+            count = end - start
+            unequal = np.frombuffer(left, np.uint8, count, start) != np.frombuffer(right, np.uint8, count, other)
+            equal[order[first:last]] = ~np.logical_or.reduceat(unequal, ours[first:last, 0] - start)
+    return equal
 
 
 def _components(path: str) -> list[str]:

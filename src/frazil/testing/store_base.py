@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from frazil.stores.content import read_values
 from frazil.stores.store import Columns, Fetched, Store, Version
+from frazil.testing.store_profiles import ANY_KEYS, StoreProfile
 
 __all__ = ["NINE_BAD_KEYS", "StoreTestBase", "columns"]
 
@@ -19,17 +21,25 @@ def columns(*spans: tuple[int, int, int]) -> Columns:
 
 
 class StoreTestBase:
-    """Subclasses define make_store: a store of theirs, new and empty at every call. What cannot be written by itself is filled by another filled_with."""
+    """Subclasses define make_store: a store of theirs, new and empty at every call. What cannot be written by itself is filled by another filled_with.
+
+    profile  which keys and values the store takes (store_profiles.py); any, if nothing is said"""
+
+    profile: ClassVar[StoreProfile] = ANY_KEYS
 
     def make_store(self) -> Store:
         raise AssertionError(f"{type(self).__name__} does not define make_store")
+
+    def new_store(self) -> Store:
+        """The store to test, with the keys of the profile."""
+        return self.profile.over(self.make_store())
 
     def filled(self, **values: bytes) -> Store:
         """A new store with values under simple keys."""
         return self.filled_with(values)
 
     def filled_with(self, values: dict[str, bytes]) -> Store:
-        store = self.make_store()
+        store = self.new_store()
         for key, value in values.items():
             store.set(key, value)
         return store

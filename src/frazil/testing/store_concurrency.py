@@ -28,7 +28,7 @@ class StoreConcurrencyTests(StoreTestBase):
         assert store.get("n") == b"%d" % (20 * THREADS)
 
     def test_one_thread_creates(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         if not store.capabilities.expects:
             return
         answers: list[bytes | Changed] = []
@@ -55,7 +55,7 @@ class StoreConcurrencyTests(StoreTestBase):
         run_threads([*(partial(write, n) for n in range(4)), *[read] * 4])
 
     def test_writers_of_different_keys(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
 
         def write(n: int) -> None:
             for i in range(20):
@@ -77,7 +77,7 @@ class StoreConcurrencyTests(StoreTestBase):
         assert store.get("a") == b"".join(bytes([n] * 4) for n in range(THREADS))
 
     def test_threads_append_together(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         if not store.capabilities.expects:
             return
 

@@ -246,7 +246,7 @@ class StoreReadingTests(StoreTestBase):
         assert store.is_empty()
 
     def test_is_empty(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         if not store.capabilities.listable:
             return
         assert store.is_empty()
@@ -326,7 +326,7 @@ class StoreReadingTests(StoreTestBase):
             assert store.list() == sorted(keys)
 
     def test_case(self) -> None:
-        if not self.make_store().capabilities.case_sensitive:
+        if not self.new_store().capabilities.case_sensitive:
             return
         store = self.filled_with({"foo": b"a", "FOO": b"b"})
         assert (store.get("foo"), store.get("FOO"), store.get("Foo")) == (b"a", b"b", None)

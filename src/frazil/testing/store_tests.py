@@ -5,7 +5,7 @@
             return MyStore(...)  # new and empty at every call
 
 pytest finds the tests by their names; any runner that calls the `test_` methods of a new instance will do. What a store's capabilities exclude is
-tested to be refused. The three classes that StoreTests is made of live in files of their own."""
+tested to be refused. A store that takes the keys of a Zarr hierarchy alone says so by its `profile` (store_profiles.py). The three classes that StoreTests is made of live in files of their own."""
 
 from __future__ import annotations
 

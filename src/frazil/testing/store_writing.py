@@ -31,7 +31,7 @@ class StoreWritingTests(StoreTestBase):
         assert store.get("a") == b""
 
     def test_values_of_all_buffer_kinds(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         numbers = np.arange(6, dtype=">u2").reshape(2, 3)
         values: dict[str, Buffer] = {
             "bytearray": bytearray(b"abc"),
@@ -51,7 +51,7 @@ class StoreWritingTests(StoreTestBase):
         assert store.get("bytearray") == b"abc"
 
     def test_the_callers_buffer_stays_the_callers(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         buffer = bytearray(b"before")
         store.set("a", buffer)
         store.put_many(["b"], Pieces(Sources(None, [memoryview(buffer)]), columns((-1, 0, 6)), np.array([0, 1])), [ANY])
@@ -62,7 +62,7 @@ class StoreWritingTests(StoreTestBase):
         assert fetched.sizes.tolist() == [6]
 
     def test_put_many_pieces(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         sources = Sources(None, [b"0123456789", memoryview(b"abcdef"), np.arange(3, dtype=np.uint8)])
         rows = columns((-2, 1, 2), (-1, 0, 10), (-1, 9, 1), (-3, 0, 3), (-1, 4, 0))
         offsets = np.array([0, 3, 4, 4, 5], np.int64)
@@ -130,7 +130,7 @@ class StoreWritingTests(StoreTestBase):
     # --- conditions ----------------------------------------------------------------------------------------------------------------
 
     def test_conditional_put(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         if not store.capabilities.conditional:
             refusal(StoreError, lambda: store.put("a", b"1", ABSENT))
             assert isinstance(store.put("a", b"1", ANY), bytes)
@@ -181,7 +181,7 @@ class StoreWritingTests(StoreTestBase):
         assert isinstance(store.put_many(["a"], pieces_of([b"4"]), [ABSENT])[0], bytes)
 
     def test_a_version_never_comes_back(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         held, seen = [], []
         for _ in range(20):
             store.set("a", b"same")
@@ -192,7 +192,9 @@ class StoreWritingTests(StoreTestBase):
                 store.erase("a")
         if store.capabilities.expects:
             assert None not in seen
-            assert len(set(seen)) == len(seen), "while a fetch holds an object, no other one has its version"
+            assert self.profile.versions_come_back or len(set(seen)) == len(seen), (
+                "while a fetch holds an object, no other one has its version"
+            )
 
     def test_update(self) -> None:
         store = self.filled(a=b"1")
@@ -295,7 +297,7 @@ class StoreWritingTests(StoreTestBase):
         assert store.get("a") == b"0123"
 
     def test_set_partial_values_of_many_keys(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         store.set_partial_values([(f"k/{i}", 0, b"%d" % i) for i in range(300)])
         refusal(
             InvalidInputError,
@@ -305,7 +307,7 @@ class StoreWritingTests(StoreTestBase):
 
     def test_operations_say_the_same(self) -> None:
         """The fallbacks of the document, in both directions: each operation is what the others would make of it."""
-        store = self.make_store()
+        store = self.new_store()
         store.set("a", b"one")
         store.set_partial_values([("b", 0, b"one")])
         for key in ("a", "b"):
@@ -361,7 +363,7 @@ class StoreWritingTests(StoreTestBase):
         assert store.get_versioned("a") == inner.get_versioned("a")
 
     def test_capabilities_are_values(self) -> None:
-        store = self.make_store()
+        store = self.new_store()
         assert isinstance(store.capabilities, Capabilities)
         assert store.capabilities == store.capabilities
         assert store.capabilities.readable, "StoreTests reads what it writes"

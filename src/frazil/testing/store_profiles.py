@@ -1,0 +1,273 @@
+"""Which keys and values the suites of stores use. A store that takes any key and any bytes needs none of these; a store of a Zarr hierarchy alone, such as that of a repository's
+session, has `profile = CHUNK_KEYS` and `profile = DOCUMENT_KEYS` in two test classes:
+
+    class TestChunks(StoreTests):
+        profile = CHUNK_KEYS
+
+        def make_store(self) -> Store:
+            return my_repository().writable_session("main").store
+
+A profile is put over the store that is tested, and gives each key of the suite one of Zarr's of the same order, below a prefix of the same place."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.stores.content import HeldBuffers, join_pieces, read_values
+from frazil.stores.keys import check_prefix
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    ANY,
+    FOUND,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    object_rows,
+    pieces_of,
+)
+from frazil.stores.wrappers import WrappedStore
+
+if TYPE_CHECKING:
+    from frazil.stores.values import SourceBuffer
+
+__all__ = ["ANY_KEYS", "CHUNK_KEYS", "DOCUMENT_KEYS", "StoreProfile"]
+
+_DOCUMENT: Final = "zarr.json"
+_MARK: Final = " "  # ends the names of nodes that stand for whole keys: it comes before "/", so that they come before what lies below a node of that name
+
+
+class StoreProfile:
+    """Any keys, any bytes: the store is tested as it is.
+
+    versions_come_back  whether a value that is stored again may have the version it had before: versions that are made from values"""
+
+    versions_come_back: bool = False
+
+    def over(self, store: Store) -> Store:
+        """The store with the keys and values of the suite."""
+        return store
+
+
+class _ChunkProfile(StoreProfile):
+    """Keys of chunks: `a/7` is a chunk of an array of one dimension, `a/b` one of an array without dimensions. The documents of these arrays are set when they are needed, and not shown."""
+
+    def over(self, store: Store) -> Store:
+        return _OnChunks(store)
+
+
+class _DocumentProfile(StoreProfile):
+    """Keys of documents, of groups and of arrays, whose attributes are the value: documents are compared by what they say."""
+
+    versions_come_back = True
+
+    def over(self, store: Store) -> Store:
+        return _OnDocuments(store)
+
+
+ANY_KEYS: Final = StoreProfile()
+CHUNK_KEYS: Final = _ChunkProfile()
+DOCUMENT_KEYS: Final = _DocumentProfile()
+
+
+def _is_number(component: str) -> bool:
+    return component.isascii() and component.isdigit() and (component == "0" or component[0] != "0")
+
+
+# --- the stores that are tested ------------------------------------------------------------------------------------------------------
+
+
+class _Over(WrappedStore):
+    """A store with the keys of a suite over one with keys of Zarr's."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _inner_key(self, key: str) -> str:
+        """The key of Zarr's for one of the suite's."""
+
+    @abstractmethod
+    def _outer_key(self, key: str) -> str | None:
+        """Undoes _inner_key; None for a key that is none of the suite's."""
+
+    def _inner_prefixes(self, prefix: str) -> list[str]:
+        """What keys below a prefix of the suite's begin with."""
+        return [prefix]
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        return self.inner.erase_many([self._inner_key(name) for name in names], expect)
+
+    def erase_prefix(self, prefix: str) -> None:
+        check_prefix(prefix)
+        for inner in self._inner_prefixes(prefix):
+            self.inner.erase_prefix(inner)
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        page = 1000 if limit is None else limit + 1
+        after = self._inner_key(start_after) if start_after else ""
+        found = merge(*[self._listed(inner, after, page) for inner in self._inner_prefixes(prefix)])
+        return list(islice((key for key in found if key > start_after), limit))
+
+    def _listed(self, prefix: str, last: str, page: int) -> Iterator[str]:
+        """The keys of the suite's below a prefix of Zarr's, page by page; all of them come sorted by their bytes."""
+        full = page
+        while full == page:
+            keys = self.inner.list_keys(prefix, last, page)
+            assert all(before.encode() < key.encode() for before, key in pairwise([last, *keys] if last else keys))
+            assert all(key.startswith(prefix) for key in keys)
+            yield from [outer for key in keys if (outer := self._outer_key(key)) is not None]
+            last, full = keys[-1] if keys else "", len(keys)
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        for inner in self._inner_prefixes(prefix):
+            assert self.inner.list_dir(inner) == Store.list_level(self.inner, inner), "the fallback says the same"
+            assert self.inner.is_empty(inner) == (not self.inner.list_keys(inner, limit=1))
+        return Store.list_level(self, prefix)
+
+
+class _OnChunks(_Over):
+    """Chunks as any keys. Numbers at the end of a key are coordinates; what is before them an array, or the whole key one where there are none."""
+
+    __slots__ = ()
+
+    def _array(self, key: str) -> tuple[str, list[str]]:
+        """The path of the array, and the coordinates as text."""
+        parts = key.split("/")
+        first = len(parts)
+        while first > 1 and _is_number(parts[first - 1]) and int(parts[first - 1]) < 2**32:
+            first -= 1
+        return "/".join(parts[:first]) + ("" if first < len(parts) else _MARK), parts[first:]
+
+    def _inner_key(self, key: str) -> str:
+        path, coordinates = self._array(key)
+        return "/".join([path, "c", *coordinates])
+
+    def _outer_key(self, key: str) -> str | None:
+        parts = key.split("/")
+        if parts[-1] == _DOCUMENT:
+            return None
+        first = len(parts)
+        while _is_number(parts[first - 1]):
+            first -= 1
+        return "/".join([*parts[: first - 1], *parts[first:]]).removesuffix(_MARK)
+
+    def _inner_prefixes(self, prefix: str) -> list[str]:
+        path, coordinates = self._array(prefix[:-1])
+        return [prefix, "/".join([path, "c", *coordinates, ""])] if coordinates else [prefix]
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        return self.inner.fetch([self._inner_key(name) for name in names], spans, expect=expect, held=held, once=once)
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        arrays = {f"{path}/{_DOCUMENT}": len(coordinates) for path, coordinates in map(self._array, names)}
+        sizes = self.inner.sizes(list(arrays)).tolist()
+        missing = [key for key, size in zip(arrays, sizes, strict=True) if size < 0]
+        documents = pieces_of([_array_document([2**32] * arrays[key], {}) for key in missing])
+        self.inner.put_many(missing, documents, [ABSENT if self.inner.capabilities.expects else ANY] * len(missing))
+        return self.inner.put_many([self._inner_key(name) for name in names], pieces, expect)
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return Store.append_many(self, names, pieces, expect)
+
+
+class _OnDocuments(_Over):
+    """Documents as any keys and values. Of keys of an even length they are a group's, of others an array's."""
+
+    __slots__ = ()
+
+    def _inner_key(self, key: str) -> str:
+        return f"{key}{_MARK}/{_DOCUMENT}"
+
+    def _outer_key(self, key: str) -> str | None:
+        outer = key.removesuffix(f"{_MARK}/{_DOCUMENT}")
+        return outer if outer != key else None
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        """Whole documents of `inner`, and the spans of their values."""
+        inner = None
+        if held is not None:
+            assert isinstance(held.sources.buffers, HeldBuffers)
+            inner = held.sources.buffers.inner
+        keys = [self._inner_key(name) for name in names]
+        whole = np.array([(row, 0, -1) for row in range(len(keys))], np.int64).reshape(-1, 3)
+        fetched = self.inner.fetch(keys, whole, expect=expect, held=inner)
+        values = [b"" if text is None else _value(text) for text in read_values(fetched, keys, whole)]
+        there = [state == FOUND for state in fetched.status]
+        sizes = np.array(
+            [len(value) if is_there else -1 for value, is_there in zip(values, there, strict=True)], np.int64
+        )
+        buffers: list[SourceBuffer] = list(values)
+        rows = object_rows(spans, fetched.status, sizes)
+        return fetched._replace(sources=Sources(None, HeldBuffers(buffers, fetched)), sizes=sizes, rows=rows)
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        documents = [_document(name, value) for name, value in zip(names, join_pieces(pieces), strict=True)]
+        return self.inner.put_many([self._inner_key(name) for name in names], pieces_of(documents), expect)
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return Store.append_many(self, names, pieces, expect)
+
+
+# --- documents -----------------------------------------------------------------------------------------------------------------------
+
+
+def _document(key: str, value: bytes) -> bytes:
+    attributes = {"value": b64encode(value).decode()}
+    if len(key) % 2:
+        return _array_document([], attributes)
+    return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}).encode()
+
+
+def _value(document: bytes) -> bytes:
+    return b64decode(json.loads(document)["attributes"]["value"])
+
+
+def _array_document(shape: list[int], attributes: dict[str, str]) -> bytes:
+    """Of an array of bytes, one a chunk; but what chunks hold is not looked at by stores."""
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1] * len(shape)}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0,
+        "codecs": [{"name": "bytes"}],
+        "attributes": attributes,
+    }
+    return json.dumps(document).encode()

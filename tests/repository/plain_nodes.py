@@ -1,0 +1,73 @@
+"""The port to nodes over plain documents and chunks in a store: what a session's keys are tested with, and compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from frazil.array.nodes import (
+    Metadata,
+    Place,
+    change_node,
+    create_nodes,
+    find_node,
+    member_paths,
+    node_exists,
+    nodes_below,
+    remove_node,
+)
+from frazil.codecs.registry import DEFAULT_REGISTRY
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError
+from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.v3 import data_prefix
+from frazil.repository.documents import CHUNK_KEYS
+from frazil.repository.session_store import SessionStore
+from frazil.stores.chunk_storage import ChunkStorage, PlainChunks
+from frazil.stores.memory import MemoryStore
+from frazil.stores.store import Store
+
+
+class PlainNodes:
+    """Nodes of a plain Zarr hierarchy as a port."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.place = Place(store)
+
+    def find(self, path: str) -> Metadata | FrazilError | None:
+        try:
+            return find_node(self.place.at(path))
+        except InvalidInputError as error:
+            return error
+
+    def exists(self, path: str) -> bool:
+        return node_exists(self.place.at(path))
+
+    def children(self, path: str) -> Sequence[str]:
+        return member_paths(self.place.at(path))
+
+    def below(self, path: str, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
+        return nodes_below(self.place.at(path), max_depth)
+
+    def change(self, path: str, change: Callable[[Metadata], Metadata]) -> Metadata:
+        found = self.find(path)
+        if found is None:
+            raise NotFoundError("there is no node", path=path)
+        if isinstance(found, FrazilError):
+            raise found
+        return change_node(self.place.at(path), type(found), change)
+
+    def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
+        create_nodes(self.place, nodes, overwrite=overwrite)
+
+    def remove(self, path: str) -> None:
+        remove_node(self.place.at(path))
+
+    def move(self, path: str, to: str) -> None:
+        raise NotImplementedError
+
+    def chunks(self, path: str, metadata: ArrayMetadata) -> ChunkStorage:
+        return PlainChunks(self.store, data_prefix(path), CHUNK_KEYS)
+
+
+def plain_session(store: Store | None = None) -> SessionStore:
+    return SessionStore(PlainNodes(MemoryStore() if store is None else store), DEFAULT_REGISTRY)
