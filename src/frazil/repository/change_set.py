@@ -83,8 +83,7 @@ class ChangeSet:
         """The key of the node that is there; None where there is none, or where not even its id can be read."""
         if path in self._paths:
             return self._paths[path]
-        node = self.base.get(path)
-        return None if node is None else node.id
+        return self.base.id_of(path)
 
     def is_array(self, path: str) -> bool | None:
         """Whether the node that is there is an array; None where it cannot be told."""

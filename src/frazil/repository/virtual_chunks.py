@@ -89,7 +89,9 @@ def fetch_mixed(
     names = located.names
     assert isinstance(names, ObjectNames)
     virtual = located.kind == VIRTUAL_KIND
-    others = located._replace(kind=np.where(virtual, NOWHERE, located.kind).astype(np.uint8))
+    others = located._replace(
+        names=names[: names.native], kind=np.where(virtual, NOWHERE, located.kind).astype(np.uint8)
+    )
     fetched = fetch_located(store, others, spans, expect=None, once=once)
     of_files = np.flatnonzero(virtual[spans[:, 0]])
     moved = object_spans(located, spans[of_files])
