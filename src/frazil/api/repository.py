@@ -128,15 +128,6 @@ class Repository:
     def __repr__(self) -> str:
         return f"<frazil.Repository {self._files.store!r}{' ' + self._files.prefix if self._files.prefix else ''}>"
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Repository):
-            return NotImplemented
-        mine, theirs = self._files, other._files
-        return (mine.store, mine.prefix, self._options) == (theirs.store, theirs.prefix, other._options)
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._files.prefix))
-
     def __reduce__(self) -> tuple[object, ...]:
         return Repository, (self._files, self._options, self._registry)
 

@@ -109,5 +109,4 @@ class BaseReferences:
 def _inside(coordinates: Columns, extents: Extents) -> NDArray[np.bool_]:
     first: Columns = np.array(extents.first, np.int64)
     last: Columns = np.array(extents.last, np.int64)
-    inside: NDArray[np.bool_] = np.logical_and(coordinates >= first, coordinates <= last).all(axis=1)
-    return inside
+    return np.asarray(((coordinates >= first) & (coordinates <= last)).all(axis=1), np.bool_)

@@ -255,8 +255,7 @@ class ChangedReferences:
 
     def _inside(self, coordinates: Columns) -> NDArray[np.bool_]:
         limits: Columns = np.array([1 << bits for bits in self._bits], np.int64)
-        inside: NDArray[np.bool_] = np.logical_and(coordinates >= 0, coordinates < limits).all(axis=1)
-        return inside
+        return np.asarray(((coordinates >= 0) & (coordinates < limits)).all(axis=1), np.bool_)
 
     def _fold(self, coordinates: Columns) -> Keys:
         """Coordinates as keys in the same order: one number, or their bytes where that is too small."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
 from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
 from frazil.stores.composing import picked
-from frazil.stores.values import ABSENT, Changed, Fetched, Pieces, Version
+from frazil.stores.content import HeldBuffers
+from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Sources, Version, clip_span
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from frazil.repository.files import Files
     from frazil.repository.virtual import VirtualPlaces
     from frazil.repository.virtual_checks import FileCheck
+    from frazil.stores.store import Store
 
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
@@ -44,6 +46,8 @@ __all__ = [
     "find_chunks",
     "located_chunks",
 ]
+
+_MOST_KNOWN: Final = 4096  # chunks of one array that are remembered by themselves
 
 
 class Found(Record):
@@ -106,6 +110,13 @@ class Owner(Protocol):
 
     def superseded(self, ids: Octets) -> None:
         """Chunk files of this session that nothing refers to any more."""
+
+    @property
+    def state(self) -> int:
+        """A number that is another one after every change."""
+
+    @property
+    def notes_reads(self) -> bool: ...
 
     @property
     def places(self) -> VirtualPlaces:
@@ -221,10 +232,12 @@ class RowVersions(Sequence["Version | None"]):
 class ArrayChunks:
     """ChunkStorage of one array of a session."""
 
-    __slots__ = ("_key", "_owner", "_rank")
+    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank")
 
     def __init__(self, owner: Owner, key: int, rank: int) -> None:
         self._owner, self._key, self._rank = owner, key, rank
+        self._known: dict[tuple[int, ...], Located] = {}  # chunks that were asked for one by one
+        self._known_at = -1  # the state of the session in which they lie there
 
     def __repr__(self) -> str:
         return f"ArrayChunks({self._owner!r}, node {self._key})"
@@ -239,7 +252,18 @@ class ArrayChunks:
             return located_chunks(found, columns, base, owner.changes, owner.files)
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
-        return self.locate(np.array([coordinates], np.int64).reshape(1, self._rank))
+        owner = self._owner
+        if self._known_at == owner.state:
+            known = self._known.get(coordinates)
+            if known is not None:
+                return known
+        with owner.lock:
+            if self._known_at != owner.state or len(self._known) >= _MOST_KNOWN:
+                self._known, self._known_at = {}, owner.state
+            located = self.locate(np.array([coordinates], np.int64).reshape(1, self._rank))
+            if not owner.notes_reads:
+                self._known[coordinates] = located
+            return located
 
     def fetch(
         self,
@@ -250,10 +274,14 @@ class ArrayChunks:
         held: Fetched | None = None,
         once: bool = False,
     ) -> Fetched:
+        store = self._owner.files.store
+        if len(located.kind) == 1 and held is None and located.kind.item(0) == STORED:
+            one = _fetch_one(store, located, spans, expect)
+            if one is not None:
+                return one
         if (located.kind == VIRTUAL_KIND).any():
-            owner = self._owner
-            return fetch_mixed(owner.files.store, owner.places, located, spans, expect=expect, once=once)
-        return fetch_located(self._owner.files.store, located, spans, expect=expect, held=held, once=once)
+            return fetch_mixed(store, self._owner.places, located, spans, expect=expect, once=once)
+        return fetch_located(store, located, spans, expect=expect, held=held, once=once)
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         owner = self._owner
@@ -345,6 +373,29 @@ class ArrayChunks:
         return [
             (versions[i] or ABSENT) if fit else Changed(versions[i] or ABSENT) for i, fit in enumerate(fits.tolist())
         ]
+
+
+def _fetch_one(
+    store: Store, located: Located, spans: Columns, expect: Sequence[Version | None] | None
+) -> Fetched | None:
+    """The short way for one span of one chunk in a chunk file; None where that does not do."""
+    versions = located.versions
+    if len(spans) != 1 or versions is None:
+        return None
+    version, base, length = versions[0], located.base.item(0), located.length.item(0)
+    if expect is not None and expect[0] not in (None, version):
+        return None
+    _, start, count = spans.tolist()[0]
+    if start < 0 or count < 0 or base or start + count > length:
+        start, count = clip_span(start, count, length)
+        spans = np.array([(0, base + start, count)], np.int64)
+    fetched = store.fetch(located.names, spans)
+    if fetched.status[0] != FOUND:
+        return None
+    buffers = HeldBuffers(fetched.sources.buffers, fetched)
+    return Fetched(
+        Sources(fetched.sources.files, buffers), fetched.status, versions, located.length, fetched.rows, None
+    )
 
 
 def _value_lengths(pieces: Pieces) -> Columns:

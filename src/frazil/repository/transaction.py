@@ -82,6 +82,7 @@ class Transaction:
         self.lock = threading.RLock()
         self.tip = tip
         self.forked = False
+        self.state = 0
         self.finals: dict[int, int] = {}  # ids of nodes that were new, and were committed
         self.reads = ReadLog() if options.serializable and tip is not None else None
         self._dropped: list[Octets] = []
@@ -92,6 +93,7 @@ class Transaction:
         self.base_id, self.base, self.changes = base_id, base, changes
         self.started_at = time.time_ns()
         self._references: dict[int, BaseReferences | None] = {}
+        self.state += 1
 
     def __repr__(self) -> str:
         at = encode_id(self.base_id) if self.tip is None else self.tip.branch
@@ -263,6 +265,7 @@ class Transaction:
             self._remove("/" + path)
 
     def _remove(self, path: str) -> None:
+        self.state += 1
         for change in self.changes.remove(path):
             if change.references is not None:
                 self.superseded(own_files(change.references))
@@ -300,6 +303,7 @@ class Transaction:
 
     def to_change(self, key: int) -> ChangedReferences:
         self.require_writable()
+        self.state += 1
         self.changed(key)
         return self._change_of(self.key_of(key)).changed_references()
 
@@ -332,6 +336,7 @@ class Transaction:
             self.reads.chunks(key, coordinates)
 
     def settle(self) -> None:
+        self.state += 1
         if self.changes.pending.nbytes > _WAITING_BYTES:
             place_pending(self.changes, self.files, packing=self.packing)
 
@@ -354,6 +359,10 @@ class Transaction:
             self.files.store.erase_values([self.files.key(f"chunks/{text}") for text in encode_ids(ids)])
 
     @property
+    def notes_reads(self) -> bool:
+        return self.reads is not None
+
+    @property
     def places(self) -> VirtualPlaces:
         return self.options.virtual
 
@@ -367,6 +376,7 @@ class Transaction:
     def set_rows(self, path: str, rows: Rows) -> None:
         """Sets references of an array to what lies outside of this session."""
         self.changes.touch(path).changed_references().set(rows)
+        self.state += 1
 
     def forget_reads(self) -> None:
         """Begins to note anew what is read."""
