@@ -16,7 +16,7 @@ TEMP = np.random.default_rng(0).normal(10, 5, (3, 40, 50)).astype(np.float32)
 
 @pytest.fixture(scope="session")
 def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """sea.zarr, a sharded array; ocean.zarr, a group with level1/temp; old.zr3, a hierarchy of the older draft. To be read alone."""
+    """sea.zarr, a sharded array; ocean.zarr, a group with level1/temp; old.zr3, a hierarchy of the older draft; sea.repo, a repository. To be read alone."""
     folder = tmp_path_factory.mktemp("hierarchy")
     frazil.create_array(folder / "sea.zarr", data=SEA, chunks=(64, 64), shards=(256, 256), dimension_names=("y", "x"))
     ocean = frazil.create_group(folder / "ocean.zarr", attributes={"title": "The sea"})
@@ -27,7 +27,24 @@ def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ocean["flat"] = np.arange(12, dtype=np.int8)
     old = frazil.create_group(folder / "old.zr3", zarr_format="draft-2021", attributes={"title": "The old sea"})
     old.create_array("level1/temp", data=TEMP, chunks=(1, 8, 8), shards=(1, 16, 16))
+    fill_repository(folder / "sea.repo")
     return folder
+
+
+def fill_repository(folder: Path) -> None:
+    """A repository: v1 has level1/temp; dev, from there, changed two of its chunks; main got salt instead, and a title. The branch old is at v1, too."""
+    repo = frazil.Repository.create(folder, durable=False)
+    with repo.transaction(message="first data\n\nof the sea") as root:
+        root.create_array("level1/temp", data=TEMP, chunks=(1, 40, 50))
+    repo.create_tag("v1", "main")
+    for branch in ("dev", "old"):
+        repo.create_branch(branch, "v1")
+    with repo.transaction("dev", message="warmer") as root:
+        root["level1/temp"][:2] += 1
+    with repo.transaction(message="add salt", metadata={"by": "me"}) as root:
+        root.create_array("salt", data=np.arange(4))
+    with repo.transaction(message="name it") as root:
+        root.attrs["title"] = "The sea"
 
 
 @pytest.fixture
@@ -35,6 +52,7 @@ def place(hierarchy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """The current folder: of the test's own, with links to the arrays, so that it may be written to."""
     for name in ("sea.zarr", "ocean.zarr"):
         (tmp_path / name).symlink_to(hierarchy / name)
-    shutil.copytree(hierarchy / "old.zr3", tmp_path / "old.zr3")
+    for name in ("old.zr3", "sea.repo"):
+        shutil.copytree(hierarchy / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path

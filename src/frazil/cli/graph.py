@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from frazil.record import Record
 
@@ -43,8 +44,8 @@ def draw(order: Sequence[str], parents: Mapping[str, str | None]) -> Iterator[Li
     lanes: list[str] = []  # the commit that each is waiting for
     for commit in order:
         waiting = [lane for lane, awaited in enumerate(lanes) if awaited == commit]
-        for lane in reversed(waiting[1:]):
-            yield Line(_moved(len(lanes), lane, waiting[0]), None)
+        for left, lane in reversed(list(pairwise(waiting))):
+            yield Line(_moved(len(lanes), lane, left), None)
             del lanes[lane]
         if not waiting:
             lanes.append(commit)

@@ -38,7 +38,7 @@ a short tour:
   frazil view sea.zarr -o sea.png             a picture of it, whatever its size
   frazil convert old.zr3 new.zarr             a hierarchy of a draft as final Zarr v3
   frazil repo log sea.repo --graph            the history of a repository, its branches and tags
-  frazil get sea.repo@v1 temp "0"             elements as they were at a tag, on a branch, in a snapshot
+  frazil get sea.repo@v1 level1/temp "0, 0"   elements as they were at a tag, on a branch, in a snapshot
 
 LOCATION is a folder; a path of nodes below it may follow, as in `frazil info ocean.zarr level1/temp`.
 A repository is read on its branch main, and elsewhere as sea.repo@REF: REF is a branch, a tag, or the id of a

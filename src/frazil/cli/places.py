@@ -107,17 +107,31 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
             named = _at_main(location)
             if named is None:
                 if "@" in location:
-                    missing.hint = (
-                        f"neither is a folder of this name there, nor a repository before the @; {missing.hint}"
-                    )
+                    missing.hint = "neither is a folder of this name there, nor a repository before the @"
                 raise
+    return _in_repository(named, path, prefixes)
+
+
+def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
+    if not named.reference:
+        raise InvalidInputError(
+            "nothing is named after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
+        )
     repo = open_repository(named.repository, prefixes)
     session = repo.readonly_session(snapshot=repo.lookup(named.reference))
+    below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
     try:
-        return session.open("/".join(part for part in (named.path.strip("/"), path.strip("/")) if part))
+        return session.open(below)
     except NotFoundError as error:
+        if not below:  # nothing was ever written, or no node stands for the root
+            return session.root
         error.hint = f"`frazil tree {named.repository}@{named.reference}` shows what is there"
         raise
+
+
+def is_in_repository(location: str) -> bool:
+    """Whether a LOCATION is one in a repository."""
+    return (split_location(location) or _at_main(location)) is not None
 
 
 def _at_main(location: str) -> Named | None:
