@@ -13,6 +13,9 @@ import frazil
 SEA = ((np.mgrid[:600, :700][0] * 7 + np.mgrid[:600, :700][1] * 3) % 5000).astype(np.uint16)
 TEMP = np.random.default_rng(0).normal(10, 5, (3, 40, 50)).astype(np.float32)
 
+LINKED, COPIED = ("sea.zarr", "ocean.zarr"), ("old.zr3", "sea.repo")
+THERE = (*LINKED, *COPIED)
+
 
 @pytest.fixture(scope="session")
 def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -50,9 +53,9 @@ def fill_repository(folder: Path) -> None:
 @pytest.fixture
 def place(hierarchy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder: of the test's own, with links to the arrays, so that it may be written to."""
-    for name in ("sea.zarr", "ocean.zarr"):
+    for name in LINKED:
         (tmp_path / name).symlink_to(hierarchy / name)
-    for name in ("old.zr3", "sea.repo"):
+    for name in COPIED:
         shutil.copytree(hierarchy / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cli.conftest import SEA, TEMP
+from tests.cli.conftest import SEA, TEMP, THERE
 
 from frazil.cli.main import main
 

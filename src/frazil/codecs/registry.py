@@ -99,6 +99,10 @@ class Registry(Value):
         """A data type that is not registered is refused, whatever fallback its document names (draft of 2022, Array metadata, data_type)."""
         return self._with(metadata=self.metadata.without_fallbacks())
 
+    def silent(self) -> Registry:
+        """The same without a FallbackWarning, for documents whose fallbacks were told of when they were opened."""
+        return self._with(metadata=self.metadata.silent())
+
     def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> Registry:
         """With one more chunk grid, which arrays can be read through if it is a RegularGrid. In the draft of 2022 its name is a URI, and the other
         members are in its configuration; it may have its own `chunk_key_encoding`."""

@@ -24,15 +24,20 @@ _SUFFIX: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 class JsonEncoding(Value):
-    """Documents of nodes as JSON text, which is what the core has."""
+    """Documents of nodes as JSON text, which is what the core has. lenient: bare NaN and Infinity among attributes, which programs of the older dialect
+    wrote, are read as those strings; they are no JSON."""
 
-    __slots__ = ()
+    __slots__ = ("lenient",)
+    lenient: bool
+
+    def __init__(self, lenient: bool = False) -> None:
+        self.lenient = lenient
 
     def encode(self, document: dict[str, Json]) -> bytes:
         return dump_json(document)
 
     def decode(self, value: bytes) -> Json:
-        return parse_json(value, free=frozenset({"attributes"}))
+        return parse_json(value, free=frozenset({"attributes"} if self.lenient else ()))
 
 
 class HierarchyExtension(Record):
@@ -70,7 +75,7 @@ def parse_entry(value: Json, known: Known) -> Entry:
     if old:
         members.has("metadata_key_suffix")
         missing = "" if encoding == PROTOTYPE else ".json"
-        suffix, decoder = members.string("metadata_key_suffix", missing), JsonEncoding()
+        suffix, decoder = members.string("metadata_key_suffix", missing), JsonEncoding(lenient=True)
     else:
         suffix, decoder = _read_encoding(encoding, known, strict)
         place = "metadata_encoding.metadata_key_suffix"

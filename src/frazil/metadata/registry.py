@@ -60,13 +60,15 @@ class LateTypes(Value):
 class MetadataExtensions(Value):
     """What documents may name. `with_...` return a new value in which the new family goes first, so that it may replace an older one.
 
-    fallbacks  whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)"""
+    fallbacks  whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)
+    tells      whether that is told with a FallbackWarning"""
 
-    __slots__ = ("chunk_grids", "chunk_key_encodings", "data_types", "fallbacks")
+    __slots__ = ("chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "tells")
     data_types: tuple[DataTypeFamily, ...]
     chunk_grids: tuple[ExtensionFamily[ChunkGrid], ...]
     chunk_key_encodings: tuple[ExtensionFamily[ChunkKeyEncoding], ...]
     fallbacks: bool
+    tells: bool
 
     def __init__(
         self,
@@ -74,31 +76,38 @@ class MetadataExtensions(Value):
         chunk_grids: Sequence[ExtensionFamily[ChunkGrid]],
         chunk_key_encodings: Sequence[ExtensionFamily[ChunkKeyEncoding]],
         fallbacks: bool = True,
+        tells: bool = True,
     ) -> None:
         self.data_types = tuple(data_types)
         self.chunk_grids = tuple(chunk_grids)
         self.chunk_key_encodings = tuple(chunk_key_encodings)
-        self.fallbacks = fallbacks
+        self.fallbacks, self.tells = fallbacks, tells
 
     def with_data_type(self, family: DataTypeFamily) -> MetadataExtensions:
         """The type may also be that of a field of a struct."""
         known = [other.load() if isinstance(other, LateTypes) else other for other in self.data_types]
         others = [other.with_field_type(family) if isinstance(other, structs.StructTypes) else other for other in known]
-        return MetadataExtensions((family, *others), self.chunk_grids, self.chunk_key_encodings, self.fallbacks)
+        return MetadataExtensions(
+            (family, *others), self.chunk_grids, self.chunk_key_encodings, self.fallbacks, self.tells
+        )
 
     def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> MetadataExtensions:
         return MetadataExtensions(
-            self.data_types, (family, *self.chunk_grids), self.chunk_key_encodings, self.fallbacks
+            self.data_types, (family, *self.chunk_grids), self.chunk_key_encodings, self.fallbacks, self.tells
         )
 
     def with_chunk_key_encoding(self, family: ExtensionFamily[ChunkKeyEncoding]) -> MetadataExtensions:
         return MetadataExtensions(
-            self.data_types, self.chunk_grids, (family, *self.chunk_key_encodings), self.fallbacks
+            self.data_types, self.chunk_grids, (family, *self.chunk_key_encodings), self.fallbacks, self.tells
         )
 
     def without_fallbacks(self) -> MetadataExtensions:
         """A data type that is not registered is refused, whatever fallback its document names."""
-        return MetadataExtensions(self.data_types, self.chunk_grids, self.chunk_key_encodings, False)
+        return MetadataExtensions(self.data_types, self.chunk_grids, self.chunk_key_encodings, False, self.tells)
+
+    def silent(self) -> MetadataExtensions:
+        """Without a warning where a fallback is taken: for documents that were told of when they were opened."""
+        return MetadataExtensions(self.data_types, self.chunk_grids, self.chunk_key_encodings, self.fallbacks, False)
 
     def data_type(self, extension: Extension, path: str = "data_type") -> DataType:
         """The data type of an extension; UnknownExtensionError where no family has its name."""

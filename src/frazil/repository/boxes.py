@@ -33,13 +33,11 @@ class Boxes(Record):
 
     def outside(self, grid: Sequence[int]) -> Booleans:
         """Which have nothing in a grid of that many chunks along each dimension: bool[m]."""
-        outside: Booleans = (self.first >= np.array(grid, np.int64)).any(axis=1)
-        return outside
+        return np.asarray((self.first >= np.array(grid, np.int64)).any(axis=1))
 
     def inside(self, grid: Sequence[int]) -> Booleans:
         """Which have everything in it: bool[m]."""
-        inside: Booleans = (self.last < np.array(grid, np.int64)).all(axis=1)
-        return inside
+        return np.asarray((self.last < np.array(grid, np.int64)).all(axis=1))
 
     def overlap(self, other: Boxes) -> Booleans:
         """Which overlap one of the others: bool[m]."""

@@ -40,12 +40,13 @@ def join_pieces(pieces: Sequence[Manifest]) -> Manifest:
 
 
 def split_piece(piece: Manifest, most: int) -> list[Manifest]:
-    """The rows in their order, in as few pieces of at most `most` rows as there can be, all of the same size but for one row."""
+    """The rows in their order, in as few pieces of at most `most` rows as there can be, all of the same size but for one row; they share
+    inline bytes and locations."""
     number = -(-piece.size // most)
     if number < 2:
-        return [trimmed(piece)] * number
+        return [piece] * number
     bounds = [at * piece.size // number for at in range(number + 1)]
-    return [trimmed(_slice(piece, first, last)) for first, last in pairwise(bounds)]
+    return [_slice(piece, first, last) for first, last in pairwise(bounds)]
 
 
 def _slice(piece: Manifest, first: int, last: int) -> Manifest:

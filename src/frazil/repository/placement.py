@@ -105,8 +105,8 @@ def wanted_manifests(
         if known is None:
             wanted.update(dict.fromkeys(reference.id for reference in array.manifests))
         else:
-            needed = list_.plan(known).needed
-            wanted.update(dict.fromkeys(known[at].reference.id for at in np.flatnonzero(needed) if known[at].reference))
+            needed = [known[at].reference for at in np.flatnonzero(list_.plan(known).needed)]
+            wanted.update(dict.fromkeys(reference.id for reference in needed if reference is not None))
     return list(wanted)
 
 
@@ -320,7 +320,7 @@ class _List:
         stay = within(coordinates, self.array.grid) & ~among(coordinates, leaving)
         if stay.all():
             return entry
-        return self._entry(trimmed(select_rows(manifest, np.flatnonzero(stay)))) if stay.any() else None
+        return self._entry(select_rows(manifest, np.flatnonzero(stay))) if stay.any() else None
 
     def _overlay(self, overlays: list[_Entry]) -> tuple[Manifest | None, list[_Entry]]:
         """What is written and merged, None for nothing; and the overlays that are left behind it."""
@@ -378,7 +378,7 @@ class _List:
     def _entry(self, piece: Manifest) -> _Entry:
         """Of a piece that has this array's references alone, at least one."""
         chunks = piece.coordinates.reshape(piece.size, self.array.rank)
-        return _Entry(Extents(*box_of(chunks), piece.size), None, piece)
+        return _Entry(Extents(*box_of(chunks), piece.size), None, trimmed(piece))
 
     def _piece(self, entry: _Entry) -> Manifest:
         """The references of an entry, of this array alone."""
