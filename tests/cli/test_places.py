@@ -79,11 +79,11 @@ def test_a_repository_in_memory(place: Path) -> None:
 
 def test_python_is_told_of_the_repository(place: Path) -> None:
     for opening in (frazil.open, frazil.open_array, frazil.open_group):
-        with pytest.raises(NotFoundError, match="a repository lies there: frazil.Repository.open"):
+        with pytest.raises(NotFoundError, match=r"a repository lies there: frazil\.Repository\.open"):
             opening("sea.repo")
-        with pytest.raises(NotFoundError, match="a repository lies there: "):
+        with pytest.raises(NotFoundError, match=r"a repository lies there: "):
             opening("sea.repo", path="level1/temp")
-        with pytest.raises(NotFoundError, match="a repository lies there in 'sea.repo': "):
+        with pytest.raises(NotFoundError, match=r"a repository lies there in 'sea\.repo': "):
             opening(".", path="sea.repo/level1")
         with pytest.raises(NotFoundError, match="check the location"):
             opening("nothing.zarr")

@@ -32,7 +32,7 @@ class Named(Record):
 
 def split_location(location: str) -> Named | None:
     """What a LOCATION of the form sea.repo@REF/PATH names. None for any other, and where something has this whole text as its name. Raises InvalidInputError."""
-    if "@" not in location or _is_there(location):
+    if "@" not in location or not has_nothing(location):
         return None
     for left, right in _cuts(location, "@"):
         if _has_repository(left):
@@ -49,11 +49,12 @@ def _cuts(text: str, mark: str) -> Iterator[tuple[str, str]]:
         end = text.rfind(mark, 0, end)
 
 
-def _is_there(location: str) -> bool:
+def has_nothing(location: str) -> bool:
+    """Whether nothing is at a location, not even an empty folder. Raises InvalidInputError for what is no location."""
     store, prefix = resolve(location)
     if isinstance(store, LocalStore):
-        return os.path.lexists(os.path.join(store.path, prefix))
-    return not store.is_empty(prefix)
+        return not os.path.lexists(os.path.join(store.path, prefix))
+    return store.is_empty(prefix)
 
 
 def _has_repository(location: str) -> bool:
