@@ -223,23 +223,21 @@ class Repository:
         Raises ConflictError when the last of `retries` repetitions was in vain."""
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise InvalidInputError(f"retries is {retries!r}; it must be a whole number, 0 or more")
-        for attempt in range(retries + 1):
+        attempt = 0
+        while True:
             session = self.writable_session(branch, isolation=isolation)
             try:
                 answer = change(session.root)
                 if session.has_changes:
                     session.commit(message, metadata=metadata)
-            except ConflictError:
+            except BaseException as error:
                 session.discard()
-                if attempt == retries:
+                if not isinstance(error, ConflictError) or attempt == retries:
                     raise
-                time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1.5))
-            except BaseException:
-                session.discard()
-                raise
             else:
                 return answer
-        raise AssertionError("the last attempt returned or raised")
+            time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1.5))
+            attempt += 1
 
     # --- history -------------------------------------------------------------------------------------------------------------------
 

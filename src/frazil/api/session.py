@@ -27,7 +27,7 @@ from frazil.repository.rebase import meet
 from frazil.repository.rebase import rebase as rebase_transaction
 from frazil.repository.session_store import SessionStore
 from frazil.repository.transaction import Transaction
-from frazil.repository.virtual_chunks import set_virtual
+from frazil.repository.virtual_setting import set_virtual
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:

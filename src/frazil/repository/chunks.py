@@ -21,9 +21,8 @@ from frazil.repository.changes import NATIVE, PENDING, REMOVED, SHARED, VIRTUAL,
 from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
-from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
+from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, AnsweredBuffers, Located, fetch_located
 from frazil.stores.composing import picked
-from frazil.stores.content import HeldBuffers
 from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Sources, Version, clip_span
 
 if TYPE_CHECKING:
@@ -229,6 +228,19 @@ class RowVersions(Sequence["Version | None"]):
         return b"%d %d %d %d %d" % (changed[row], part[row], place[row], offsets[row], lengths[row])
 
 
+def set_versions(rows: Rows, numbers: Columns) -> list[Version | Changed]:
+    """The versions that new rows have, as RowVersions tells them."""
+    columns = (rows.kinds, numbers, rows.offsets, rows.lengths)
+    return [
+        b"%b%d+%d" % (rows.ids[i].tobytes(), offset, length)
+        if kind == NATIVE
+        else b""
+        if kind == REMOVED
+        else b"%d -1 -1 %d %d" % (number, offset, length)
+        for i, (kind, number, offset, length) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
+    ]
+
+
 class ArrayChunks:
     """ChunkStorage of one array of a session."""
 
@@ -300,7 +312,7 @@ class ArrayChunks:
             changed = owner.to_change(self._key)
             fits = self._as_expected(coords, expect)
             if not large.all():
-                small = picked(pieces, np.flatnonzero(~large))
+                small = picked(pieces, np.flatnonzero(~large)) if len(ids) else pieces
                 objects[~large], offsets[~large] = owner.changes.pending.add(small, lengths[~large], owner.threads)
             new = Rows(coords, kinds, all_ids, objects, offsets, lengths)
             answers = self._set(changed, new, fits)
@@ -367,12 +379,16 @@ class ArrayChunks:
             if self._owner.packing:  # what is shorter lies in a pack
                 whole &= changed.columns.lengths[mine] > PACK_LIMIT
             self._owner.superseded(changed.columns.ids[mine[whole]])
-        changed.set(kept)
+        numbers = changed.set(kept)
+        if len(kept.coordinates) == len(rows.coordinates):
+            return set_versions(rows, numbers)
+        answers: list[Version | Changed] = []
+        new = iter(set_versions(kept, numbers))
         versions = self.locate(rows.coordinates).versions
         assert versions is not None
-        return [
-            (versions[i] or ABSENT) if fit else Changed(versions[i] or ABSENT) for i, fit in enumerate(fits.tolist())
-        ]
+        for i, fit in enumerate(fits.tolist()):
+            answers.append(next(new) if fit else Changed(versions[i] or ABSENT))
+        return answers
 
 
 def _fetch_one(
@@ -392,7 +408,7 @@ def _fetch_one(
     fetched = store.fetch(located.names, spans)
     if fetched.status[0] != FOUND:
         return None
-    buffers = HeldBuffers(fetched.sources.buffers, fetched)
+    buffers = AnsweredBuffers(fetched.sources.buffers, fetched)
     return Fetched(
         Sources(fetched.sources.files, buffers), fetched.status, versions, located.length, fetched.rows, None
     )

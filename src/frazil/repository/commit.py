@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Columns = NDArray[np.int64]
+    Octets = NDArray[np.uint8]
 
 __all__ = ["Attempt", "attempt_commit"]
 
@@ -127,22 +128,27 @@ def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int
     rows = rows.pick(kept)
     kinds = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)[rows.kinds]
     pending = rows.kinds == PENDING
-    segments, where = np.unique(rows.objects[pending], return_inverse=True)
-    parts = [changes.pending.segments[number] for number in segments.tolist()]
-    starts = np.cumsum([0, *[part.size for part in parts]])
-    offsets = rows.offsets.copy()
-    offsets[pending] += starts[where]
+    parts: list[Octets] = []
+    offsets = rows.offsets
+    if pending.any():
+        segments, where = np.unique(rows.objects[pending], return_inverse=True)
+        parts = [changes.pending.segments[number] for number in segments.tolist()]
+        offsets = offsets.copy()
+        offsets[pending] += np.cumsum([0, *[part.size for part in parts]])[where]
     virtual = rows.kinds == VIRTUAL
-    numbers, place = np.unique(rows.objects[virtual], return_inverse=True)
-    locations = np.full(len(kinds), -1, np.int32)
-    locations[virtual] = place
-    names = [changes.locations[number] for number in numbers.tolist()]
+    names: list[str] = []
+    locations = None
+    if virtual.any():
+        numbers, place = np.unique(rows.objects[virtual], return_inverse=True)
+        names = [changes.locations[number] for number in numbers.tolist()]
+        locations = np.full(len(kinds), -1, np.int32)
+        locations[virtual] = place
     checks = {name: changes.location_checks[name] for name in names if name in changes.location_checks}
     ids = np.where((rows.kinds == NATIVE)[:, None], rows.ids, np.zeros(ID_BYTES, np.uint8)).astype(np.uint8)
     written = node_manifest(
         finals.get(change.key, change.key), rows.coordinates, kinds, ids, offsets, rows.lengths,
         inline=np.concatenate(parts).data if parts else b"", locations=locations, names=names,
-        flags=with_checks(columns_of.NO_FLAGS, checks),
+        flags=with_checks(columns_of.NO_FLAGS, checks) if checks else columns_of.NO_FLAGS,
     )  # fmt: skip
     manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
     return ArrayPlacement(written_node(finals, change), rank_of(node), grid, manifests, written, removed, node.path)

@@ -13,7 +13,7 @@ from frazil.format.snapshots import Snapshot
 
 __all__ = ["HISTORY", "has_freedoms", "next_node", "with_flag"]
 
-HISTORY: Final = 16  # ancestors that a snapshot names
+HISTORY: Final = 8  # ancestors that a snapshot names
 _FLAG: Final = "frazil"
 _NEXT: Final = "next_node"
 
