@@ -213,7 +213,9 @@ class Session:
         InvalidInputError in a repository that the library of the alpha can use."""
         return encode_id(adopt_file(self._transaction, file))
 
-    def set_adopted_chunks(self, path: str, coords: ArrayLike, adopted: str, offsets: ArrayLike, lengths: ArrayLike) -> None:
+    def set_adopted_chunks(
+        self, path: str, coords: ArrayLike, adopted: str, offsets: ArrayLike, lengths: ArrayLike
+    ) -> None:
         """Lets chunks of an array be parts of an adopted file.
 
         path     of the array;  coords: int64[n, d], in its chunk grid;  adopted: what adopt_file returned
