@@ -206,7 +206,11 @@ class Repository:
             session.discard()
             raise
         if session.has_changes:
-            session.commit(message, metadata=metadata, rebase=rebase)
+            try:
+                session.commit(message, metadata=metadata, rebase=rebase)
+            except ConflictError:
+                session.discard()  # as nobody has the session, nobody could go on with it
+                raise
 
     def run(
         self,
