@@ -15,12 +15,15 @@ from weakref import WeakSet
 import numpy as np
 
 from frazil import _kernel
+from frazil.codecs.codec import Refusal, cause_of
 from frazil.codecs.leaf import Chain
 from frazil.errors import (
     ChecksumError,
     ChunkDecodeError,
     DataError,
     FormatError,
+    FrazilError,
+    InvalidInputError,
     StoreError,
 )
 from frazil.record import Record
@@ -140,11 +143,12 @@ _ERRORS: dict[int, type[DataError]] = {
 }
 
 
-def failure(
-    access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None
-) -> DataError | StoreError:
+def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None) -> FrazilError:
     """The error for what the kernel could not read or decode; chunk: coordinates of the (inner) chunk in the array's grid of such chunks."""
     path = access.path or "/"
+    if isinstance(text, Refusal) and isinstance(text.error, InvalidInputError):  # what could not be encoded
+        text.error.key, text.error.path, text.error.chunk = key, path, chunk
+        return text.error
     if code == _kernel.FAILED_IO:
         number, _, message = text.partition(" ")
         return StoreError(
@@ -154,13 +158,15 @@ def failure(
             path=path,
             chunk=chunk,
         )
-    return _ERRORS.get(code, ChunkDecodeError)(
+    error = _ERRORS.get(code, ChunkDecodeError)(
         f"a chunk could not be decoded: {text}",
         key=key,
         path=path,
         chunk=chunk,
         hint="its stored bytes are damaged, or its metadata is of another array; writing the whole chunk anew mends it",
     )
+    error.__cause__ = cause_of(text)
+    return error
 
 
 def most_objects(access: Access) -> int:

@@ -43,6 +43,7 @@ __all__ = [
     "INLINE",
     "NOWHERE",
     "STORED",
+    "AnsweredBuffers",
     "ChunkKeys",
     "ChunkStorage",
     "Located",
@@ -303,7 +304,7 @@ def object_spans(located: Located, spans: Columns) -> Columns:
     return moved
 
 
-class _Answered(HeldBuffers):
+class AnsweredBuffers(HeldBuffers):
     """The buffers of an answer, with the store's answer for the objects, which is _UNASKED where nothing had to be asked."""
 
     __slots__ = ()
@@ -341,7 +342,7 @@ def fetch_located(
         rows[inline, 0] = -1 - len(buffers) - located.object[of_chunk]
         rows[inline, 1] = located.base[of_chunk] + start
     rows[status[spans[:, 0]] == STALE] = (MISSING, 0, 0)
-    sources = Sources(files, _Answered([*buffers, *located.inline], fetched))
+    sources = Sources(files, AnsweredBuffers([*buffers, *located.inline], fetched))
     return Fetched(sources, status.tolist(), versions, sizes, rows, young)
 
 
@@ -356,7 +357,7 @@ def _fetch_objects(
     """What the store has of the objects; _UNASKED where it need not be asked."""
     inner = _UNASKED
     if held is not None:
-        if not isinstance(held.sources.buffers, _Answered):
+        if not isinstance(held.sources.buffers, AnsweredBuffers):
             raise InvalidInputError("the answer to hold came from another storage")
         inner = held.sources.buffers.inner
     if not located.names or (inner is _UNASKED and not len(spans) and located.versions is not None):
