@@ -151,6 +151,16 @@ def test_writers_of_one_chunk_keep_each_others_work(versions: bool, shards: tupl
     assert again(group)[...].reshape(-1).tolist() == list(range(1, 65))
 
 
+@pytest.mark.parametrize("inline", [0, 16])
+def test_stored_bytes_are_those_of_the_chunks(inline: int) -> None:
+    array, _, _ = one(MemoryStore(), inline, shape=64, dtype="u1", chunks=8, codecs=[])
+    array[:40] = np.arange(1, 41)
+    array[32:48] = 0
+    assert (array.stored_nbytes(), array.nchunks_initialized()) == (32, 4)
+    assert array.info().stored_nbytes == 32
+    assert array.info().stored_objects == 4
+
+
 # --- what it costs ---------------------------------------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ from frazil.record import Record
 from frazil.repository.base import BaseReferences
 from frazil.repository.branches import Tip
 from frazil.repository.change_set import ChangeSet, NodeChange, above, grid_of, rank_of
-from frazil.repository.changes import NATIVE, ChangedReferences, Rows
+from frazil.repository.changes import NATIVE, SHARED, ChangedReferences, Rows
 from frazil.repository.chunks import ArrayChunks
 from frazil.repository.documents import from_attributes, from_metadata, to_group, to_metadata
 from frazil.repository.files import Files
@@ -443,6 +443,6 @@ def _restored(
 def own_files(references: ChangedReferences) -> Octets:
     """The chunk files that a session wrote for an array: uint8[n, 12]. Packs may hold chunks of others; they are left to garbage collection."""
     columns = references.selected(references.current())
-    whole = (columns.kinds == NATIVE) & (columns.lengths > PACK_LIMIT)
+    whole = (columns.kinds == NATIVE) & (columns.lengths > PACK_LIMIT) & (columns.objects != SHARED)
     ids: Octets = columns.ids[whole]
     return ids

@@ -194,6 +194,7 @@ _ONE = Located(
 )  # the columns of a single chunk in an object of its own, made once
 for _column in _ONE[1:5]:
     _column.flags.writeable = False
+_ONE_WITHOUT_NAME = _ONE[1:]
 
 
 class PlainChunks:
@@ -221,7 +222,7 @@ class PlainChunks:
         )
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
-        return Located((self.keys.encode_one(coordinates, self.prefix),), *_ONE[1:])
+        return Located((self.keys.encode_one(coordinates, self.prefix),), *_ONE_WITHOUT_NAME)
 
     def fetch(
         self,
