@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import frazil
@@ -76,3 +77,24 @@ def plain_session(store: Store | None = None) -> SessionStore:
 
 def repository_session() -> SessionStore:
     return frazil.Repository.create(MemoryStore()).writable_session("main").store
+
+
+GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+
+
+def group(**attributes: object) -> bytes:
+    return json.dumps({**GROUP, "attributes": attributes}).encode()
+
+
+def array(*shape: int, chunks: tuple[int, ...] | None = None, **members: object) -> bytes:
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks or [1] * len(shape)}},
+        "chunk_key_encoding": {"name": "default"},
+        "fill_value": 0,
+        "codecs": ["bytes"],
+    }
+    return json.dumps({**document, **members}).encode()
