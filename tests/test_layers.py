@@ -17,6 +17,8 @@ TOO_LONG: dict[str, str] = {}
 # Modules that are imported when something of them is first asked for (src/frazil/late.py), and why: whoever does without them waits for none.
 _OLD_CODEC = "a codec that only documents of old data name"
 LATE: dict[str, str] = {
+    "frazil.api.repository": "arrays in plain stores do without repositories",
+    "frazil.api.session": "arrays in plain stores do without repositories",
     "frazil.array.counting": "asked for by name",
     "frazil.array.info": "asked for by name",
     "frazil.array.moving": "asked for by name",

@@ -50,7 +50,8 @@ def create_array(
 ) -> Array:
     """A new array.
 
-    location    a folder, a URL, a Store, or what frazil.stores.adapt makes one of; path (or name): a path of nodes in it, whose groups are made where they are missing
+    location    a folder, a URL, a Store, or what frazil.stores.adapt makes one of
+    path        (or name) of nodes in the location; the groups above are made where they are missing
     shape       elements along each dimension; shape and dtype may come from `data`, which is then written
     dtype       anything that NumPy takes for one, or the name of a registered data type ("r24"); stored little-endian unless codecs say otherwise
     chunks      elements along each dimension of a chunk, the unit of reading; "auto": about 1 MiB
@@ -151,7 +152,9 @@ def create_group(
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Group:
-    """A new group, with groups above it where there are none; zarr_format, explicit_groups and entry_point as in create_array. Raises AlreadyExistsError."""
+    """A new group, with groups above it where there are none; zarr_format, explicit_groups and entry_point as in create_array.
+
+    Raises AlreadyExistsError, MetadataError, StoreError."""
     place, replaces = for_creation(
         _place(location, registry, runtime, read_only=False),
         path,
@@ -176,11 +179,16 @@ def open_group(
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Group:
-    """The group at a location, whatever its dialect; modes as in open_array, storage_transformers too, for the arrays below. Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
+    """The group at a location, whatever its dialect; modes as in open_array, storage_transformers too, for the arrays below.
+    Mode w- finds a group that has no document of its own (draft of 2022) there already.
+
+    Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
     place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers)
     found = _present(place, path, mode, GroupMetadata, zarr_format)
     if found is not None:
         return Group(*found)
+    if mode == "w-":
+        _refuse_implied(place, path)
     try:
         made = create_group(
             location,
@@ -241,6 +249,21 @@ def _present(
         path=place.path or "/",
         hint=f"frazil.open_{'group' if is_group else 'array'} opens it",
     )
+
+
+def _refuse_implied(place: Place, path: str) -> None:
+    """Raises AlreadyExistsError where a group without a document is (draft of 2022): mode w- may not give it one, as create_group does.
+    What else is there, or wrong with it, is said when the group is made."""
+    try:
+        there, node = locate(place, path)
+    except InvalidInputError:
+        return
+    if isinstance(node, GroupMetadata) and node.implicit:
+        raise AlreadyExistsError(
+            f"a group without a document is there already in {there.store!r}",
+            path=there.path or "/",
+            hint='open it with mode="r+", or "a"; frazil.create_group gives it a document',
+        )
 
 
 def _quicker(

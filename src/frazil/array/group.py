@@ -346,8 +346,8 @@ class Group(MutableMapping[str, "Array | Group"]):
 
 
 class _Names(Iterator[str]):
-    """Names that are asked for when the first is wanted. `list` and `sorted` want to know the length before that: then the names that were counted are
-    those that follow, and nothing is asked for twice."""
+    """Names that are asked for when the first is wanted. `list` and `sorted` want to know the length before that: then the names that were counted
+    are those that follow, and nothing is asked for twice."""
 
     __slots__ = ("__weakref__", "_ask", "_found")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from frazil.array.nodes import Metadata, Place, find_node
 from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.late import LateModule
+from frazil.metadata.asking import Asking
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, as_json
 from frazil.metadata.members import Members, check_integer, check_object
@@ -150,10 +151,11 @@ def drafted(place: Place, root: str, entry: Json, key: str) -> Place:
         for extension in point.extensions:
             understand = place.registry.hierarchy_extension(extension.extension.name)
             if understand is not None:
-                made = cast("Callable[[Extension, Store], object]", understand)(extension.extension, store)
-                store = as_store(
-                    made, f"the extension {extension.extension.name} of the hierarchy", place, extension.path
-                )
+                make = cast("Callable[[Extension, Store], object]", understand)
+                name = extension.extension.name
+                with Asking("extension", f"{name} of the hierarchy", extension.path):
+                    made = make(extension.extension, store)
+                    store = as_store(made, f"the extension {name} of the hierarchy", place, extension.path)
             elif extension.must_understand:
                 raise draft_entry.not_understood(extension, "with_hierarchy_extension")
     except InvalidInputError as error:

@@ -225,6 +225,7 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M]) -> M:
     """Changes the document by what is stored now, again where somebody else was quicker; the metadata that was written. Copies of it in consolidated
     metadata are dropped; a group without a document gets one."""
     place.require_writable()
+    place = place._replace(registry=place.registry.silent())
     key = place.layout.document_key(place.path, kind)
     if place.nodes is not None:
         changed = place.nodes.change(place.path, lambda stored: change(_of_kind(place, key, stored, kind)))
