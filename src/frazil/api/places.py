@@ -11,8 +11,9 @@ from frazil.array.group import Group, as_node, new_array
 from frazil.array.hierarchy import for_creation, locate
 from frazil.array.nodes import M, Metadata, Place, create_nodes, missing
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
-from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.paths import ancestors
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES = ("r", "r+", "a", "w", "w-")
+_MAIN_BRANCH = "refs/branch.main/"  # what tells a repository (format/refs.py, which nobody needs who opens none)
 
 
 def create_array(
@@ -225,7 +227,7 @@ def open_node(
         )
     place, node = locate(_place(location, registry, runtime, mode == "r", storage_transformers), path, zarr_format)
     if node is None:
-        raise missing(place)
+        raise _nothing_at(place)
     return as_node(place, node)
 
 
@@ -240,7 +242,7 @@ def _present(
     if node is None:
         if mode == "a":
             return None
-        raise missing(place)
+        raise _nothing_at(place)
     if isinstance(node, kind):
         return place, node
     is_group = isinstance(node, GroupMetadata)
@@ -249,6 +251,23 @@ def _present(
         path=place.path or "/",
         hint=f"frazil.open_{'group' if is_group else 'array'} opens it",
     )
+
+
+def _nothing_at(place: Place) -> NotFoundError:
+    """The error for a place where nothing is; a repository, whose nodes are no documents, is told."""
+    error = missing(place)
+    for path in dict.fromkeys((*ancestors(place.path), place.path)):
+        try:
+            if place.store.is_empty(f"{path}/{_MAIN_BRANCH}" if path else _MAIN_BRANCH):
+                continue
+        except StoreError:  # it cannot be listed
+            break
+        error.hint = (
+            f"a repository lies there{f' in {path!r}' if path else ''}: frazil.Repository.open(location).readonly_session().root "
+            "is its root group, writable_session() changes it"
+        )
+        break
+    return error
 
 
 def _refuse_implied(place: Place, path: str) -> None:

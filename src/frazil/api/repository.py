@@ -206,7 +206,11 @@ class Repository:
             session.discard()
             raise
         if session.has_changes:
-            session.commit(message, metadata=metadata, rebase=rebase)
+            try:
+                session.commit(message, metadata=metadata, rebase=rebase)
+            except ConflictError:
+                session.discard()  # as nobody has the session, nobody could go on with it
+                raise
 
     def run(
         self,
@@ -264,6 +268,10 @@ class Repository:
         """The names of all branches, sorted."""
         return branches.list_branches(self._files)
 
+    def lookup_branch(self, name: str) -> str:
+        """The id of the snapshot that a branch points to. Raises NotFoundError, FormatError."""
+        return encode_id(self._tip(name).snapshot)
+
     def create_branch(self, name: str, snapshot: str) -> None:
         """A new branch that begins at a snapshot (or where a branch or tag is). Raises AlreadyExistsError, NotFoundError, InvalidInputError."""
         branches.create_branch(self._files, name, history.lookup(self._files, snapshot).snapshot)
@@ -285,6 +293,10 @@ class Repository:
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""
         return branches.list_tags(self._files)
+
+    def lookup_tag(self, name: str) -> str:
+        """The id of the snapshot that a tag points to. Raises NotFoundError, FormatError."""
+        return encode_id(self._tagged(name))
 
     def create_tag(self, name: str, snapshot: str) -> None:
         """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
