@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.array import Array
 from frazil.array.creation import Lengths, check_arguments
 from frazil.array.group import Group, as_node, new_array
@@ -221,7 +222,7 @@ def open_node(
     runtime: Runtime = DEFAULT,
 ) -> Array | Group:
     """The array or group at a location, whichever is there, as open_array and open_group do. Raises NotFoundError, MetadataError."""
-    if mode not in ("r", "r+"):
+    if not isinstance(mode, str) or mode not in ("r", "r+"):
         raise InvalidInputError(
             f"mode is {mode!r}; here it must be r or r+", hint="open_array and open_group can create"
         )
@@ -300,18 +301,13 @@ def _place(
     transformers: Sequence[RuntimeTransformer] = (),
 ) -> Place:
     """The location itself; a node below it has its path in the place that `locate` or `for_creation` makes of it."""
-    if not isinstance(registry, Registry):
-        raise InvalidInputError(f"registry is {registry!r}; it must be a frazil.Registry")
-    if not isinstance(runtime, Runtime):
-        raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
-    for transformer in transformers:
-        if not callable(transformer):
-            raise InvalidInputError(f"storage_transformers has {transformer!r}; each must make a store of a store")
+    check_surroundings(registry, runtime)
+    added = check_transformers(transformers, "storage_transformers")
     store, prefix = resolve(location)
-    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=tuple(transformers))
+    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added)
 
 
 def _checked(mode: str) -> str:
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
     return mode
