@@ -20,6 +20,9 @@ def values_of(scanned: ScannedArray, file: Path) -> NDArray[np.generic]:
     store = MemoryStore()
     array = frazil.create_array(store, **scanned.arguments())
     data = file.read_bytes()
+    assert all(
+        at < extent for row in scanned.chunks.coordinates.tolist() for at, extent in zip(row, scanned.grid, strict=True)
+    )
     columns = [column.tolist() for column in scanned.chunks]
     assert len({tuple(row) for row in columns[0]} | {row for row, _ in scanned.given}) == len(columns[0]) + len(
         scanned.given
@@ -29,5 +32,4 @@ def values_of(scanned: ScannedArray, file: Path) -> NDArray[np.generic]:
         store.set("/".join(["c", *map(str, coordinates)]), data[offset : offset + length])
     for coordinates, value in scanned.given:
         store.set("/".join(["c", *map(str, coordinates)]), value)
-    assert array.grid_shape == scanned.grid if hasattr(array, "grid_shape") else True
     return np.asarray(array[...])
