@@ -231,9 +231,10 @@ class Transaction:
         """A node with this metadata. Raises InvalidInputError for what the format cannot hold, or for another kind of node than the old one."""
         if old is not None and isinstance(metadata, ArrayMetadata) != (old.array is not None):
             raise InvalidInputError("another kind of node is there", path=path, hint="remove it first")
+        key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
         like = None if old is None or old.array is None else old.array.metadata
-        array = ArrayData(from_metadata(metadata, path, like)) if isinstance(metadata, ArrayMetadata) else None
-        return NodeSnapshot(0, path, from_attributes(metadata, path), array)
+        array = ArrayData(from_metadata(metadata, key, like)) if isinstance(metadata, ArrayMetadata) else None
+        return NodeSnapshot(0, path, from_attributes(metadata, key), array)
 
     def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
         with self.lock:

@@ -399,7 +399,11 @@ class StoreWritingTests(StoreTestBase):
     def test_pickle(self) -> None:
         store = self.filled_with({"a/b": b"1"})
         version = store.get_versioned("a/b")
-        other = pickle.loads(pickle.dumps(store))
+        try:
+            other = pickle.loads(pickle.dumps(store))
+        except InvalidInputError as error:  # a store of what there may be only one of, such as a writable session
+            assert error.hint is not None
+            return
         assert other.get_versioned("a/b") == version
         assert other.capabilities == store.capabilities
         other.set("a/b", b"2")
