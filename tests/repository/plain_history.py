@@ -13,8 +13,7 @@ from frazil.repository.conflicts import Append, append_of
 from frazil.repository.difference import ChunkDifference, Difference, Resize
 
 CHUNK = (2, 1)  # elements of a chunk along each axis
-NAMES = "abc"
-PATHS = [f"/{name}" for name in NAMES] + [f"/{one}/{two}" for one, two in product(NAMES, NAMES)] + ["/a/b/c", "/b/a/c"]
+PATHS = ["/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/b/b", "/a/b/a"]  # few, so that two sides meet
 
 Chunk = tuple[int, int]
 
@@ -138,10 +137,10 @@ class PlainSession:
 
     def step(self, name: str, first: int, second: int, third: int) -> None:
         """One change; the numbers say of what and how."""
-        arrays = [number for number, node in sorted(self.nodes.items()) if node.is_array]
+        arrays = sorted(number for number, node in self.nodes.items() if node.is_array)
         path = PATHS[first % len(PATHS)]
         if name in {"create", "rename", "remove", "attributes"}:
-            known = [node.path for _, node in sorted(self.nodes.items())]
+            known = [node.path for _, node in sorted(self.nodes.items(), key=lambda item: item[0])]
             there = known[first % len(known)] if known else "/a"
             if name == "create":
                 self.create(path, second % 2 == 0, 1 + third % 5)
@@ -154,9 +153,9 @@ class PlainSession:
         elif arrays:
             number = arrays[first % len(arrays)]
             if name == "write":
-                self.write(number, (second % 4, third % 2))
+                self.write(number, (second % 3, third % 2))
             elif name == "erase":
-                self.erase(number, (second % 4, third % 2))
+                self.erase(number, (second % 3, third % 2))
             elif name == "metadata":
                 self.change(number, metadata=second % 3)
             elif name == "resize":
@@ -195,10 +194,16 @@ def reaches_out(chunk: Chunk, stored: Stored, shape: tuple[int, int]) -> bool:
     )
 
 
-numbers = st.integers(0, 30)
+numbers = st.integers(0, 7)
 step_names = ("create", "rename", "remove", "attributes", "write", "write", "erase", "metadata", "resize", "append")
 steps = st.tuples(st.sampled_from(step_names), numbers, numbers, numbers)
-histories = st.lists(steps, max_size=5)
+histories = st.lists(steps, min_size=1, max_size=4)
+BEGINNINGS = [
+    [PlainNode("/a", None, False), PlainNode("/a/b", 1, True, shape=(5, 2)), PlainNode("/b", None, False)],
+    [PlainNode("/a", None, False), PlainNode("/a/b", 1, False), PlainNode("/a/b/a", 2, True, shape=(4, 2))],
+    [PlainNode("/b", None, True, shape=(3, 2))],
+    [],
+]
 
 
 @st.composite
@@ -206,17 +211,12 @@ def sides(draw: st.DrawFn) -> tuple[State, PlainSession, PlainSession]:
     """A state, and two sessions that changed it."""
     made = count(1)
     first = PlainSession({}, made)
-    for path, is_array, size in (
-        ("/a", False, 0),
-        ("/a/b", True, 4),
-        ("/b", False, 0),
-        ("/b/a", False, 0),
-        ("/c", True, 5),
-    ):
-        if draw(st.booleans()):
-            first.run([("create", PATHS.index(path), 0 if is_array else 1, size - 1)])
-    first.run(draw(st.lists(steps, max_size=4)))
-    base = first.nodes
+    for node in draw(st.sampled_from(BEGINNINGS)):
+        number = first.put(node)
+        if node.is_array:
+            for chunk in draw(st.sets(st.sampled_from(list(product(*map(range, grid(node.shape))))))):
+                first.write(number, chunk)
+    base = dict(first.nodes)
     ours, theirs = PlainSession(base, made), PlainSession(base, made)
     ours.run(draw(histories))
     theirs.run(draw(histories))
