@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import count
 
 import numpy as np
 import pytest
@@ -13,14 +14,18 @@ from frazil.errors import ConflictError, InvalidInputError
 from frazil.repository.conflicts import KINDS, Answer, Append, Conflict, Reads, append_of, find_conflicts, solve
 from frazil.repository.difference import ChunkDifference, Difference, Resize
 from tests.repository.plain_history import (
+    BEGINNINGS,
     PATHS,
     Clash,
+    PlainNode,
     PlainSession,
     State,
     agree,
     apply,
+    begin,
     columns,
     difference_of,
+    every_session,
     sides,
     unified,
     without_appends,
@@ -75,22 +80,35 @@ def outcome(base: State, mine: State, onto: State, appends: dict[int, Append]) -
 # --- any two changes ----------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
-@given(sides())
-def test_without_a_conflict_the_order_does_not_matter(drawn: tuple[State, PlainSession, PlainSession]) -> None:
-    base, ours, theirs = drawn
+def check(base: State, ours: PlainSession, theirs: PlainSession) -> list[Conflict]:
+    """Without a conflict both orders have one outcome; and a conflict is told only where they have not."""
     found = conflicts_of(base, ours, theirs)
     appends = common_appends(base, ours, theirs)
     other_nodes = unified(base, ours.nodes, theirs.nodes)
     one = outcome(base, ours.nodes, other_nodes, appends)
     other = outcome(base, other_nodes, ours.nodes, appends)
-    for conflict in found:
-        event(conflict.kind)
     if not found:
-        assert not isinstance(one, Clash) and not isinstance(other, Clash)
+        assert not isinstance(one, Clash) and not isinstance(other, Clash), (ours.nodes, theirs.nodes)
         assert one == other
-    else:  # and a conflict is told only where there is one
-        assert isinstance(one, Clash) or isinstance(other, Clash) or one != other, found
+    else:
+        assert isinstance(one, Clash) or isinstance(other, Clash) or one != other, (found, ours.nodes, theirs.nodes)
+    return found
+
+
+@pytest.mark.parametrize("nodes", BEGINNINGS[:3])
+def test_every_two_small_changes(nodes: list[PlainNode]) -> None:
+    made = count(1)
+    base = begin(nodes, made, [(0, 0), (1, 0), (1, 1)])
+    every, others = every_session(base, made), every_session(base, made)
+    kinds = {conflict.kind for ours in every for theirs in others for conflict in check(base, ours, theirs)}
+    assert kinds == {*KINDS} - {"read"} or len(nodes) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(sides())
+def test_without_a_conflict_the_order_does_not_matter(drawn: tuple[State, PlainSession, PlainSession]) -> None:
+    for conflict in check(*drawn):
+        event(conflict.kind)
 
 
 @settings(max_examples=100, deadline=None)
