@@ -245,7 +245,7 @@ def every_session(base: State, made: count[int]) -> list[PlainSession]:
         *[("rename", node, path, 0) for node in range(len(base)) for path in range(len(PATHS))],
         *[("remove", node, 0, 0) for node in range(len(base))],
         *[("attributes", node, value, 0) for node in range(len(base)) for value in (1, 2)],
-        *[(name, 0, row, column) for name in ("write", "erase") for row, column in ((0, 0), (1, 0), (2, 0), (2, 1))],
+        *[(name, 0, row, column) for name in ("write", "erase") for row, column in ((0, 0), (0, 1), (1, 0), (2, 1))],
         *[("metadata", 0, value, 0) for value in (1, 2)],
         *[("resize", 0, row, column) for row, column in ((0, 1), (1, 1), (3, 1), (5, 1), (6, 1), (4, 0), (4, 2))],
         *[("append", 0, axis, by) for axis in (0, 3) for by in (0, 2)],

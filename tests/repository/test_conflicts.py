@@ -222,6 +222,7 @@ ROWS = [
     (W00, SHRUNK, []),
     (W10, SHRUNK, ["deleted /g/t [[1, 0]]"]),
     (W20, SHRUNK, ["deleted /g/t [[2, 0]]"]),
+    (W10, resized("/g/t", (6, 2), (3, 2), (1, 0)), ["deleted /g/t [[1, 0]]"]),
     (W00, W00, ["chunks /g/t [[0, 0]]"]),
     (W00, W10, []),
     (W00, R00, ["chunks /g/t [[0, 0]]"]),
@@ -234,6 +235,8 @@ ROWS = [
     (INSIDE, ANEW, ["parent /g/n"]),
     (ANEW, INSIDE, ["changed /g"]),
     (ANEW, ANEW, ["created /g"]),
+    (Difference(removed=("/g", "/g/t"), added=("/g/n",)), REMOVED, []),
+    (Difference(renamed=(("/g/t", "/u"),), added=("/g/t",), chunks={"/g/t": chunks([(0, 0)])}), W00, []),
     (AN_ARRAY, A_GROUP, ["created /n"]),
     (AN_ARRAY, BENEATH, ["parent /n"]),
     (BENEATH, AN_ARRAY, ["parent /n/t"]),
@@ -380,6 +383,7 @@ def test_reads() -> None:
     assert of_reads(Difference(added=("/g/t",)), node) == ["read /g/t"]
     assert of_reads(INSIDE, group) == ["read /g"]
     assert of_reads(Difference(renamed=(("/g/t", "/g/u"),)), group) == ["read /g"]
+    assert of_reads(Difference(renamed=(("/g/t", "/t"),)), group) == ["read /g"]
     assert of_reads(ATTRIBUTES, group) == of_reads(W00, group) == of_reads(A_GROUP, group) == []
     assert of_reads(A_GROUP, root) == of_reads(MOVED, root) == ["read /"]
     assert of_reads(INSIDE, root) == []
