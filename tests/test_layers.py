@@ -17,6 +17,8 @@ TOO_LONG: dict[str, str] = {}
 # Modules that are imported when something of them is first asked for (src/frazil/late.py), and why: whoever does without them waits for none.
 _OLD_CODEC = "a codec that only documents of old data name"
 LATE: dict[str, str] = {
+    "frazil.api.repository": "arrays in plain stores do without repositories",
+    "frazil.api.session": "arrays in plain stores do without repositories",
     "frazil.array.counting": "asked for by name",
     "frazil.array.info": "asked for by name",
     "frazil.array.moving": "asked for by name",
@@ -29,6 +31,8 @@ LATE: dict[str, str] = {
         "a dialect that only hierarchies of the draft have",
     ),
     "frazil.extensions": "only who writes extensions needs its names",
+    "frazil.integrations.importing": "one command alone imports files",
+    "frazil.integrations.scanning": "one command alone imports files",
     **dict.fromkeys(
         (f"frazil.metadata.{name}" for name in ("datetimes", "strings", "structs")),
         "data types that are no numbers are read when a document names one",

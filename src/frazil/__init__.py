@@ -17,6 +17,8 @@ from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
     from frazil import extensions
+    from frazil.api.repository import Repository
+    from frazil.api.session import Session
     from frazil.operations.convert import convert
 
 __all__ = [
@@ -24,7 +26,9 @@ __all__ = [
     "FrazilError",
     "Group",
     "Registry",
+    "Repository",
     "Runtime",
+    "Session",
     "codecs",
     "convert",
     "create_array",
@@ -40,5 +44,11 @@ __version__ = "0.1.0"
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(
-        __name__, {"convert": "frazil.operations.convert", "extensions": "frazil.extensions"}
+        __name__,
+        {
+            "Repository": "frazil.api.repository",
+            "Session": "frazil.api.session",
+            "convert": "frazil.operations.convert",
+            "extensions": "frazil.extensions",
+        },
     )

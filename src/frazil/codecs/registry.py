@@ -9,6 +9,7 @@ from typing import Final, Never
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.codecs.known import KNOWN, LateCodec
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.asking import Asking
 from frazil.metadata.chunk_grids import ChunkGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.data_types import DataTypeFamily
@@ -98,6 +99,10 @@ class Registry(Value):
     def without_fallbacks(self) -> Registry:
         """A data type that is not registered is refused, whatever fallback its document names (draft of 2022, Array metadata, data_type)."""
         return self._with(metadata=self.metadata.without_fallbacks())
+
+    def silent(self) -> Registry:
+        """The same without a FallbackWarning, for documents whose fallbacks were told of when they were opened."""
+        return self._with(metadata=self.metadata.silent())
 
     def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> Registry:
         """With one more chunk grid, which arrays can be read through if it is a RegularGrid. In the draft of 2022 its name is a URI, and the other
@@ -207,7 +212,11 @@ class Registry(Value):
             return self.parse_codecs(parse_extensions(value, member), member)  # type: ignore[arg-type] # refused where it is none
 
         try:
-            return codec.from_configuration(configuration, parse)
+            with Asking("codec", extension.name, None) as ask:
+                made: object = codec.from_configuration(configuration, parse)
+                if not isinstance(made, Codec):
+                    raise ask.wrong(made, "a codec")
+                return made
         except (MetadataError, UnknownExtensionError) as error:
             error.path = place if error.path is None else f"{place}.{error.path}"
             raise

@@ -363,7 +363,10 @@ def write_text(out: bytearray, text: str) -> None:
         raise InvalidInputError(
             f"text in a repository file must be Unicode without lone surrogates, found {text!r}"
         ) from None
-    _write_header(out, len(data), 0xA0, 32, 0xD9, 1)
+    if len(data) < 32:  # most are
+        out.append(0xA0 + len(data))
+    else:
+        _write_header(out, len(data), 0xA0, 32, 0xD9, 1)
     out += data
 
 

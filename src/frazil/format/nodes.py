@@ -116,7 +116,7 @@ class Nodes:
 
     Iteration is in the order of encoding: by the components of paths, a node before those beneath it."""
 
-    __slots__ = ("_data", "_entries", "_key", "_rows", "_sorted")
+    __slots__ = ("_by_id", "_data", "_entries", "_key", "_rows", "_sorted")
 
     def __init__(self, nodes: Mapping[str, NodeSnapshot] | None = None) -> None:
         self._data: bytes = b""
@@ -124,6 +124,7 @@ class Nodes:
         self._rows: memoryview[int] = _NO_ROWS
         self._entries: dict[str, int | NodeSnapshot] = {}  # a number: where its row begins in _rows
         self._sorted: tuple[list[list[str]], list[str]] | None = None
+        self._by_id: dict[int | None, str] | None = None
         if nodes:
             self._entries = self.changed(nodes)._entries
 
@@ -186,6 +187,12 @@ class Nodes:
         # all that begin with the base lie together; the next possible name after it has a NUL behind
         last = bisect_left(components, [*base[:-1], base[-1] + "\0"], first) if path != "/" else len(paths)
         return paths[first:last]
+
+    def path_of(self, number: int) -> str | None:
+        """The path of the node with an id, None where there is none."""
+        if self._by_id is None:
+            self._by_id = {self._id(entry): path for path, entry in self._entries.items()}
+        return self._by_id.get(number)
 
     def highest_id(self) -> int:
         """The highest id of any node, 0 where there is none."""

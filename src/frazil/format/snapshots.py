@@ -30,6 +30,7 @@ __all__ = [
     "SnapshotInfo",
     "check_format",
     "decode_snapshot",
+    "encode_and_index",
     "encode_snapshot",
 ]
 
@@ -134,6 +135,25 @@ def decode_snapshot(data: bytes, key: str | None = None) -> Snapshot:
 def encode_snapshot(snapshot: Snapshot) -> bytes:
     """The bytes of a snapshot file; nodes that were decoded and not changed are copied. Raises InvalidInputError for what the format cannot hold."""
     out = bytearray()
+    _write_head(out, snapshot)
+    snapshot.nodes.write(out)
+    return bytes(out)
+
+
+def encode_and_index(snapshot: Snapshot, key: str | None = None) -> tuple[bytes, Snapshot]:
+    """The bytes of a snapshot file, and the snapshot as decoding them would give it: what is written next copies its nodes. Raises what encode_snapshot raises."""
+    out = bytearray()
+    _write_head(out, snapshot)
+    head = len(out)
+    snapshot.nodes.write(out)
+    data = bytes(out)
+    count = len(snapshot.nodes)
+    nodes, _ = index_nodes(data, head + _header_bytes(count), count, key)
+    return data, snapshot._replace(nodes=nodes)
+
+
+def _write_head(out: bytearray, snapshot: Snapshot) -> None:
+    """Everything before the nodes."""
     write_array(out, len(_FIELDS))
     write_integer(out, FORMAT_VERSION)
     write_map(out, len(snapshot.flags))
@@ -150,11 +170,19 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     write_integer(out, len(snapshot.history) & _U16)  # the library of that time lets it wrap around, too
     write_array(out, len(snapshot.history))
     for info in (*snapshot.history, snapshot.metadata):
-        write_value(out, (encode_id(info.id), emit_time(info.written_at), info.message))
+        write_array(out, len(_INFO))
+        write_text(out, encode_id(info.id))
+        write_text(out, emit_time(info.written_at))
+        write_text(out, info.message)
     write_text(out, emit_time(snapshot.started_at))
     write_value(out, snapshot.properties)
-    snapshot.nodes.write(out)
-    return bytes(out)
+
+
+def _header_bytes(count: int) -> int:
+    """Bytes before the first entry of a map."""
+    header = bytearray()
+    write_map(header, count)
+    return len(header)
 
 
 def read_version(reader: Reader, what: str) -> None:

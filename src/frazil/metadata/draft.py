@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from frazil.errors import MetadataError
+from frazil.metadata.asking import Asking
 from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.chunk_keys import SEPARATORS, ChunkKeyEncoding, V2Keys
 from frazil.metadata.draft_codec_entries import is_endian
@@ -37,6 +38,7 @@ MEMBERS: Final = (
     "codecs",
     "storage_transformers",
 )
+_OF_ARRAYS: Final = frozenset({"shape", "data_type", "chunk_grid"})  # what no array does without, and no group has
 
 
 def parse_document(value: Json, known: Known, *, array: bool, old: bool, prototype: bool = False) -> Metadata:
@@ -44,7 +46,23 @@ def parse_document(value: Json, known: Known, *, array: bool, old: bool, prototy
 
     prototype  the older dialect as it was in 2020: chunks are named `1.0` where the grid has no separator"""
     members = Members(check_object(value, None), None)
+    _check_kind(members, array)
     return _read_array(members, known, old, prototype) if array else _read_group(members, old)
+
+
+def _check_kind(members: Members, array: bool) -> None:
+    """Refuses the document of an array where that of a group has to be, and the other way round: the key says which it is, and what the document lacks, or
+    has beyond that, would not tell its reader what is wrong."""
+    if array and "attributes" in members.values and _OF_ARRAYS.isdisjoint(members.values):
+        raise MetadataError(
+            "the document of an array is that of a group: it has attributes, and nothing that an array must have",
+            hint="a group's key ends in .group and the suffix, an array's in .array and the suffix (draft of 2022, Storage keys)",
+        )
+    if not array and members.values.keys() >= _OF_ARRAYS:
+        raise MetadataError(
+            f"the document of a group is that of an array: it has {', '.join(sorted(_OF_ARRAYS))}",
+            hint="an array's key ends in .array and the suffix, a group's in .group and the suffix (draft of 2022, Storage keys)",
+        )
 
 
 def emit_document(metadata: Metadata, *, old: bool) -> dict[str, Json]:
@@ -53,16 +71,16 @@ def emit_document(metadata: Metadata, *, old: bool) -> dict[str, Json]:
 
 
 def _read_group(members: Members, old: bool) -> GroupMetadata:
-    attributes = _read_attributes(members, old)
+    attributes = _read_attributes(members, old, optional=False)  # all that a group's document has
     if not old:
         members.finish()
     return GroupMetadata(attributes=attributes, zarr_format="draft-2021" if old else "draft", unknown=members.rest())
 
 
-def _read_attributes(members: Members, old: bool) -> dict[str, Json]:
+def _read_attributes(members: Members, old: bool, *, optional: bool) -> dict[str, Json]:
     if old and members.values.get("attributes") in (None, []):  # as prototypes wrote none
         return {}
-    return members.object("attributes", {})
+    return members.object("attributes", {} if optional else None)
 
 
 def _read_array(members: Members, known: Known, old: bool, prototype: bool) -> ArrayMetadata:
@@ -87,7 +105,7 @@ def _read_array(members: Members, known: Known, old: bool, prototype: bool) -> A
     chain = parse_chain(
         codecs=members.values.get("codecs") if old else members.array("codecs", []),
         compressor=members.values.get("compressor") if old else None,
-        attributes=_read_attributes(members, old),
+        attributes=_read_attributes(members, old, optional=True),
         reverse_axes=len(shape) if layout == "F" else 0,
         big=big,
         swaps=bool(data_type.swaps),
@@ -97,7 +115,7 @@ def _read_array(members: Members, known: Known, old: bool, prototype: bool) -> A
     )
     codecs = chain.codecs
     if isinstance(layout, Extension):
-        codecs = (*known.draft.memory_layout(layout, "chunk_memory_layout")(layout, chunk), *codecs)
+        codecs = (*_laid_out(layout, chunk, known), *codecs)
     if transformers.shards:
         if not isinstance(grid, RegularGrid):
             raise MetadataError(
@@ -148,16 +166,24 @@ def _extended(metadata: ArrayMetadata, entries: tuple[HierarchyExtension, ...], 
     for entry in entries:
         understand = known.draft.array_extension(entry.extension.name)
         if understand is not None:
-            made: object = understand(entry.extension, metadata)
-            if not isinstance(made, ArrayMetadata):
-                raise MetadataError(
-                    f"the extension {found(entry.extension.name)} made {type(made).__name__} instead of ArrayMetadata",
-                    path=entry.path,
-                )
-            metadata = made
+            with Asking("extension", found(entry.extension.name), entry.path) as ask:
+                made: object = understand(entry.extension, metadata)
+                if not isinstance(made, ArrayMetadata):
+                    raise ask.wrong(made, "ArrayMetadata")
+                metadata = made
         elif entry.must_understand:
             raise not_understood(entry, "with_array_extension")
     return metadata
+
+
+def _laid_out(layout: Extension, chunk: tuple[int, ...], known: Known) -> list[Extension]:
+    """The codecs that a memory layout of the user's makes."""
+    make = known.draft.memory_layout(layout, "chunk_memory_layout")
+    with Asking("memory layout", found(layout.name), "chunk_memory_layout") as ask:
+        made: object = make(layout, chunk)
+        if not isinstance(made, (list, tuple)) or not all(isinstance(codec, Extension) for codec in made):
+            raise ask.wrong(made, "a list of Extensions")
+        return list(made)
 
 
 class _Grid(Record):

@@ -3,7 +3,6 @@ words), each to the extension of the final Zarr v3 and back. How they make a cha
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -11,6 +10,7 @@ from frazil.errors import MetadataError, UnknownExtensionError
 from frazil.metadata.extensions import Extension, parse_extension
 from frazil.metadata.json_text import Json, as_json, found, member
 from frazil.metadata.members import Members, check_object
+from frazil.metadata.telling import tell
 from frazil.record import Record
 
 ARRAY_TO_ARRAY, ARRAY_TO_BYTES, BYTES_TO_BYTES = range(3)
@@ -81,10 +81,9 @@ def parse_compressor(value: Json, path: str, *, itemsize: int, kinds: CodecKinds
     name = _short_name(uri)
     if name == "" and "level" in configuration and not configuration.keys() - {"level", "checksum"}:
         # zarr-python before 2.18.2 had no name for zstd, and could not read what it had written
-        warnings.warn(
+        tell(
             f"{member(path, 'codec')} names no codec ({found(uri)}); its configuration is that of zstd, which is assumed",
             UserWarning,
-            stacklevel=4,
         )
         name = "zstd"
     if name not in COMPRESSORS:

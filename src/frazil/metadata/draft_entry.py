@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from frazil.errors import FrazilError, MetadataError, UnknownExtensionError
+from frazil.metadata.asking import Asking, with_methods
 from frazil.metadata.draft_extensions import MetadataEncoding
 from frazil.metadata.extensions import Extension, is_extension_name
 from frazil.metadata.json_text import Json, dump_json, found, item, parse_json
@@ -24,15 +25,20 @@ _SUFFIX: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 class JsonEncoding(Value):
-    """Documents of nodes as JSON text, which is what the core has."""
+    """Documents of nodes as JSON text, which is what the core has. lenient: bare NaN and Infinity among attributes, which programs of the older dialect
+    wrote, are read as those strings; they are no JSON."""
 
-    __slots__ = ()
+    __slots__ = ("lenient",)
+    lenient: bool
+
+    def __init__(self, lenient: bool = False) -> None:
+        self.lenient = lenient
 
     def encode(self, document: dict[str, Json]) -> bytes:
         return dump_json(document)
 
     def decode(self, value: bytes) -> Json:
-        return parse_json(value, free=frozenset({"attributes"}))
+        return parse_json(value, free=frozenset({"attributes"} if self.lenient else ()))
 
 
 class HierarchyExtension(Record):
@@ -70,7 +76,7 @@ def parse_entry(value: Json, known: Known) -> Entry:
     if old:
         members.has("metadata_key_suffix")
         missing = "" if encoding == PROTOTYPE else ".json"
-        suffix, decoder = members.string("metadata_key_suffix", missing), JsonEncoding()
+        suffix, decoder = members.string("metadata_key_suffix", missing), JsonEncoding(lenient=True)
     else:
         suffix, decoder = _read_encoding(encoding, known, strict)
         place = "metadata_encoding.metadata_key_suffix"
@@ -106,7 +112,9 @@ def _read_encoding(value: Json, known: Known, strict: bool) -> tuple[str, Metada
     uri, kind = members.string("extension"), members.string("type")
     suffix = members.string("metadata_key_suffix")
     extension = Extension(check_uri(uri, members.at("extension")), {"type": kind, **members.rest()})
-    return suffix, _Guarded(known.draft.metadata_encoding(extension, "metadata_encoding")(extension), uri)
+    make = known.draft.metadata_encoding(extension, "metadata_encoding")
+    ask = Asking("metadata encoding", found(uri), "metadata_encoding")
+    return suffix, _Guarded(with_methods(ask, lambda: make(extension), ("encode", "decode"), "an encoding"), uri)
 
 
 class _Guarded(Value):

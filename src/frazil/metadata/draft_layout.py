@@ -154,7 +154,7 @@ class DraftLayout(Value):
 
 def new_layout(root: str, *, old: bool) -> DraftLayout:
     """The layout of a new hierarchy."""
-    return DraftLayout(root, Entry(old, ".json", JsonEncoding(), (), new_entry(old=old)))
+    return DraftLayout(root, Entry(old, ".json", JsonEncoding(lenient=old), (), new_entry(old=old)))
 
 
 def _slashes(path: str, start: int) -> Iterator[int]:

@@ -5,18 +5,19 @@ An identifier or an extension object <-> a DataType and its byte order. How fill
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import Final, Literal
 
 from frazil.errors import FallbackWarning, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.asking import Asking
 from frazil.metadata.data_types import ComplexType, CoreDataTypes, DataType, RawDataTypes, RawType, raw_type
 from frazil.metadata.datetimes import UNITS, DatetimeType
 from frazil.metadata.extensions import Extension, is_extension_name
 from frazil.metadata.json_text import Json, found, item, member
 from frazil.metadata.members import Members, check_integers, check_string, refusal
-from frazil.metadata.registry import MetadataExtensions
+from frazil.metadata.registry import MetadataExtensions, read_type
 from frazil.metadata.strings import ByteStringType, TextType
 from frazil.metadata.structs import Field, StructType
+from frazil.metadata.telling import tell
 from frazil.record import Record
 
 _PURL: Final = "//purl.org/zarr/spec/extensions/data-types/"
@@ -66,8 +67,11 @@ def parse_type(value: Json, *, old: bool, extensions: MetadataExtensions, path: 
     """The data type of a document's `data_type`.
 
     Raises MetadataError for what breaks the rules, and UnknownExtensionError for what is not registered and has no fallback that is. Warns
-    with a FallbackWarning where a fallback is taken."""
-    data_type, order = _Reader(old, extensions).read(value, path, free=old)
+    with a FallbackWarning, one for the whole document, where a fallback is taken; not where `extensions` are silent."""
+    reader = _Reader(old, extensions)
+    data_type, order = reader.read(value, path, free=old)
+    if reader.told and extensions.tells:
+        tell("; ".join(dict.fromkeys(reader.told)), FallbackWarning)
     return DraftType(data_type, order == ">" and bool(data_type.swaps))
 
 
@@ -81,12 +85,13 @@ def states_order(value: Json) -> bool:
 
 
 class _Reader:
-    """Reads the types of one document."""
+    """Reads the types of one document. told: which fallbacks were taken, in words."""
 
-    __slots__ = ("extensions", "old")
+    __slots__ = ("extensions", "old", "told")
 
     def __init__(self, old: bool, extensions: MetadataExtensions) -> None:
         self.old, self.extensions = old, extensions
+        self.told: list[str] = []
 
     def read(self, value: Json, path: str, free: bool) -> _Ordered:
         """An identifier or an object. free: whether identifiers of extensions may stand without the object."""
@@ -148,11 +153,12 @@ class _Reader:
         is_uri = is_extension_name(uri) and ":" in uri
         if not (is_uri or self.old):
             raise refusal(members.at("extension"), "a URI that identifies the extension", uri)
-        family = next((family for family in self.extensions.data_types if is_uri and family.matches(uri)), None)
+        with Asking("data type", uri, path):
+            family = next((family for family in self.extensions.data_types if is_uri and family.matches(uri)), None)
         others = {name: child for name, child in value.items() if name not in ("extension", "fallback")}
         try:
             if family is not None:
-                return _Ordered(family.parse(Extension(uri, others, path=path), path), "")
+                return _Ordered(read_type(family, Extension(uri, others, path=path), path), "")
             ordered = self._known(uri, kind, members.at("type"))
             if not self.old:
                 members.finish()
@@ -191,15 +197,16 @@ class _Reader:
         if not self.extensions.fallbacks:
             error.hint = f"it has the fallback {found(fallbacks[0])}, which the registry refuses (without_fallbacks)"
             raise error
+        before = len(self.told)
         for fallback in fallbacks:
             try:
                 ordered = self.read(fallback, member(path, "fallback"), free=True)
             except InvalidInputError:
                 continue
-            warnings.warn(
-                f"the data type {found(kind)} of the extension {found(uri)} is not registered; it is read as its fallback {found(fallback)}",
-                FallbackWarning,
-                stacklevel=2,
+            finally:  # the fallback of a fallback is told with the whole of it below
+                del self.told[before:]
+            self.told.append(
+                f"the data type {found(kind)} of the extension {found(uri)} is not registered; it is read as its fallback {found(fallback)}"
             )
             return ordered
         error.hint = f"none of its fallbacks is known either ({', '.join(map(found, fallbacks))})"

@@ -18,7 +18,7 @@ from frazil.format.attributes import decode_attributes, encode_attributes
 from frazil.format.ids import ObjectId
 from frazil.format.manifests import Manifest, decode_manifest, encode_manifest
 from frazil.format.refs import attributes_key, manifest_key, snapshot_key
-from frazil.format.snapshots import Snapshot, decode_snapshot, encode_snapshot
+from frazil.format.snapshots import Snapshot, decode_snapshot, encode_and_index
 from frazil.stores.keys import check_prefix
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, flat_buffer, pieces_of
@@ -65,7 +65,7 @@ class Files:
 
     def forget(self) -> None:
         """Begins anew with nothing remembered, in the child of a fork too: another thread of the parent may have left something half done."""
-        self._snapshots: _Remembered[Snapshot | bytes] = _Remembered(_SNAPSHOTS)
+        self._snapshots: _Remembered[Snapshot] = _Remembered(_SNAPSHOTS)
         self._others: _Remembered[Manifest | Buffer] = _Remembered(self.cache_bytes)
 
     def key(self, name: str) -> str:
@@ -80,9 +80,9 @@ class Files:
         Raises NotFoundError where there is no such file, FormatError where it makes no sense, both with its key."""
         name = snapshot_key(file)
         known = self._snapshots.get(name)
-        if isinstance(known, Snapshot):
+        if known is not None:
             return known
-        snapshot = decode_snapshot(self._read([name])[0] if known is None else known, self.key(name))
+        snapshot = decode_snapshot(self._read([name])[0], self.key(name))
         self._snapshots.put(name, snapshot, 1)
         return snapshot
 
@@ -154,9 +154,10 @@ class Files:
 
     def write_snapshot(self, file: ObjectId, snapshot: Snapshot) -> None:
         """Writes a snapshot under a new id, which its metadata should have too. Errors as those of write_manifests."""
-        name, data = snapshot_key(file), encode_snapshot(snapshot)
+        name = snapshot_key(file)
+        data, written = encode_and_index(snapshot, self.key(name))
         self._write({name: data})
-        self._snapshots.put(name, data, 1)
+        self._snapshots.put(name, written, 1)
 
     def write_attributes(self, file: ObjectId, maps: Sequence[Mapping[str, Json]]) -> None:
         """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_manifests."""

@@ -341,10 +341,12 @@ class AdaptedStore(Store):
 
     def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> builtins.list[str]:
         """As the port says; each page is a whole listing of the object."""
+        self._require("listable")  # the engine lists chunks by this, without the checks of `list_prefix`
         keys = fallbacks.keys_below(self._ops, prefix)
         return [key for key in keys if key > start_after][:limit] if start_after else keys[:limit]
 
     def list_level(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
+        self._require("listable")
         return fallbacks.level_below(self._ops, prefix)
 
     def is_empty(self, prefix: str = "") -> bool:

@@ -40,6 +40,8 @@ Span = tuple[int, int]  # start, < 0: from the end; length, < 0: up to the end
 Write = tuple[int, bytes]
 
 _WHOLE: Final[Span] = (0, -1)
+_DEEPEST: Final = 4096  # levels of a listing
+_LISTINGS: Final = "it needs one of `list`, `list_prefix`, `list_dir`"
 _ATTEMPTS: Final = 20  # to read a value and its size between two changes
 
 
@@ -222,6 +224,8 @@ def put(can: Operations, values: Mapping[str, bytes]) -> None:
             )
         erase(can, longer)
         can.set_partial_values([(key, 0, value) for key, value in values.items()])
+    elif values:
+        raise StoreError("the store cannot be written", key=next(iter(values)), hint="it needs `set`")
 
 
 def patch(can: Operations, writes: Mapping[str, Sequence[Write]]) -> None:
@@ -240,6 +244,8 @@ def patch(can: Operations, writes: Mapping[str, Sequence[Write]]) -> None:
             )
     if can.set_partial_values is not None and writes:
         can.set_partial_values([(key, start, value) for key, parts in writes.items() for start, value in parts])
+    elif writes:
+        raise StoreError("the store cannot write parts", key=next(iter(writes)), hint="it needs `set_partial_values`")
 
 
 def erase(can: Operations, keys: Sequence[str]) -> None:
@@ -257,6 +263,8 @@ def erase(can: Operations, keys: Sequence[str]) -> None:
                 can.erase(key)
             except MISSING_ERRORS:
                 continue
+    elif keys:
+        raise StoreError("the store cannot erase", key=keys[0], hint="it needs `erase` or `erase_values`")
 
 
 # --- listing -------------------------------------------------------------------------------------------------------------------------
@@ -267,7 +275,10 @@ def is_listable(can: Operations) -> bool:
 
 
 def keys_below(can: Operations, prefix: str) -> list[str]:
-    """All keys that begin with prefix, sorted. "" is asked for as such where the object has no `list`."""
+    """All keys that begin with prefix, sorted. "" is asked for as such where the object has no `list`. Raises StoreError where it cannot list at all:
+    the listings below are made of each other, and need one to begin with."""
+    if not is_listable(can):
+        raise StoreError("the store is not listable", key=prefix or None, hint=_LISTINGS)
     try:
         if can.list is not None and (prefix == "" or (can.list_prefix is None and can.list_dir is None)):
             return sorted(key for key in _below("list", "", can.list()) if key.startswith(prefix))
@@ -279,11 +290,16 @@ def keys_below(can: Operations, prefix: str) -> list[str]:
 
 
 def walk(can: Operations, prefix: str) -> Iterator[str]:
-    """The keys that begin with prefix, level by level, in any order: to be left when enough are found."""
-    keys, prefixes = level_below(can, prefix)
-    yield from keys
-    for below in prefixes:
-        yield from walk(can, below)
+    """The keys that begin with prefix, level by level, in any order: to be left when enough are found. Raises StoreError where the levels have no end,
+    as those of folders that hold themselves."""
+    left = [prefix]
+    while left:
+        keys, prefixes = level_below(can, left.pop())
+        yield from keys
+        for below in prefixes:
+            if below.count("/") > _DEEPEST:
+                raise StoreError(f"list_dir goes deeper than {_DEEPEST} levels", key=below[:100], hint="mend the store")
+        left += reversed(prefixes)
 
 
 def level_below(can: Operations, prefix: str) -> tuple[list[str], list[str]]:

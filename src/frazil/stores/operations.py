@@ -5,6 +5,7 @@ What is not there is made of what is, in fallbacks.py; the store of all that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Final, Protocol
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
@@ -110,6 +111,10 @@ class Operations:
     def of(cls, inner: object, without: type | None = None) -> Operations:
         """The operations of an object; those that it only has from the class `without` are none of its own. A mapping has what mappings can.
         Raises InvalidInputError for an object without any, and for asynchronous ones."""
+        if isinstance(inner, type):
+            raise InvalidInputError(
+                f"{inner.__name__} is a class, not a store", hint=f"make one: {inner.__name__}(...)"
+            )
         found = _of_mapping(inner) if isinstance(inner, Mapping) else {}
         for name in (*OPERATIONS, *_EXTRAS):
             method = getattr(inner, name, None)
@@ -153,7 +158,23 @@ def _told(name: str, method: Callable[..., object]) -> Callable[..., object]:
             key = args[0] if args and isinstance(args[0], str) else None
             number = error.errno if isinstance(error, OSError) else None
             text = f"{name} of the store failed with {type(error).__name__}: {error}"
-            raise StoreError(text, errno=number, key=key) from error
-        return answer
+            hint = (
+                "it calls itself, perhaps by way of an operation that is made of it"
+                if type(error) is RecursionError
+                else None
+            )
+            raise StoreError(text, errno=number, key=key, hint=hint) from error
+        return _checked(name, answer, args)
 
     return call
+
+
+def _checked(name: str, answer: object, args: tuple[object, ...]) -> object:
+    """The answer of an operation beyond those of the document; what is listed or read is checked where it is used. Raises StoreError."""
+    if name == "size" and answer is not None:
+        if isinstance(answer, bool) or not hasattr(answer, "__index__") or index(answer) < 0:
+            raise StoreError(f"size gave {answer!r}", key=str(args[0]), hint="a number of bytes, or None")
+        return index(answer)
+    if name == "set_if" and answer is not None and (not isinstance(answer, bytes) or not answer):
+        raise StoreError(f"set_if gave {answer!r}", key=str(args[0]), hint="the new version, bytes, not empty; or None")
+    return answer

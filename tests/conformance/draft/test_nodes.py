@@ -10,6 +10,7 @@ import pytest
 
 import frazil
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
+from frazil.metadata import draft_layout
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.values import Capabilities
 from frazil.stores.wrappers import WrappedStore
@@ -193,6 +194,7 @@ def test_documents_of_groups() -> None:
     for value, member in (
         ({"attributes": []}, "attributes"),
         ({"attributes": None}, "attributes"),
+        ({}, "attributes"),
         ({"attributes": {}, "extensions": []}, "extensions"),
         ({"attributes": {}, "zarr_format": 3}, "zarr_format"),
         ({"attributes": {}, "x": {"must_understand": False}}, "x"),
@@ -204,6 +206,55 @@ def test_documents_of_groups() -> None:
     store = MemoryStore()
     frazil.create_group(store, path="g", attributes={"a": 1}, zarr_format="draft")
     assert document(store, "meta/g.group.json") == {"attributes": {"a": 1}}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_mode_w_minus_makes_no_group_of_one_that_is_there_without_a_document(dialect: str) -> None:
+    store = MemoryStore()
+    frazil.create_array(store, path="g/x", data=[1], zarr_format=dialect)
+    before = contents(store)
+    for path in ("", "g"):
+        with pytest.raises(AlreadyExistsError) as caught:
+            frazil.open_group(store, "w-", path=path)
+        assert caught.value.path == (path or "/")
+    assert contents(store) == before
+    assert frazil.open_group(store, "a", path="g").metadata.implicit
+    assert not frazil.open_group(store, "w-", path="h").metadata.implicit
+    assert not frazil.create_group(store, path="g").metadata.implicit
+    assert frazil.open_group(MemoryStore(), "w-", zarr_format=dialect).path == ""
+
+
+@pytest.mark.rule("D50", "D67")
+@pytest.mark.parametrize("old", [False, True])
+def test_a_document_under_the_key_of_the_other_kind_is_refused_by_name(old: bool) -> None:
+    stored = one(array()).get("meta/a.array.json")
+    assert stored is not None
+    root = "meta/root" if old else "meta"
+    layout = draft_layout.new_layout("", old=old)
+    for key, value, kinds in (
+        (f"{root}/a.group.json", stored, "a group is that of an array"),
+        (f"{root}/a.array.json", b'{"attributes": {}}', "an array is that of a group"),
+    ):
+        store = MemoryStore()
+        frazil.create_group(store, zarr_format=layout.zarr_format)
+        store.set(key, value)
+        error = refusal(store, path="a")
+        assert kinds in error.message
+        assert error.key == key
+
+
+@pytest.mark.rule("D34", "D46")
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_bare_words_are_no_json(word: str) -> None:
+    store = hierarchy({})
+    store.set("meta/g.group.json", f'{{"attributes": {{"a": [1, {word}]}}}}'.encode())
+    error = refusal(store, path="g")
+    assert (error.path, error.key) == ("attributes.a[1]", "meta/g.group.json")
+    assert word in error.message
+    store = MemoryStore()
+    frazil.create_group(store, zarr_format="draft-2021")
+    store.set("meta/root/g.group.json", f'{{"attributes": {{"a": {word}}}}}'.encode())
+    assert frazil.open_group(store, path="g").attrs["a"] == word
 
 
 @pytest.mark.rule("D51", "D72", "D73")

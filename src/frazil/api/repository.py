@@ -1,0 +1,316 @@
+"""Repositories, as users see them: branches, tags, history, and sessions at any point of it. The sessions themselves are in session.py."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from frazil.api.session import Session
+from frazil.array.group import Group
+from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
+from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
+from frazil.format.ids import ObjectId, encode_id, new_id
+from frazil.format.snapshots import Snapshot, SnapshotInfo
+from frazil.repository import branches, history
+from frazil.repository.branches import MAIN, Tip
+from frazil.repository.conflicts import Solver
+from frazil.repository.difference import Difference, compare
+from frazil.repository.files import Files
+from frazil.repository.freedoms import next_node, with_flag
+from frazil.repository.transaction import Options, Transaction
+from frazil.repository.virtual import open_places
+from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.local import LocalStore
+from frazil.stores.locations import Location, resolve
+
+__all__ = ["Repository"]
+
+T = TypeVar("T")
+Isolation = Literal["snapshot", "serializable"]
+Prefixes: TypeAlias = "Sequence[str] | Mapping[str, Location | None]"
+
+_FIRST_PAUSE: Final = 0.001  # seconds
+_LONGEST_PAUSE: Final = 1.0
+_COMPATIBLE: Final = "alpha-library"
+
+
+class Repository:
+    """A Zarr hierarchy with a history: each commit is atomic and kept, branches and tags point to commits. Made by Repository.create and Repository.open.
+
+    Safe to use from many threads; pickles. It keeps nothing open."""
+
+    __slots__ = ("_files", "_options", "_registry", "_tips")
+
+    def __init__(self, files: Files, options: Options, registry: Registry) -> None:
+        self._files, self._options, self._registry = files, options, registry
+        self._tips: dict[str, Tip] = {}  # the last that was seen of each branch
+
+    # --- finding one ---------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        location: Location,
+        *,
+        compatible: str | None = None,
+        durable: bool = True,
+        chunk_packing: str = "auto",
+        virtual_prefixes: Prefixes = (),
+        attributes_file_bytes: int | None = None,
+        registry: Registry = DEFAULT_REGISTRY,
+        runtime: Runtime = DEFAULT,
+    ) -> Repository:
+        """A new repository, with an empty branch `main`.
+
+        location          a folder, a URL or a Store
+        compatible        "alpha-library": only what the library of the alpha format can read and continue: one chunk a file, the whole history in each snapshot
+        durable           everything is on the disk before a commit returns
+        chunk_packing     "auto": small chunks of one commit go many to a file; "off": each has its own
+        virtual_prefixes  where virtual chunks may lie ("file:///data/"), or a mapping of such prefixes to other places; anywhere else is refused
+        attributes_file_bytes  attributes that are larger go to a file of their own; None: never. Other programs may not know such files
+        Raises AlreadyExistsError, InvalidInputError, StoreError."""
+        if compatible not in (None, _COMPATIBLE):
+            raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
+        options = _options(chunk_packing, virtual_prefixes, attributes_file_bytes, runtime)
+        repo = cls(_files(location, durable, runtime), options, registry)
+        now, identity = time.time_ns(), new_id(os.urandom)
+        flags = {} if compatible else with_flag({}, 1)
+        first = Snapshot(SnapshotInfo(identity, now, "Repository initialized"), now, flags=flags)
+        branches.create_repository(repo._files, identity, first)
+        return repo
+
+    @classmethod
+    def open(
+        cls,
+        location: Location,
+        *,
+        durable: bool = True,
+        chunk_packing: str = "auto",
+        virtual_prefixes: Prefixes = (),
+        attributes_file_bytes: int | None = None,
+        registry: Registry = DEFAULT_REGISTRY,
+        runtime: Runtime = DEFAULT,
+    ) -> Repository:
+        """The repository at a location; arguments as for `create`. Raises NotFoundError where none is."""
+        options = _options(chunk_packing, virtual_prefixes, attributes_file_bytes, runtime)
+        repo = cls(_files(location, durable, runtime), options, registry)
+        if not branches.exists(repo._files):
+            raise NotFoundError(
+                f"there is no repository in {repo._files.store!r}",
+                key=repo._files.key("refs/branch.main/"),
+                hint="Repository.create makes one",
+            )
+        return repo
+
+    @classmethod
+    def open_or_create(cls, location: Location, *, compatible: str | None = None, **options: object) -> Repository:
+        """The repository at a location, made where none is. Arguments as for `create`."""
+        try:
+            return cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
+        except NotFoundError:
+            pass
+        try:
+            return cls.create(location, compatible=compatible, **options)  # type: ignore[arg-type]
+        except AlreadyExistsError:  # somebody else was quicker
+            return cls.open(location, **options)  # type: ignore[arg-type]
+
+    @staticmethod
+    def exists(location: Location) -> bool:
+        """Whether a repository is at a location: one with a branch `main`."""
+        store, prefix = resolve(location)
+        return branches.exists(Files(store, prefix))
+
+    def __repr__(self) -> str:
+        return f"<frazil.Repository {self._files.store!r}{' ' + self._files.prefix if self._files.prefix else ''}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Repository, (self._files, self._options, self._registry)
+
+    # --- sessions ------------------------------------------------------------------------------------------------------------------
+
+    def readonly_session(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot: str | None = None,
+        as_of: datetime | str | None = None,
+    ) -> Session:
+        """A session that reads one snapshot: the tip of a branch (`main`, where nothing is named), that of a tag, or one by its id or the beginning of it.
+
+        as_of  the newest snapshot of the branch, or before that named, which was written by then: a datetime with a time zone, or text of RFC 3339
+        Raises NotFoundError, InvalidInputError, FormatError, StoreError."""
+        named = [name for name in (branch, tag, snapshot) if name is not None]
+        if len(named) > 1:
+            raise InvalidInputError("a session has one of branch, tag and snapshot")
+        if tag is not None:
+            identity = self._tagged(tag)
+        elif snapshot is not None:
+            identity = history.lookup(self._files, snapshot).snapshot
+        else:
+            identity = self._tip(MAIN if branch is None else branch).snapshot
+        if as_of is not None:
+            identity = history.as_of(self._files, identity, as_of)
+        return self._session(identity, None, self._options)
+
+    def writable_session(self, branch: str = MAIN, *, isolation: Isolation = "snapshot") -> Session:
+        """A session on the tip of a branch, that can be committed to it.
+
+        isolation  "snapshot": a commit conflicts with changes of the same things; "serializable": also with changes of what the session has read
+        Raises NotFoundError, ReadOnlyError, StoreError for a store in which commits would not be safe."""
+        if isolation not in ("snapshot", "serializable"):
+            raise InvalidInputError(f"isolation is {isolation!r}; it must be 'snapshot' or 'serializable'")
+        branches.check_commits(self._files)
+        tip = self._tip(branch)
+        return self._session(tip.snapshot, tip, self._options._replace(serializable=isolation == "serializable"))
+
+    def _session(self, identity: ObjectId, tip: Tip | None, options: Options) -> Session:
+        snapshot = self._files.snapshot(identity)
+        transaction = Transaction(self._files, identity, snapshot, tip, self._registry.metadata, options)
+        return Session(transaction, self._registry, self._options.runtime)
+
+    def _tagged(self, tag: str) -> ObjectId:
+        identity = branches.read_tag(self._files, tag)
+        if identity is None:
+            raise NotFoundError(f"there is no tag {tag!r}", hint="repo.tags lists them")
+        return identity
+
+    def _tip(self, branch: str) -> Tip:
+        tip = branches.open_tip(self._files, branch, self._tips.get(branch))
+        self._tips[branch] = tip
+        return tip
+
+    @contextmanager
+    def transaction(
+        self,
+        branch: str = MAIN,
+        *,
+        message: str,
+        metadata: Mapping[str, object] | None = None,
+        rebase: Solver | str | None = None,
+        isolation: Isolation = "snapshot",
+    ) -> Iterator[Group]:
+        """The root group of a writable session, which is committed at the end of the block, where something was changed; on an exception nothing is.
+
+        with repo.transaction("main", message="second") as root: root["t"].append(rows)
+        Raises what Session.commit raises."""
+        session = self.writable_session(branch, isolation=isolation)
+        try:
+            yield session.root
+        except BaseException:
+            session.discard()
+            raise
+        if session.has_changes:
+            try:
+                session.commit(message, metadata=metadata, rebase=rebase)
+            except ConflictError:
+                session.discard()  # as nobody has the session, nobody could go on with it
+                raise
+
+    def run(
+        self,
+        change: Callable[[Group], T],
+        *,
+        branch: str = MAIN,
+        message: str,
+        metadata: Mapping[str, object] | None = None,
+        retries: int = 10,
+        isolation: Isolation = "snapshot",
+    ) -> T:
+        """change(root) in a transaction of its own; what it returns. Where others commit first, it is called again on the new tip, after a pause that grows.
+
+        Raises ConflictError when the last of `retries` repetitions was in vain."""
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise InvalidInputError(f"retries is {retries!r}; it must be a whole number, 0 or more")
+        attempt = 0
+        while True:
+            session = self.writable_session(branch, isolation=isolation)
+            try:
+                answer = change(session.root)
+                if session.has_changes:
+                    session.commit(message, metadata=metadata)
+            except BaseException as error:
+                session.discard()
+                if not isinstance(error, ConflictError) or attempt == retries:
+                    raise
+            else:
+                return answer
+            time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1.5))
+            attempt += 1
+
+    # --- history -------------------------------------------------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> str:
+        """The id of the snapshot that a tag, a branch, an id or the beginning of one names, in this order. Raises NotFoundError, InvalidInputError."""
+        return encode_id(history.lookup(self._files, name).snapshot)
+
+    def history(self, name: str = MAIN) -> Iterator[history.Commit]:
+        """The snapshots that led to a branch, tag or snapshot, newest first: id, parent, message, written_at, metadata."""
+        return history.ancestry(self._files, history.lookup(self._files, name).snapshot)
+
+    def diff(self, old: str, new: str) -> Difference:
+        """What changed from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""
+        ids = [history.lookup(self._files, name).snapshot for name in (old, new)]
+        before, after = [self._files.snapshot(identity) for identity in ids]
+        common = history.common_ancestor(self._files, *ids)
+        same = None if common is None else next_node(self._files.snapshot(common))
+        return compare(self._files, before, after, same_below=same)
+
+    # --- branches and tags ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def branches(self) -> list[str]:
+        """The names of all branches, sorted."""
+        return branches.list_branches(self._files)
+
+    def lookup_branch(self, name: str) -> str:
+        """The id of the snapshot that a branch points to. Raises NotFoundError, FormatError."""
+        return encode_id(self._tip(name).snapshot)
+
+    def create_branch(self, name: str, snapshot: str) -> None:
+        """A new branch that begins at a snapshot (or where a branch or tag is). Raises AlreadyExistsError, NotFoundError, InvalidInputError."""
+        branches.create_branch(self._files, name, history.lookup(self._files, snapshot).snapshot)
+
+    def reset_branch(self, name: str, snapshot: str, *, expect: str | None = None) -> None:
+        """Lets a branch point to another snapshot; what it had stays where it was, by its id.
+
+        expect  the id that the branch is to have until then: ConflictError where it has another"""
+        expected = None if expect is None else history.lookup(self._files, expect).snapshot
+        self._tips.pop(name, None)
+        branches.reset_branch(self._files, name, history.lookup(self._files, snapshot).snapshot, expected)
+
+    def delete_branch(self, name: str) -> None:
+        """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more. Raises NotFoundError, InvalidInputError."""
+        self._tips.pop(name, None)
+        branches.delete_branch(self._files, name)
+
+    @property
+    def tags(self) -> list[str]:
+        """The names of all tags, sorted."""
+        return branches.list_tags(self._files)
+
+    def lookup_tag(self, name: str) -> str:
+        """The id of the snapshot that a tag points to. Raises NotFoundError, FormatError."""
+        return encode_id(self._tagged(name))
+
+    def create_tag(self, name: str, snapshot: str) -> None:
+        """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
+        branches.create_tag(self._files, name, history.lookup(self._files, snapshot).snapshot)
+
+
+def _files(location: Location, durable: bool, runtime: Runtime) -> Files:
+    store, prefix = resolve(location)
+    if isinstance(store, LocalStore) and durable != store.sync:
+        store = LocalStore(store.path, sync=durable, read_only=store.read_only)
+    return Files(store, prefix, cache_bytes=runtime.cache_bytes)
+
+
+def _options(packing: str, prefixes: Prefixes, attribute_limit: int | None, runtime: Runtime) -> Options:
+    if packing not in ("auto", "off"):
+        raise InvalidInputError(f"chunk_packing is {packing!r}; it must be 'auto' or 'off'")
+    return Options(packing == "auto", attribute_limit, False, runtime, open_places(prefixes))

@@ -1,0 +1,224 @@
+"""Sessions, as users see them: a group to work in, and what to do with the changes. Where arrays (array/) and transactions (repository/) are joined."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from frazil.api.row_copies import ArrayRows
+from frazil.array.array import Array
+from frazil.array.group import Group, as_node
+from frazil.array.nodes import Place, find_node, missing
+from frazil.codecs.registry import Registry
+from frazil.errors import ConflictError, InvalidInputError
+from frazil.format.ids import decode_id, encode_id
+from frazil.metadata.json_text import as_json
+from frazil.metadata.members import check_object
+from frazil.metadata.model import GroupMetadata
+from frazil.metadata.paths import normalise
+from frazil.repository.adopt import adopt_file, set_adopted
+from frazil.repository.commit import attempt_commit
+from frazil.repository.conflicts import Solver
+from frazil.repository.difference import Difference
+from frazil.repository.forks import fork, merge
+from frazil.repository.own import own_difference
+from frazil.repository.rebase import meet
+from frazil.repository.rebase import rebase as rebase_transaction
+from frazil.repository.session_store import SessionStore
+from frazil.repository.transaction import Transaction
+from frazil.repository.virtual_setting import set_virtual
+from frazil.runtime import Runtime
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["Session"]
+
+_TRIES = 1000  # of a commit that others keep overtaking and that can be rebased: one of all gets through each time
+
+
+class Session:
+    """A hierarchy at one snapshot of a repository, and what was changed in it since. Made by Repository.readonly_session and writable_session.
+
+    Readers see their snapshot for ever. A writable session sees what it wrote; others do when it is committed. After a commit it goes on from there.
+    Safe to use from many threads. One that only reads pickles; of a writable one, `fork` gives what pickles."""
+
+    __slots__ = ("_registry", "_runtime", "_store", "_transaction")
+
+    def __init__(self, transaction: Transaction, registry: Registry, runtime: Runtime) -> None:
+        self._transaction, self._registry, self._runtime = transaction, registry, runtime
+        self._store = SessionStore(transaction, registry, read_only=transaction.read_only)
+
+    # --- what it is ----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> Group:
+        """The root group. Where the hierarchy is one array alone, open it with `open`."""
+        place = self._place()
+        node = self._transaction.find("")
+        if isinstance(node, Exception):
+            raise node
+        if node is None:
+            node = GroupMetadata(implicit=True)
+        if not isinstance(node, GroupMetadata):
+            raise InvalidInputError("an array is at the root, not a group", path="/", hint="session.open() gives it")
+        return Group(place, node)
+
+    @property
+    def store(self) -> SessionStore:
+        """The same hierarchy as a store of Zarr v3 keys, for other libraries."""
+        return self._store
+
+    @property
+    def snapshot_id(self) -> str:
+        """The snapshot that the session began from, or committed last: 20 characters."""
+        return encode_id(self._transaction.base_id)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch that commits go to; None where nothing can be committed."""
+        tip = self._transaction.tip
+        return None if tip is None else tip.branch
+
+    @property
+    def read_only(self) -> bool:
+        return self._transaction.read_only
+
+    @property
+    def has_changes(self) -> bool:
+        return not self._transaction.changes.is_empty
+
+    def __repr__(self) -> str:
+        where = f"branch {self.branch!r} at " if self.branch else ""
+        return f"<frazil.Session {where}{self.snapshot_id}{', changed' if self.has_changes else ''}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Session, (self._transaction, self._registry, self._runtime)
+
+    def _place(self, path: str = "") -> Place:
+        return Place(
+            self._store, path, self._registry, self._runtime, self._transaction.read_only, nodes=self._transaction
+        )
+
+    # --- changes -------------------------------------------------------------------------------------------------------------------
+
+    def diff(self) -> Difference:
+        """What was changed since the snapshot that the session began from."""
+        return own_difference(self._transaction)
+
+    def discard(self) -> None:
+        """Gives up all changes. Arrays and groups that were opened before see the snapshot again; those that were new are gone. Raises ReadOnlyError."""
+        self._transaction.discard()
+
+    def commit(
+        self,
+        message: str,
+        *,
+        metadata: Mapping[str, object] | None = None,
+        rebase: Solver | str | None = None,
+        allow_empty: bool = False,
+    ) -> str:
+        """Makes the changes the next snapshot of the branch, all or nothing; its id.
+
+        message      what was done and why;  metadata: JSON values by name, kept with the snapshot
+        rebase       what to do where the branch has moved: None raises ConflictError; "disjoint" goes on if nobody else changed the same things; "ours", "theirs"
+                     or a function of a Conflict decide
+        allow_empty  commits also where nothing was changed
+        Raises ConflictError (nothing is lost: rebase and commit again), CommitUnknownError (the answer was lost), InvalidInputError where there is nothing to
+        commit, ReadOnlyError, StoreError."""
+        if not isinstance(message, str):
+            raise InvalidInputError(f"the message is {message!r}; it must be text")
+        properties = check_object(as_json({} if metadata is None else metadata, "metadata"), "metadata")
+        for _ in range(_TRIES):
+            attempt = attempt_commit(self._transaction, message, properties, allow_empty=allow_empty)
+            if attempt.committed is not None:
+                return encode_id(attempt.committed)
+            if rebase is None:
+                raise self._moved()
+            self.rebase(rebase)
+        raise ConflictError(f"others committed to {self.branch!r} before each of {_TRIES} attempts", hint="try again")
+
+    def _moved(self) -> ConflictError:
+        """The error where somebody else committed first."""
+        conflicts = meet(self._transaction).conflicts
+        told = f"; {conflicts[0]}" if conflicts else ", but nothing that was changed here"
+        error = ConflictError(
+            f"the branch {self.branch!r} has moved since the session began{told}",
+            hint="rebase with a solver, then commit again"
+            if conflicts
+            else 'session.rebase(), then commit again; or commit(..., rebase="disjoint")',
+        )
+        error.conflicts = conflicts
+        return error
+
+    def rebase(self, solver: Solver | str = "disjoint") -> None:
+        """Carries the changes over to where the branch is now; then they can be committed. Raises ConflictError with `conflicts`; then nothing was changed."""
+        rebase_transaction(self._transaction, solver, ArrayRows(self._store, self._registry, self._runtime))
+
+    def open(self, path: str = "") -> Array | Group:
+        """The array or group at a path. Raises NotFoundError, MetadataError."""
+        place = self._place(normalise(path))
+        node = find_node(place)
+        if node is None:
+            raise missing(place)
+        return as_node(place, node)
+
+    # --- workers -------------------------------------------------------------------------------------------------------------------
+
+    def fork(self) -> Session:
+        """A session for a worker, with what was changed here so far. It pickles; what the worker changed comes back by `merge`, when the worker has returned it.
+        A fork cannot be committed. Raises ReadOnlyError."""
+        return Session(fork(self._transaction), self._registry, self._runtime)
+
+    def merge(self, *forks: Session) -> None:
+        """Takes over what forks of this session changed. Raises ConflictError, with `conflicts`, where two of them changed the same thing, or one and this session;
+        then nothing was taken over."""
+        for one in forks:
+            if not isinstance(one, Session):
+                raise InvalidInputError(f"{one!r} is no session")
+        merge(self._transaction, [one._transaction for one in forks])
+
+    # --- virtual chunks ------------------------------------------------------------------------------------------------------------
+
+    def set_virtual_chunks(
+        self,
+        path: str,
+        coords: ArrayLike,
+        urls: str | Sequence[str],
+        offsets: ArrayLike,
+        lengths: ArrayLike,
+        *,
+        check: bool = True,
+    ) -> None:
+        """Lets chunks of an array be parts of files elsewhere, which are not copied.
+
+        path     of the array;  coords: int64[n, d], in its chunk grid
+        urls     where each chunk lies: one for all, or n of them ("file:///data/sea.nc")
+        offsets  and lengths: bytes, one for all or n of each
+        check    keeps size and time of each file, so that reading tells when it was changed
+        Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
+        set_virtual(self._transaction, self._array_path(path), coords, urls, offsets, lengths, check=check)
+
+    def _array_path(self, path: str) -> str:
+        array = self.open(path)
+        if not isinstance(array, Array):
+            raise InvalidInputError("a group is there, not an array", path=array.path or "/")
+        return array.path
+
+    # --- adopted files -------------------------------------------------------------------------------------------------------------
+
+    def adopt_file(self, file: str | os.PathLike[str]) -> str:
+        """Copies a file of this machine into the repository, as one chunk file; its id, for set_adopted_chunks. Raises ReadOnlyError, NotFoundError, StoreError,
+        InvalidInputError in a repository that the library of the alpha can use."""
+        return encode_id(adopt_file(self._transaction, file))
+
+    def set_adopted_chunks(
+        self, path: str, coords: ArrayLike, adopted: str, offsets: ArrayLike, lengths: ArrayLike
+    ) -> None:
+        """Lets chunks of an array be parts of an adopted file.
+
+        path     of the array;  coords: int64[n, d], in its chunk grid;  adopted: what adopt_file returned
+        offsets  and lengths: bytes in the file, one for all or n of each
+        Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
+        set_adopted(self._transaction, self._array_path(path), coords, decode_id(adopted), offsets, lengths)

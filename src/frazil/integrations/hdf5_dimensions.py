@@ -1,0 +1,109 @@
+"""The dimensions of datasets in an HDF5 file: their names, by scales, labels or the numbers that netCDF keeps, and how long those are that grow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    import h5py
+
+__all__ = ["Dimensions"]
+
+_ALONE: Final = b"This is a netCDF dimension but not a netCDF variable"  # begins the attribute NAME of such a scale
+
+
+class Scale(Record):
+    """A dimension that has a dataset. number: netCDF's own of it, -1 where there is none."""
+
+    name: str
+    number: int
+    address: int
+
+
+class Dimensions:
+    """Those of all datasets of one file.
+
+    netCDF has one length for a dimension that grows, the largest of its variables', and the fill value where others end sooner; HDF5 has a length for each."""
+
+    def __init__(self, module: ModuleType, datasets: Sequence[h5py.Dataset]) -> None:
+        self.h5py = module
+        self.scales: dict[int, Scale] = {}  # by address
+        self.by_number: dict[int, Scale] = {}
+        self.lengths: dict[int, int] = {}  # of scales that grow, by address
+        self.phony: dict[tuple[int, int], str] = {}
+        for dataset in datasets:
+            if dataset.shape is not None and module.h5ds.is_scale(dataset.id):
+                self._add(dataset)
+        for dataset in datasets:
+            for axis, scale in enumerate(self._scales_of(dataset)):
+                if scale is not None and scale.number >= 0 and dataset.maxshape[axis] is None:
+                    longest = self.lengths.get(scale.address, 0)
+                    self.lengths[scale.address] = max(longest, dataset.shape[axis])
+
+    def _add(self, dataset: h5py.Dataset) -> None:
+        number = np.asarray(dataset.attrs.get("_Netcdf4Dimid", -1))
+        address = self._address(dataset)
+        scale = Scale(str(dataset.name).rpartition("/")[2], int(number.reshape(-1)[0]) if number.size else -1, address)
+        self.scales[address] = scale
+        if scale.number >= 0:
+            self.by_number.setdefault(scale.number, scale)
+
+    def is_alone(self, dataset: h5py.Dataset) -> bool:
+        """Whether a dataset is nothing but a dimension."""
+        if dataset.shape is None or self._address(dataset) not in self.scales:
+            return False
+        name = dataset.attrs.get("NAME")
+        return isinstance(name, bytes) and name.startswith(_ALONE)
+
+    def _address(self, dataset: h5py.Dataset) -> int:
+        return int(self.h5py.h5o.get_info(dataset.id).addr)
+
+    def _scales_of(self, dataset: h5py.Dataset) -> list[Scale | None]:
+        """The scale of each dimension, as far as there is one."""
+        if dataset.shape is None:
+            return []
+        rank = len(dataset.shape)
+        found: list[Scale | None] = [None] * rank
+        own = self.scales.get(self._address(dataset))
+        if own is not None and rank == 1:
+            return [own]
+        if "DIMENSION_LIST" in dataset.attrs:
+            found = [
+                self.scales.get(self._address(dimension[0])) if len(dimension) else None for dimension in dataset.dims
+            ]
+        if None in found and "_Netcdf4Coordinates" in dataset.attrs:
+            numbers = np.asarray(dataset.attrs["_Netcdf4Coordinates"]).reshape(-1).tolist()
+            if len(numbers) == rank:
+                found = [one or self.by_number.get(number) for one, number in zip(found, numbers, strict=True)]
+        if own is not None and rank and found[0] is None:
+            found[0] = own
+        return found
+
+    def shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
+        """The shape that netCDF would show."""
+        return tuple(
+            [
+                extent if scale is None or limit is not None else max(extent, self.lengths.get(scale.address, 0))
+                for extent, scale, limit in zip(dataset.shape, self._scales_of(dataset), dataset.maxshape, strict=True)
+            ]
+        )
+
+    def names(self, dataset: h5py.Dataset) -> tuple[str, ...]:
+        """A name for each dimension. Those that have none in the file are called phony_dim_0 and so on, as netCDF calls them: one name for all of a length, but
+        never twice in a dataset."""
+        names: list[str] = []
+        used: dict[int, int] = {}
+        for axis, scale in enumerate(self._scales_of(dataset)):
+            name = scale.name if scale is not None else dataset.dims[axis].label
+            if not name:
+                extent = dataset.shape[axis]
+                again = used[extent] = used.get(extent, -1) + 1
+                name = self.phony.setdefault((extent, again), f"phony_dim_{len(self.phony)}")
+            names.append(name)
+        return tuple(names)

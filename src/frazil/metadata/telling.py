@@ -1,0 +1,23 @@
+"""Warnings that point to the line of the user's that opened something, however deep in this package it is found out what there is to tell."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Final
+
+# this package, and the mapping that groups derive from, whose `get` and `pop` call back into it
+_OURS: Final = (os.path.dirname(os.path.dirname(__file__)), Mapping.get.__code__.co_filename)
+
+
+def tell(message: str, category: type[Warning]) -> None:
+    """Warns at the innermost frame that is not of this package; where there is none, at the outermost one."""
+    if sys.version_info >= (3, 12):
+        warnings.warn(message, category, skip_file_prefixes=_OURS)
+        return
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -1,0 +1,112 @@
+"""The references that one array has in a snapshot: its manifests, loaded when a chunk may be in them, and looked up in order.
+
+The look-up in manifests that are there is in references.py; files.py fetches them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.format.nodes import ManifestReference
+from frazil.repository.references import Extents, References, read_extents
+from frazil.repository.virtual_checks import FileCheck, read_checks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.format.manifests import Manifest
+    from frazil.repository.files import Files
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["BaseReferences"]
+
+_KEPT: Final = 64  # manifests with their indexes, of one array
+
+
+class BaseReferences:
+    """Safe to use from many threads that hold the session's lock.
+
+    trusted  whether extents are ours, so that a manifest in whose box no wanted chunk lies need not be loaded"""
+
+    def __init__(
+        self, files: Files, manifests: Sequence[ManifestReference], node: int, rank: int, *, trusted: bool
+    ) -> None:
+        self._files, self._node, self._rank = files, node, rank
+        self._ids = [manifest.id for manifest in manifests]
+        self._extents: list[Extents | None] = [
+            read_extents(manifest.extents, rank) if trusted else None for manifest in manifests
+        ]
+        self._loaded: OrderedDict[int, References] = OrderedDict()
+        self._checks: dict[int, Mapping[str, FileCheck]] = {}
+
+    def find(self, coordinates: Columns) -> tuple[Columns, Columns]:
+        part, row = np.full(len(coordinates), -1, np.int64), np.full(len(coordinates), -1, np.int64)
+        left = np.arange(len(coordinates))
+        wanted = self._wanted(coordinates)
+        self._load(wanted)
+        for number in wanted:
+            extents = self._extents[number]
+            of_part = left if extents is None else left[_inside(coordinates[left], extents)]
+            if not len(of_part):
+                continue
+            _, rows = self._at(number).find(coordinates[of_part])
+            hit = rows >= 0
+            part[of_part[hit]], row[of_part[hit]] = number, rows[hit]
+            left = left[part[left] < 0]
+            if not len(left):
+                break
+        return part, row
+
+    def manifest(self, number: int) -> Manifest:
+        return self._at(number).manifests[0]
+
+    def checks(self, number: int) -> Mapping[str, FileCheck]:
+        found = self._checks.get(number)
+        if found is None:
+            found = self._checks[number] = read_checks(self.manifest(number).flags)
+        return found
+
+    def coordinates(self) -> Columns:
+        every = [self._at(number).coordinates() for number in range(len(self._ids))]
+        return np.concatenate([np.zeros((0, self._rank), np.int64), *every])
+
+    def _wanted(self, coordinates: Columns) -> list[int]:
+        """The manifests in which one of the coordinates may be."""
+        if not len(coordinates):
+            return []
+        first, last = coordinates.min(axis=0).tolist(), coordinates.max(axis=0).tolist()
+        return [
+            number
+            for number, extents in enumerate(self._extents)
+            if extents is None
+            or all(
+                low <= high_wanted and high >= low_wanted
+                for low, high, low_wanted, high_wanted in zip(extents.first, extents.last, first, last, strict=True)
+            )
+        ]
+
+    def _load(self, numbers: Sequence[int]) -> None:
+        """Fetches what is not there in one batch."""
+        missing = [number for number in numbers if number not in self._loaded][:_KEPT]
+        if missing:
+            found = self._files.manifests([self._ids[number] for number in missing])
+            for number, manifest in zip(missing, found, strict=True):
+                self._loaded[number] = References([manifest], self._node, self._rank)
+            while len(self._loaded) > _KEPT:
+                self._loaded.popitem(last=False)
+
+    def _at(self, number: int) -> References:
+        if number not in self._loaded:
+            self._load([number])
+        self._loaded.move_to_end(number)
+        return self._loaded[number]
+
+
+def _inside(coordinates: Columns, extents: Extents) -> NDArray[np.bool_]:
+    first: Columns = np.array(extents.first, np.int64)
+    last: Columns = np.array(extents.last, np.int64)
+    return np.asarray(((coordinates >= first) & (coordinates <= last)).all(axis=1), np.bool_)

@@ -1,0 +1,267 @@
+"""Following a branch that moved: what a session changed is carried over to the new tip, where nobody else changed the same things, or a solver decides.
+
+What conflicts is said in conflicts.py. Rows of arrays that have to be read and written anew are the business of whoever knows arrays: it hands functions in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from frazil.errors import ConflictError, NotFoundError
+from frazil.format.nodes import NodeSnapshot
+from frazil.format.snapshots import Snapshot
+from frazil.record import Record
+from frazil.repository.branches import Tip, open_tip
+from frazil.repository.change_set import ChangeSet, NodeChange
+from frazil.repository.changes import ChangedReferences
+from frazil.repository.conflicts import Append, Conflict, Solver, Taken, append_of, find_conflicts, solve
+from frazil.repository.coordinates import among
+from frazil.repository.difference import compare
+from frazil.repository.freedoms import next_node
+from frazil.repository.history import common_ancestor
+from frazil.repository.own import own_append, own_difference, own_reads
+from frazil.repository.transaction import Transaction
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["Meeting", "RowCopies", "Shift", "meet", "rebase"]
+
+
+class Shift(Record):
+    """Rows that were appended to an array and come behind those of others: its path in the session, along `axis` from `old` to `new`, `by` elements further on.
+
+    before  the path in the snapshot that the session began from;  theirs: that in the one that it goes on from"""
+
+    path: str
+    before: str
+    theirs: str
+    axis: int
+    old: int
+    new: int
+    by: int
+
+
+class RowCopies(Protocol):
+    """What knows arrays: rows that are no whole chunks are read from one transaction and written to another."""
+
+    def changed_rows(self, shift: Shift, base: Transaction, ours: Transaction, theirs: Transaction) -> object | None:
+        """Values of the rows before `old` in the chunk that `old` lies in, where the session changed them, too; None where it did not. Raises ConflictError
+        where both did."""
+
+    def copy(self, shift: Shift, ours: Transaction, target: Transaction, changed: object | None) -> None:
+        """Writes the rows that were appended, and those that changed_rows gave, to the rebased session."""
+
+
+class Meeting(Record):
+    """What a session changed against what others committed. tip: where the branch is now;  snapshot: what it points to"""
+
+    tip: Tip
+    snapshot: Snapshot
+    conflicts: list[Conflict]
+
+
+def meet(transaction: Transaction) -> Meeting:
+    """Looks where the branch is, and what conflicts with what was committed meanwhile. Raises ConflictError where the branch was deleted."""
+    with transaction.lock:
+        tip = _new_tip(transaction)
+        if tip.snapshot == transaction.base_id:
+            return Meeting(tip, transaction.base, [])
+        files = transaction.files
+        new = files.snapshot(tip.snapshot)
+        common = common_ancestor(files, transaction.base_id, tip.snapshot)
+        same_below = None if common is None else next_node(files.snapshot(common))
+        theirs = compare(files, transaction.base, new, same_below=same_below)
+        appended = {
+            change.node.path: append for change in transaction.changes if (append := own_append(change)) is not None
+        }
+        conflicts = find_conflicts(
+            own_difference(transaction),
+            theirs,
+            appended,
+            own_reads(transaction),
+            transaction.base_id,
+            tip.snapshot,
+            agree=_Agreement(transaction, new),
+        )
+        return Meeting(tip, new, conflicts)
+
+
+def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> None:
+    """Carries the changes over to the tip of the branch. Raises ConflictError, with `conflicts`, where a solver does not solve all; then nothing was changed."""
+    with transaction.lock:
+        transaction.require_writable()
+        tip, new, conflicts = meet(transaction)
+        if tip.snapshot == transaction.base_id:
+            transaction.tip = tip
+            return
+        carried = _Carried(new, conflicts, solve(conflicts, solver))
+        changes, shifts = carried.changes(transaction.changes)
+        files, known, options = transaction.files, transaction.known, transaction.options
+        ours = transaction.frozen()
+        theirs = Transaction(files, tip.snapshot, new, None, known, options)
+        base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
+        changed = [rows.changed_rows(shift, base, ours, theirs) for shift in shifts]
+        transaction.begin(tip.snapshot, new, changes)
+        transaction.tip = tip
+        for shift, values in zip(shifts, changed, strict=True):
+            rows.copy(shift, ours, transaction, values)
+
+
+class _Agreement:
+    """Whether both made the same of a node."""
+
+    def __init__(self, ours: Transaction, new: Snapshot) -> None:
+        self._ours, self._new = ours, new
+
+    def __call__(self, what: str, mine: str, others: str) -> bool:
+        ours, theirs = self._ours.changes.get(mine), self._new.nodes.get(others)
+        if not isinstance(ours, NodeSnapshot) or not isinstance(theirs, NodeSnapshot):
+            return False
+        if what != "metadata" and (ours.attributes or {}) != (theirs.attributes or {}):
+            return False
+        if what != "metadata" or ours.array is None or theirs.array is None:
+            return what != "metadata"
+        return ours.array.metadata == theirs.array.metadata
+
+
+def _new_tip(transaction: Transaction) -> Tip:
+    assert transaction.tip is not None, "a fork is not rebased"
+    branch = transaction.tip.branch
+    try:
+        return open_tip(transaction.files, branch, transaction.tip)
+    except NotFoundError:
+        raise ConflictError(
+            f"the branch {branch!r} was deleted", hint="the changes can be written to a session of another branch"
+        ) from None
+
+
+class _Carried:
+    """The changes of a session over another snapshot. taken: for each conflict, whose change counts."""
+
+    def __init__(self, new: Snapshot, conflicts: Sequence[Conflict], taken: Sequence[Taken]) -> None:
+        self._new = new
+        self._nodes: dict[tuple[str, str], Taken] = {}
+        self._dropped: dict[str, list[Columns]] = {}
+        for conflict, answer in zip(conflicts, taken, strict=True):
+            if conflict.chunks is None:
+                self._nodes[conflict.kind, conflict.path] = answer
+            elif answer == "theirs":
+                self._dropped.setdefault(conflict.path, []).append(conflict.chunks)
+
+    def changes(self, ours: ChangeSet) -> tuple[ChangeSet, list[Shift]]:
+        """The change set over the new snapshot, and the rows that must be copied."""
+        carried = ours.rebased(self._new.nodes)
+        for key, path in ours.removed.items():
+            present = self._new.nodes.path_of(key)
+            if present is not None and self._says("changed", path) != "theirs" and carried.has(present):
+                carried.remove(present)
+        shifts: list[Shift] = []
+        for change in ours:
+            if change.is_new:
+                self._carry_new(change, carried)
+            else:
+                self._carry(change, carried, shifts)
+        return carried, shifts
+
+    def _says(self, kind: str, path: str) -> Taken | None:
+        return self._nodes.get((kind, path))
+
+    def _carry_new(self, change: NodeChange, carried: ChangeSet) -> None:
+        path = change.node.path
+        if self._says("parent", path) == "theirs" or self._says("created", path) == "theirs":
+            return
+        if carried.has(path):
+            if change.node.array is None and not carried.is_array(path) and self._says("created", path) is None:
+                return  # both made the same group
+            carried.remove(path)
+        carried.put(change.copy())
+
+    def _carry(self, change: NodeChange, carried: ChangeSet, shifts: list[Shift]) -> None:
+        path = change.node.path
+        present = self._new.nodes.path_of(change.key)
+        if present is None or "theirs" in (self._says("deleted", path), self._says("parent", path)):
+            return
+        theirs = self._new.nodes.get(present)
+        if not isinstance(theirs, NodeSnapshot) or change.base is None:
+            return
+        made = NodeChange(change.key, theirs, self._merged(change, change.base, theirs))
+        made.shrunk = change.shrunk
+        if change.references is not None:
+            made.references = self._references(change)
+        shift = _shift(change, theirs)
+        if shift is not None:
+            _grow(made, shift)
+            if not _move_chunks(made, shift):
+                shifts.append(shift._replace(path=made.node.path))
+        carried.put(made)
+
+    def _merged(self, change: NodeChange, base: NodeSnapshot, theirs: NodeSnapshot) -> NodeSnapshot:
+        """Their node with what we changed of it."""
+        node, path = change.node, change.node.path
+        merged = theirs
+        if node.path != base.path and self._says("renamed", path) != "theirs":
+            merged = merged._replace(path=node.path)
+        if node.attributes != base.attributes and self._says("attributes", path) != "theirs":
+            merged = merged._replace(attributes=node.attributes)
+        if node.array is not None and base.array is not None and theirs.array is not None:
+            same = node.array.metadata == base.array.metadata or self._says("metadata", path) == "theirs"
+            metadata = theirs.array.metadata if same else node.array.metadata
+            merged = merged._replace(array=theirs.array._replace(metadata=metadata))
+        return merged
+
+    def _references(self, change: NodeChange) -> ChangedReferences:
+        assert change.references is not None
+        dropped = self._dropped.get(change.node.path)
+        if not dropped:
+            return change.references.copy()
+        rows = change.references.selected(change.references.current())
+        kept = ~among(rows.coordinates, np.concatenate(dropped))
+        made = ChangedReferences(change.references.rank)
+        made.set(rows.pick(kept))
+        return made
+
+
+def _shift(change: NodeChange, theirs: NodeSnapshot) -> Shift | None:
+    """How far appended rows move, where both appended."""
+    mine = own_append(change)
+    if mine is None or change.base is None or change.base.array is None or theirs.array is None:
+        return None
+    their: Append | None = append_of(change.base.array.metadata.shape, theirs.array.metadata.shape)
+    if their is None or their.axis != mine.axis:
+        return None
+    return Shift(change.node.path, change.base.path, theirs.path, mine.axis, mine.old, mine.new, their.new - their.old)
+
+
+def _grow(made: NodeChange, shift: Shift) -> None:
+    array = made.node.array
+    assert array is not None
+    shape = list(array.metadata.shape)
+    shape[shift.axis] = shift.new + shift.by
+    made.node = made.node._replace(array=array._replace(metadata=array.metadata._replace(shape=tuple(shape))))
+
+
+def _move_chunks(made: NodeChange, shift: Shift) -> bool:
+    """Moves the chunks of appended rows, where that is whole chunks; else they are left out, and the rows are to be copied. Whether they were moved."""
+    array = made.node.array
+    assert array is not None
+    if made.references is None:
+        return True
+    chunk = array.metadata.chunk_shape[shift.axis]
+    whole = shift.old % chunk == 0 and shift.by % chunk == 0
+    rows = made.references.selected(made.references.current())
+    behind = rows.coordinates[:, shift.axis] >= shift.old // chunk
+    if whole:
+        coordinates = rows.coordinates.copy()
+        coordinates[behind, shift.axis] += shift.by // chunk
+        rows = rows._replace(coordinates=coordinates)
+    else:
+        rows = rows.pick(~behind)
+    references = ChangedReferences(made.references.rank)
+    references.set(rows)
+    made.references = references
+    return whole

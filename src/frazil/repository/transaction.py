@@ -1,0 +1,449 @@
+"""A transaction: one snapshot, what a session changed on top of it, and the nodes and chunks that follow from both (stores/node_storage.py, the port).
+
+How it is committed is in commit.py, how it follows a branch that moved in rebase.py. What users see of it is made in api/."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from frazil.errors import (
+    AlreadyExistsError,
+    FrazilError,
+    InvalidInputError,
+    NotFoundError,
+    ReadOnlyError,
+)
+from frazil.format.ids import ObjectId, encode_id, encode_ids
+from frazil.format.msgpack import Json
+from frazil.format.nodes import ArrayData, AttributesReference, BrokenNode, Node, NodeSnapshot
+from frazil.format.snapshots import Snapshot
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.registry import MetadataExtensions
+from frazil.record import Record
+from frazil.repository.base import BaseReferences
+from frazil.repository.branches import Tip
+from frazil.repository.change_set import ChangeSet, NodeChange, above, grid_of, rank_of
+from frazil.repository.changes import NATIVE, SHARED, ChangedReferences, Rows
+from frazil.repository.chunks import ArrayChunks
+from frazil.repository.documents import from_attributes, from_metadata, to_group, to_metadata
+from frazil.repository.files import Files
+from frazil.repository.freedoms import has_freedoms
+from frazil.repository.packing import PACK_LIMIT
+from frazil.repository.pending import place_pending
+from frazil.repository.reads import ReadLog
+from frazil.repository.virtual import NO_PLACES, VirtualPlaces
+from frazil.runtime import DEFAULT, Runtime
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Columns = NDArray[np.int64]
+    Octets = NDArray[np.uint8]
+
+__all__ = ["Options", "Transaction", "UnknownCommit"]
+
+Metadata: TypeAlias = ArrayMetadata | GroupMetadata
+
+_WAITING_BYTES: Final = 2**26  # of chunks in memory, before they are written
+_GRACE: Final = 16  # superseded chunk files that stay for those who may be reading them
+
+
+class Options(Record):
+    """packing: small chunks go many to a file; attribute_limit: bytes of attributes above which they go to a file of their own, None: never; serializable: what
+    is read counts in conflicts, too; threads: of copying; virtual: where virtual chunks may be read"""
+
+    packing: bool = True
+    attribute_limit: int | None = None
+    serializable: bool = False
+    runtime: Runtime = DEFAULT
+    virtual: VirtualPlaces = NO_PLACES
+
+
+class UnknownCommit(Record):
+    """A commit of which is not known whether it happened; what it wrote is not removed. finals: the ids of its new nodes; state: of the session at that time"""
+
+    snapshot: ObjectId
+    finals: Mapping[int, int]
+    state: int
+
+
+class Transaction:
+    """NodeStorage of a session. Safe to use from many threads.
+
+    tip  where the branch stood when the session began; None: the session only reads"""
+
+    def __init__(
+        self,
+        files: Files,
+        base_id: ObjectId,
+        base: Snapshot,
+        tip: Tip | None,
+        known: MetadataExtensions,
+        options: Options = Options(),  # noqa: B008 # a frozen value
+    ) -> None:
+        self.files, self.known, self.options = files, known, options
+        self.lock = threading.RLock()
+        self.tip = tip
+        self.forked = False
+        self.state = 0
+        self.unknown: UnknownCommit | None = None
+        self.finals: dict[int, int] = {}  # ids of nodes that were new, and were committed
+        self.reads = ReadLog() if options.serializable and tip is not None else None
+        self._dropped: list[Octets] = []
+        self.begin(base_id, base, ChangeSet(base.nodes))
+
+    def begin(self, base_id: ObjectId, base: Snapshot, changes: ChangeSet) -> None:
+        """Goes on from another snapshot with these changes."""
+        self.base_id, self.base, self.changes = base_id, base, changes
+        self.started_at = time.time_ns()
+        self._references: dict[int, BaseReferences | None] = {}
+        self.state += 1
+
+    def __repr__(self) -> str:
+        at = encode_id(self.base_id) if self.tip is None else self.tip.branch
+        return f"{self.files!r}@{at}"
+
+    @property
+    def read_only(self) -> bool:
+        return self.tip is None and not self.forked
+
+    @property
+    def packing(self) -> bool:
+        return self.options.packing and self.freedoms
+
+    @property
+    def freedoms(self) -> bool:
+        """Whether what only we can read may be written (freedoms.py)."""
+        return has_freedoms(self.base)
+
+    @property
+    def threads(self) -> int:
+        return self.options.runtime.checked().threads
+
+    def require_writable(self) -> None:
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
+
+    def key_of(self, key: int) -> int:
+        """The key that a node has now; a new one gets its id when it is committed."""
+        return self.finals.get(key, key)
+
+    # --- nodes: reading --------------------------------------------------------------------------------------------------------------
+
+    def find(self, path: str) -> Metadata | FrazilError | None:
+        with self.lock:
+            node = self.changes.get(absolute := "/" + path)
+            if self.reads is not None:
+                self.reads.node(absolute)
+        return None if node is None else self._metadata(node)
+
+    def exists(self, path: str) -> bool:
+        with self.lock:
+            if self.reads is not None:
+                self.reads.node("/" + path)
+            return self.changes.has("/" + path)
+
+    def children(self, path: str) -> list[str]:
+        with self.lock:
+            if self.reads is not None:
+                self.reads.listing("/" + path)
+            return [at[1:] for at in self.changes.children("/" + path)]
+
+    def below(self, path: str, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
+        absolute = "/" + path
+        deepest = None if max_depth is None else (0 if path == "" else absolute.count("/")) + max_depth + 1
+        with self.lock:
+            every = [
+                at
+                for at in self.changes.at_and_below(absolute)
+                if at != absolute and (deepest is None or at.count("/") <= deepest)
+            ]
+            if self.reads is not None:
+                self.reads.listing(absolute, deep=True)
+        for at in every:
+            with self.lock:
+                node = self.changes.get(at)
+            if node is not None:
+                yield at[1:], self._metadata(node)
+
+    def _metadata(self, node: Node) -> Metadata | FrazilError:
+        if isinstance(node, BrokenNode):
+            return node.error
+        try:
+            attributes = self.attributes_of(node)
+            if node.array is None:
+                return to_group(attributes)
+            return to_metadata(node.array.metadata, attributes, self.known)
+        except FrazilError as error:
+            error.path = error.path if error.path and error.path.startswith("/") else node.path
+            return error
+
+    def attributes_of(self, node: NodeSnapshot) -> Mapping[str, Json] | None:
+        if isinstance(node.attributes, AttributesReference):
+            return self.files.attributes(node.attributes.id, node.attributes.location)
+        return node.attributes
+
+    # --- nodes: changing -------------------------------------------------------------------------------------------------------------
+
+    def change(self, path: str, change: Callable[[Metadata], Metadata]) -> Metadata:
+        absolute = "/" + path
+        with self.lock:
+            self.require_writable()
+            self.state += 1
+            if not path and not self.changes.has(absolute):
+                self.changes.add(NodeSnapshot(0, absolute))
+            node = self.changes.get(absolute)
+            if node is None:
+                raise NotFoundError("the node is gone", path=absolute, hint="it was removed")
+            old = self._metadata(node)
+            if isinstance(old, FrazilError):
+                raise old
+            new = change(old)
+            if new == old:
+                return new
+            touched = self.changes.touch(absolute)
+            replaced = self._as_node(absolute, new, touched.node)
+            manifests = () if touched.node.array is None else touched.node.array.manifests
+            if isinstance(new, ArrayMetadata) and isinstance(old, ArrayMetadata):
+                assert replaced.array is not None
+                replaced = replaced._replace(array=replaced.array._replace(manifests=manifests))
+                if len(new.shape) != len(old.shape):
+                    raise InvalidInputError(
+                        f"an array of {len(old.shape)} dimensions cannot become one of {len(new.shape)}",
+                        path=absolute,
+                        hint="remove it, and create the other one",
+                    )
+                touched.shrunk |= any(now < then for now, then in zip(new.shape, old.shape, strict=True))
+            if new.attributes == old.attributes:
+                replaced = replaced._replace(attributes=touched.node.attributes)
+            touched.node = replaced._replace(id=touched.node.id)
+            again = self._metadata(touched.node)
+            if isinstance(again, FrazilError):
+                raise again
+            return again
+
+    def _as_node(self, path: str, metadata: Metadata, old: NodeSnapshot | None = None) -> NodeSnapshot:
+        """A node with this metadata. Raises InvalidInputError for what the format cannot hold, or for another kind of node than the old one."""
+        if old is not None and isinstance(metadata, ArrayMetadata) != (old.array is not None):
+            raise InvalidInputError("another kind of node is there", path=path, hint="remove it first")
+        key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
+        like = None if old is None or old.array is None else old.array.metadata
+        array = ArrayData(from_metadata(metadata, key, like)) if isinstance(metadata, ArrayMetadata) else None
+        return NodeSnapshot(0, path, from_attributes(metadata, key), array)
+
+    def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
+        with self.lock:
+            self.require_writable()
+            self.state += 1
+            made = {f"/{path}": self._as_node(f"/{path}", metadata) for path, metadata in nodes.items()}
+            groups = self._groups_above(made)
+            for path in made:
+                if not overwrite and self.changes.has(path):
+                    raise AlreadyExistsError(
+                        f"something is there already in {self!r}",
+                        path=path,
+                        hint="choose another path, or replace it with overwrite=True",
+                    )
+            for path, node in {**groups, **made}.items():
+                if self.changes.has(path):
+                    self._remove(path)
+                self.changes.add(node)
+
+    def _groups_above(self, made: Mapping[str, NodeSnapshot]) -> dict[str, NodeSnapshot]:
+        """The groups that are missing above new nodes. Raises InvalidInputError where an array stands above one."""
+        groups: dict[str, NodeSnapshot] = {}
+        for path in made:
+            for at in above(path):
+                if (at in made and made[at].array is not None) or (
+                    at not in made and self.changes.has(at) and self.changes.is_array(at)
+                ):
+                    raise InvalidInputError(
+                        f"an array is at {at}, and arrays have no children", path=path, hint="choose a path beside it"
+                    )
+                if at not in made and not self.changes.has(at):
+                    groups[at] = NodeSnapshot(0, at, {})
+        return groups
+
+    def remove(self, path: str) -> None:
+        with self.lock:
+            self.require_writable()
+            if not self.changes.at_and_below("/" + path):
+                raise NotFoundError("there is nothing to remove", path="/" + path)
+            self._remove("/" + path)
+
+    def _remove(self, path: str) -> None:
+        self.state += 1
+        for change in self.changes.remove(path):
+            if change.references is not None:
+                self.superseded(own_files(change.references))
+
+    def move(self, path: str, to: str) -> None:
+        source, target = "/" + path, "/" + to
+        with self.lock:
+            self.require_writable()
+            self.state += 1
+            if not path or target == source or target.startswith(source + "/"):
+                raise InvalidInputError(f"{source} cannot be moved to {target}", path=source)
+            if not self.changes.has(source):
+                raise NotFoundError("there is nothing to move", path=source)
+            if self.changes.at_and_below(target):
+                raise AlreadyExistsError("something is there already", path=target, hint="choose another path")
+            for group in self._groups_above({target: NodeSnapshot(0, target)}).values():
+                self.changes.add(group)
+            self.changes.move(source, target)
+
+    # --- chunks ------------------------------------------------------------------------------------------------------------------------
+
+    def chunks(self, path: str, metadata: ArrayMetadata) -> ArrayChunks:
+        absolute = "/" + path
+        with self.lock:
+            key = self.changes.key_at(absolute)
+            if key is None or not self.changes.is_array(absolute):
+                raise NotFoundError("the array is gone", path=absolute, hint="it was removed")
+            return ArrayChunks(self, key, len(metadata.shape))
+
+    def changed(self, key: int) -> ChangedReferences | None:
+        key = self.key_of(key)
+        change = self.changes.nodes.get(key)
+        if change is None and (key < 0 or key in self.changes.removed):
+            raise NotFoundError("the array is gone", hint="it was removed")
+        return None if change is None else change.references
+
+    def to_change(self, key: int) -> ChangedReferences:
+        self.require_writable()
+        self.state += 1
+        self.changed(key)
+        return self._change_of(self.key_of(key)).changed_references()
+
+    def _change_of(self, key: int) -> NodeChange:
+        change = self.changes.nodes.get(key)
+        return change if change is not None else self.changes.touch(self.path_of(key))
+
+    def path_of(self, key: int) -> str:
+        """Where a node that was not changed is. Raises NotFoundError."""
+        path = self.base.nodes.path_of(key)
+        if path is None:
+            raise NotFoundError("the array is gone", hint="it was removed")
+        return path
+
+    def stored(self, key: int) -> BaseReferences | None:
+        key = self.key_of(key)
+        if key not in self._references:
+            self._references[key] = self._stored(key)
+        return self._references[key]
+
+    def _stored(self, key: int) -> BaseReferences | None:
+        change = self.changes.nodes.get(key)
+        node = change.base if change is not None else self.base.nodes.get(self.path_of(key)) if key >= 0 else None
+        if not isinstance(node, NodeSnapshot) or node.array is None or not node.array.manifests:
+            return None
+        return BaseReferences(self.files, node.array.manifests, node.id, rank_of(node), trusted=has_freedoms(self.base))
+
+    def saw(self, key: int, coordinates: Columns) -> None:
+        if self.reads is not None and (key := self.key_of(key)) >= 0:
+            self.reads.chunks(key, coordinates)
+
+    def settle(self) -> None:
+        self.state += 1
+        if self.changes.pending.nbytes > _WAITING_BYTES:
+            place_pending(self.changes, self.files, packing=self.packing)
+
+    def superseded(self, ids: Octets) -> None:
+        """Removes chunk files of this session that nothing refers to any more; the last few stay a while for those who may be reading them."""
+        if len(ids):
+            self._dropped.append(ids)
+            every = np.concatenate(self._dropped)
+            self._erase_files(every[:-_GRACE])
+            self._dropped = [every[-_GRACE:]]
+
+    def sweep(self) -> None:
+        """Removes those, too, that were kept for readers."""
+        for ids in self._dropped:
+            self._erase_files(ids)
+        self._dropped = []
+
+    def _erase_files(self, ids: Octets) -> None:
+        if len(ids) and self.unknown is None and self.files.store.capabilities.erasable:
+            self.files.store.erase_values([self.files.key(f"chunks/{text}") for text in encode_ids(ids)])
+
+    @property
+    def notes_reads(self) -> bool:
+        return self.reads is not None
+
+    @property
+    def places(self) -> VirtualPlaces:
+        return self.options.virtual
+
+    def grid_of(self, path: str) -> tuple[int, ...]:
+        """Chunks along each dimension of an array. Raises NotFoundError."""
+        node = self.changes.get(path)
+        if not isinstance(node, NodeSnapshot) or node.array is None:
+            raise NotFoundError("there is no array", path=path)
+        return grid_of(node.array.metadata)
+
+    def set_rows(self, path: str, rows: Rows) -> None:
+        """Sets references of an array to what lies outside of this session."""
+        self.changes.touch(path).changed_references().set(rows)
+        self.state += 1
+
+    def forget_reads(self) -> None:
+        """Begins to note anew what is read."""
+        if self.reads is not None:
+            self.reads = ReadLog()
+
+    def frozen(self) -> Transaction:
+        """The session as it is now, to read; what is changed later does not show in it."""
+        with self.lock:
+            made = Transaction(self.files, self.base_id, self.base, None, self.known, self.options)
+            made.begin(self.base_id, self.base, self.changes.copy())
+            made.finals = dict(self.finals)
+            return made
+
+    def discard(self) -> None:
+        """Gives up all changes, with the chunk files that were written for them."""
+        with self.lock:
+            self.require_writable()
+            for change in self.changes:
+                if change.references is not None:
+                    self.superseded(own_files(change.references))
+            self.sweep()
+            self.begin(self.base_id, self.base, ChangeSet(self.base.nodes, self.changes.next_key))
+            self.forget_reads()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.tip is not None and not self.forked:
+            raise InvalidInputError(
+                "a writable session cannot be pickled, as only one place can commit it",
+                hint="give workers session.fork(), and merge what they return",
+            )
+        state = (self.base_id, self.base, self.tip, self.known, self.options)
+        return _restored, (self.files, *state, self.changes if self.forked else None)
+
+
+def _restored(
+    files: Files,
+    base_id: ObjectId,
+    base: Snapshot,
+    tip: Tip | None,
+    known: MetadataExtensions,
+    options: Options,
+    changes: ChangeSet | None,
+) -> Transaction:
+    made = Transaction(files, base_id, base, tip, known, options)
+    if changes is not None:
+        made.forked = True
+        made.begin(base_id, base, changes)
+    return made
+
+
+def own_files(references: ChangedReferences) -> Octets:
+    """The chunk files that a session wrote for an array: uint8[n, 12]. Packs may hold chunks of others; they are left to garbage collection."""
+    columns = references.selected(references.current())
+    whole = (columns.kinds == NATIVE) & (columns.lengths > PACK_LIMIT) & (columns.objects != SHARED)
+    ids: Octets = columns.ids[whole]
+    return ids
