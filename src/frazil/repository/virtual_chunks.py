@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.stores.chunk_storage import NOWHERE, Located, fetch_located, object_spans
+from frazil.stores.chunk_storage import NOWHERE, Located, ObjectList, fetch_located, object_spans
 from frazil.stores.composing import joined_sources
 from frazil.stores.values import FOUND, STALE, Fetched, Version
 
@@ -27,7 +27,7 @@ __all__ = ["VIRTUAL_KIND", "ObjectNames", "fetch_mixed"]
 VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[object]
 
 
-class ObjectNames(list[str]):
+class ObjectNames(ObjectList):
     """Names of what chunks lie in: first keys of chunk files, then locations, with the state that each of their files must have."""
 
     __slots__ = ("checks", "native")
@@ -35,6 +35,13 @@ class ObjectNames(list[str]):
     def __init__(self, keys: Sequence[str], locations: Sequence[str], checks: Sequence[FileCheck | None]) -> None:
         super().__init__([*keys, *locations])
         self.native, self.checks = len(keys), checks
+
+    def take(self, rows: Columns) -> ObjectNames:
+        """These names alone, with what is known of them; int64[k], ascending."""
+        keys, files = rows[rows < self.native].tolist(), (rows[rows >= self.native] - self.native).tolist()
+        return ObjectNames(
+            [self[i] for i in keys], [self[self.native + i] for i in files], [self.checks[i] for i in files]
+        )
 
 
 def fetch_mixed(

@@ -47,6 +47,7 @@ __all__ = [
     "ChunkKeys",
     "ChunkStorage",
     "Located",
+    "ObjectList",
     "PlainChunks",
     "fetch_located",
     "fetch_spans",
@@ -58,14 +59,25 @@ STORED: Final = 1  # in the object names[object], which may turn out not to be t
 INLINE: Final = 2  # in the buffer inline[object], so there
 
 _PAGE = 65536  # keys listed at a time
+_NO_OBJECT: Final = (NOWHERE, INLINE)
 _NONE: Final = np.full(1, None)
+
+
+class ObjectList(list[str]):
+    """Names of objects of which a storage knows more than that; what it derives from this keeps that in `take`."""
+
+    __slots__ = ()
+
+    def take(self, rows: Columns) -> Sequence[str]:
+        """These names alone; int64[k], ascending."""
+        return [self[i] for i in rows.tolist()]
 
 
 class Located(Record):
     """Where chunks lie, a row a chunk.
 
     names       the objects, each once: a row's object is names[object[row]]
-    kind        uint8[n]: NOWHERE, STORED or INLINE
+    kind        uint8[n]: NOWHERE, STORED, INLINE, or a storage's own, above those: then in an object that fetch_located cannot read
     object      int64[n], a row of names (of inline, where kind says so)
     base        int64[n], the chunk's first byte in its object or buffer
     length      int64[n], the chunk's bytes; -1: it is the whole object, and base is 0
@@ -88,7 +100,7 @@ class Located(Record):
 
     def key(self, row: int) -> str | None:
         """The key of a chunk's object, for errors; None where it has none."""
-        return self.names[int(self.object[row])] if self.kind[row] == STORED else None
+        return None if self.kind[row] in _NO_OBJECT else self.names[int(self.object[row])]
 
     def labels(self) -> Sequence[str]:
         """Of each chunk, what to remember things of it under together with its version: another one for each chunk of an object; "" where nothing is to be
@@ -107,10 +119,11 @@ class Located(Record):
         if self.plain:
             names, count = [self.names[i] for i in rows.tolist()], len(rows)
             return Located(names, kind, np.arange(count), self.base[:count], self.length[:count], plain=True)
-        stored = kind == STORED
-        used, place[stored] = np.unique(place[stored], return_inverse=True)
+        named = self._named()[rows]
+        used, place[named] = np.unique(place[named], return_inverse=True)
+        own = self.names if isinstance(self.names, ObjectList) else None
         return self._replace(
-            names=[self.names[i] for i in used.tolist()],
+            names=[self.names[i] for i in used.tolist()] if own is None else own.take(used),
             kind=kind,
             object=place,
             base=self.base[rows],
@@ -120,8 +133,12 @@ class Located(Record):
 
     def parts(self, most: int) -> list[Columns]:
         """All rows, ascending, in parts of at most `most` objects."""
-        number = np.where(self.kind == STORED, self.object // most, 0)
+        number = np.where(self._named(), self.object // most, 0)
         return [np.flatnonzero(number == part) for part in range(max(-(-len(self.names) // most), 1))]
+
+    def _named(self) -> NDArray[np.bool_]:
+        """bool[n]: which chunks lie in objects."""
+        return np.asarray((self.kind != NOWHERE) & (self.kind != INLINE), np.bool_)
 
     def expected_objects(self, expect: Sequence[Version | None]) -> Sequence[Version | None] | None:
         """For each object one of the versions that its chunks expect (a row each), None for any; and None alone where nothing is expected of objects."""
