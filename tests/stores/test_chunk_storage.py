@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from errno import ENOENT
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, StoreError
 from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.stores.chunk_storage import (
     INLINE,
@@ -25,6 +28,7 @@ from frazil.stores.chunk_storage import (
     object_spans,
 )
 from frazil.stores.content import read_values
+from frazil.stores.local import LocalStore
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import (
     ABSENT,
@@ -32,15 +36,18 @@ from frazil.stores.store import (
     ANY,
     FOUND,
     MISSING,
+    NO_SPANS,
     STALE,
+    UNKNOWN,
     Capabilities,
     Changed,
     Columns,
     Fetched,
     Pieces,
+    Store,
     Version,
 )
-from frazil.stores.values import pieces_of
+from frazil.stores.values import FOLDER, pieces_of
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing.counting_store import CountingStore
 from frazil.testing.store_base import columns
@@ -62,7 +69,7 @@ def published(answers: list[Version | Changed]) -> Version:
 
 def contents(storage: ChunkStorage, coords: Columns) -> list[bytes | None]:
     located, spans = storage.locate(coords), whole(len(coords))
-    return read_values(storage.fetch(located, spans), [located.key(i) for i in range(len(coords))], spans)
+    return read_values(storage.fetch(located, spans), [located.key(i) or "" for i in range(len(coords))], spans)
 
 
 class Unconditional(WrappedStore):
@@ -117,6 +124,8 @@ def test_located_is_one_object_a_chunk(count: int) -> None:
     )
     assert list(located.names) == [f"a/c/{i}/0" for i in range(count)]
     assert [located.key(i) for i in range(count)] == list(located.names)
+    assert located.labels() is located.names
+    assert located.plain
     assert (located.kind == STORED).all()
     assert (located.base == 0).all()
     assert (located.length == -1).all()
@@ -213,31 +222,32 @@ def test_plain_chunks_pickle_and_extend() -> None:
 
 
 class PackedChunks(PlainChunks):
-    """Chunk (i,) is packed[i]: None, inline bytes, or (object, base, length) in a store."""
+    """Chunk (i,) is packed[i]: None, inline bytes, or (object, base, length) in a store. What is inline lies in one buffer."""
 
-    def __init__(self, store: MemoryStore, packed: Sequence[bytes | tuple[str, int, int] | None]) -> None:
+    def __init__(self, store: Store, packed: Sequence[Place], **more: Any) -> None:
         super().__init__(store, "", DefaultKeys())
-        self.packed = packed
+        self.packed, self.more = packed, more
 
     def locate(self, coords: Columns) -> Located:
         places = [self.packed[i] for i in coords[:, 0].tolist()]
         names = list(dict.fromkeys(place[0] for place in places if isinstance(place, tuple)))
-        inline = [place for place in places if isinstance(place, bytes)]
-        rows = []
+        rows, buffer = [], b"between"
         for place in places:
             if place is None:
                 rows.append((NOWHERE, 0, 0, -1))
             elif isinstance(place, bytes):
-                rows.append((INLINE, inline.index(place), 0, len(place)))
+                rows.append((INLINE, 0, len(buffer), len(place)))
+                buffer += place + b"between"
             else:
                 rows.append((STORED, names.index(place[0]), *place[1:]))
         kind, at, base, length = np.array(rows, np.int64).reshape(-1, 4).T.copy()
-        return Located(names, kind.astype(np.uint8), at, base, length, inline)
+        return Located(names, kind.astype(np.uint8), at, base, length, [buffer], **self.more)
 
     def fetch(self, located: Located, spans: Columns, **how: object) -> Fetched:
         return fetch_located(self.store, located, spans, **how)  # type: ignore[arg-type]
 
 
+Place = bytes | tuple[str, int, int] | None
 PACKS = {"p": bytes(range(100)), "q": bytes(range(100, 150)), "empty": b""}
 PLACES = st.one_of(
     st.none(),
@@ -256,7 +266,7 @@ def stored_packs() -> MemoryStore:
     return store
 
 
-def packed_value(place: bytes | tuple[str, int, int] | None) -> bytes | None:
+def packed_value(place: Place) -> bytes | None:
     if not isinstance(place, tuple):
         return place
     name, base, length = place
@@ -264,9 +274,7 @@ def packed_value(place: bytes | tuple[str, int, int] | None) -> bytes | None:
 
 
 @given(st.lists(PLACES, min_size=8, max_size=8), st.lists(SPANS, max_size=12))
-def test_a_span_of_a_chunk_never_leaves_it(
-    packed: list[bytes | tuple[str, int, int] | None], asked: list[tuple[int, int, int]]
-) -> None:
+def test_a_span_of_a_chunk_never_leaves_it(packed: list[Place], asked: list[tuple[int, int, int]]) -> None:
     chunks = PackedChunks(stored_packs(), packed)
     alone = MemoryStore()  # the same chunks, an object each
     names = [f"chunk/{i}" for i in range(8)]
@@ -279,6 +287,12 @@ def test_a_span_of_a_chunk_never_leaves_it(
     assert read_values(fetched, names, spans) == read_values(simple, names, spans)
     assert list(fetched.status) == list(simple.status)
     assert fetched.sizes.tolist() == simple.sizes.tolist()
+    rows = np.unique(spans[:, 0])
+    taken, of_taken = located.take(rows), spans.copy()
+    of_taken[:, 0] = np.searchsorted(rows, spans[:, 0])
+    assert set(taken.names) == {key for i in rows.tolist() if (key := located.key(i)) is not None}
+    assert [taken.key(i) for i in range(len(rows))] == [located.key(i) for i in rows.tolist()]
+    assert read_values(chunks.fetch(taken, of_taken), names, of_taken) == read_values(simple, names, spans)
 
 
 def test_chunks_of_one_object_are_fetched_as_spans_of_it() -> None:
@@ -287,7 +301,10 @@ def test_chunks_of_one_object_are_fetched_as_spans_of_it() -> None:
     chunks.store = store
     located = chunks.locate(np.arange(5).reshape(-1, 1))
     assert located.names == ["p", "q"]
-    assert [located.key(i) for i in range(5)] == ["p", "", "p", "", "q"]
+    assert [located.key(i) for i in range(5)] == ["p", None, "p", None, "q"]
+    labels = located.labels()
+    assert [label != "" for label in labels] == [True, False, True, False, True]
+    assert len(set(labels)) == 4
     spans = columns((0, -4, 4), (2, 0, 5), (3, 1, 2), (4, -1, -1), (1, 0, 5), (0, 0, 50))
     fetched = chunks.fetch(located, spans)
     assert [(done.operation, done.key, done.start, done.length) for done in store.requests] == [
@@ -326,6 +343,118 @@ def test_versions_of_shared_objects() -> None:
     assert fetched.rows[1].tolist() == [MISSING, 0, 0]
     with pytest.raises(InvalidInputError):
         chunks.fetch(located, spans, held=store.fetch(located.names, whole(2)))
+    fetched = chunks.fetch(located, spans, expect=[ABSENT, None, None, p, ABSENT])
+    assert [fetched.status[0], *fetched.status[2:]] == [STALE, FOUND, STALE, STALE], (
+        "what is nowhere or inline has no version"
+    )
+    assert list(chunks.fetch(located, spans, expect=[None, None, None, ABSENT, None]).status)[3] == ABSENT_KEY
+    assert located.expected_objects([None, b"1", None, b"2", b"3"]) == [b"1", None]
+    assert located.expected_objects([b"0", b"1", b"2", None, None]) == [b"0", b"2"]
+
+
+# --- versions that are known, objects that must be there --------------------------------------------------------------------------------
+
+
+def test_known_versions_are_handed_on_and_compared_and_objects_expect_nothing() -> None:
+    class Expecting(WrappedStore):
+        def fetch(self, names: Sequence[str], spans: Columns, **how: Any) -> Fetched:
+            assert how["expect"] is None
+            return super().fetch(names, spans, **how)
+
+    class Lazy(Sequence[Version | None]):
+        """Versions that are made when they are asked for."""
+
+        made = 0
+
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, row: Any) -> Any:
+            if row >= 5:
+                raise IndexError
+            self.made += 1
+            return None if row == 3 else b"v%d" % row
+
+    store, versions = CountingStore(stored_packs()), Lazy()
+    packed: list[Place] = [("p", 0, 5), ("p", 5, 5), ("q", 0, -1), None, b"in"]
+    chunks = PackedChunks(Expecting(store), packed, versions=versions)
+    located, spans = chunks.locate(np.arange(5).reshape(-1, 1)), whole(5)
+    fetched = chunks.fetch(located, spans)
+    assert fetched.versions is versions
+    assert not versions.made, "who asks for no version pays for none"
+    assert fetched.young is None
+    assert chunks.fetch(located, spans, expect=fetched.versions).status == [FOUND, FOUND, FOUND, ABSENT_KEY, FOUND]
+    fetched = chunks.fetch(located, spans, expect=[b"v0", b"v0", ABSENT, ABSENT, b"other"])
+    assert list(fetched.status) == [FOUND, STALE, STALE, ABSENT_KEY, STALE]
+    assert (fetched.rows[[1, 2, 3, 4], 0] == MISSING).all()
+    store.clear()
+    looked = chunks.fetch(located, NO_SPANS)
+    assert not store.count(), "nothing has to be looked up"
+    assert list(looked.status) == [FOUND, FOUND, FOUND, ABSENT_KEY, FOUND]
+    assert looked.sizes.tolist() == [5, 5, -1, -1, 2]
+    again = chunks.fetch(located, spans, held=looked)
+    assert read_values(again, ["p", "p", "q", "", ""], spans)[2] == PACKS["q"]
+    assert list(located.take(np.array([4, 1])).versions or ()) == [b"v4", b"v1"]
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("held", [False, True])
+def test_an_object_that_must_be_there(tmp_path: Path, once: bool, held: bool) -> None:
+    for store in (MemoryStore(), LocalStore(tmp_path)):
+        store.set("p", bytes(100))
+        for place in (("gone", 0, 5), ("gone", 0, -1)):
+            packed: list[Place] = [("p", 0, 5), place, None, b"in"]
+            lenient, strict = PackedChunks(store, packed), PackedChunks(store, packed, must_exist=True)
+            spans = columns((0, 0, -1), (1, 0, -1), (2, 0, -1), (3, 0, -1))
+            located = strict.locate(np.arange(4).reshape(-1, 1))
+            before = lenient.fetch(located._replace(must_exist=False), spans) if held else None
+            with pytest.raises(StoreError, match="missing") as caught:
+                strict.fetch(located, spans, once=once, held=before)
+            assert (caught.value.key, caught.value.errno) == ("gone", ENOENT)
+            others = located.take(np.array([0, 2, 3]))
+            fetched = strict.fetch(others, whole(3), once=once)
+            assert list(fetched.status) == [FOUND, ABSENT_KEY, FOUND]
+
+
+def test_a_folder_in_the_place_of_an_object(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.set("folder/x", b"1")
+    packed: list[Place] = [("folder", 0, -1), ("folder", 0, 3), None]
+    chunks = PackedChunks(store, packed)
+    located = chunks.locate(np.arange(3).reshape(-1, 1))
+    assert list(chunks.fetch(located, whole(3)).status) == [FOLDER, FOLDER, ABSENT_KEY]
+    assert chunks.fetch(located, whole(3)).sizes.tolist() == [-1, -1, -1]
+    with pytest.raises(StoreError, match="missing"):
+        chunks.fetch(located._replace(must_exist=True), whole(3))
+
+
+def test_whole_objects_are_left_to_the_kernel_where_each_is_read_once(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.set("p", bytes(range(100)))
+    chunks = PackedChunks(store, [("p", 0, -1), None, b"in", ("gone", 0, -1)])
+    located = chunks.locate(np.arange(4).reshape(-1, 1))
+    assert list(chunks.fetch(located, whole(4), once=True).status) == [UNKNOWN, ABSENT_KEY, FOUND, UNKNOWN]
+    twice = columns((0, 0, 2), (0, 2, 2), (0, 4, 4))
+    assert chunks.fetch(located, twice, once=True).status[0] == FOUND
+
+
+def test_parts_of_few_objects() -> None:
+    packed: list[Place] = [("b", 0, 1), None, ("a", 0, 1), ("b", 1, 1), b"in", ("c", 0, 1), ("a", 5, 1)]
+    located = PackedChunks(MemoryStore(), packed).locate(np.arange(7).reshape(-1, 1))
+    assert located.names == ["b", "a", "c"]
+    assert [part.tolist() for part in located.parts(2)] == [[0, 1, 2, 3, 4, 6], [5]]
+    assert [part.tolist() for part in located.parts(1)] == [[0, 1, 3, 4], [2, 6], [5]]
+    assert [located.take(part).names for part in located.parts(2)] == [["b", "a"], ["c"]]
+    nowhere = PackedChunks(MemoryStore(), [None, b""]).locate(np.arange(2).reshape(-1, 1))
+    assert [part.tolist() for part in nowhere.parts(2)] == [[0, 1]]
+
+
+def test_taking_plain_chunks() -> None:
+    chunks = PlainChunks(stored_packs(), "", V2Keys())
+    located = chunks.locate(np.arange(5).reshape(-1, 1)).take(np.array([4, 0, 3]))
+    assert located.plain
+    assert located.names == ["4", "0", "3"]
+    assert list(chunks.fetch(located, whole(3)).status) == [ABSENT_KEY] * 3
 
 
 @given(

@@ -71,7 +71,7 @@ class Turn:
 
 
 class TableCache:
-    """Shard indexes by the name of the shard's object, each with the version of that object.
+    """Shard indexes by the label of the shard (Located.labels), each with the version of the shard.
     Safe to use from many threads, and after a fork; the least recently used go first."""
 
     __slots__ = ("__weakref__", "_bytes", "_limit", "_lock", "_tables")

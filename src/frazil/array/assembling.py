@@ -17,6 +17,7 @@ from frazil.codecs.codec import BytesToBytes, run_encode
 from frazil.codecs.shard import build_index, lay_out, merge
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.record import Record
+from frazil.stores.chunk_storage import Located
 from frazil.stores.values import Columns, Pieces
 
 if TYPE_CHECKING:
@@ -126,15 +127,15 @@ def _fetched(wanted: list[tuple[Region, Columns]], gathering: Gathering) -> list
 
 
 class Call(Record):
-    """What the functions below share. units, names: for errors, of the write and of its objects."""
+    """What the functions below share. units, located: for errors, of the write and of its shards."""
 
     access: Access
     steps: list[Step]
     units: Units
-    names: Sequence[str]
+    located: Located
     gathering: Gathering
 
-    def place(self, depth: int, group: int) -> tuple[str, tuple[int, ...]]:
+    def place(self, depth: int, group: int) -> tuple[str | None, tuple[int, ...]]:
         """The key of a group's object, and coordinates of a chunk in the group (of the shard itself, where it is the outermost)."""
         owner = self.steps[-1].group
         for step in reversed(self.steps[depth + 1 :]):
@@ -142,7 +143,7 @@ class Call(Record):
         chunk = self.units.chunks(np.flatnonzero(owner == group)[:1])[0].tolist()
         if depth == 0:
             chunk = [at // count for at, count in zip(chunk, self.access.chain.leaf_counts, strict=True)]
-        return self.names[int(self.steps[depth].origin[group])], tuple(chunk)
+        return self.located.key(self.steps[depth].origin[group]), tuple(chunk)
 
     def name(self, error: FrazilError, depth: int, group: int) -> None:
         """Puts into an error what is known of its place."""

@@ -55,7 +55,7 @@ class ChunkCount:
     def _below(self, depth: int, region: Region, spans: Columns, corners: Columns) -> int:
         level, storage = self._access.chain.levels[depth], self._access.storage
 
-        def key(i: int) -> tuple[str, tuple[int, ...]]:
+        def key(i: int) -> tuple[str | None, tuple[int, ...]]:
             chunk = corners[i] // np.array(self._access.chain.leaf.shape, np.int64)
             return storage.locate((corners[i] // self._extents)[None]).key(0), tuple(chunk.tolist())
 

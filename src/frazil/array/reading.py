@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import MOST_CHUNKS, Access, Table, failure, in_parts, most_objects
+from frazil.array.access import MOST_CHUNKS, MOST_OBJECTS, Access, Table, failure, in_parts, most_objects
 from frazil.array.regions import StoredRegion
 from frazil.array.shards import Step, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
 from frazil.codecs.leaf import decode_units
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxBatch, BoxPlan, PointBatch, PointPlan
+from frazil.stores.chunk_storage import Located
 from frazil.stores.scarcity import patiently
 from frazil.stores.values import Columns, Sources, Version
 
@@ -40,80 +41,92 @@ def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: np.generic) 
                 rows = np.arange(low, min(low + most, batch.shard_count))
                 in_parts(rows, partial(_read_shards, access, batch, out=out, fill=fill))
         else:
-            patiently(partial(_read_chunks, access, batch, out))
+            _read_chunks(access, batch, out)
 
 
 def _read_chunks(access: Access, batch: Batch, out: Out) -> None:
-    """Chunks that are objects of their own: each is opened, read and decoded by the kernel, or is the fill value."""
+    """Chunks without inner ones: each is opened, read and decoded by the kernel, or is the fill value. Objects that chunks share are open while all are read,
+    so no more than so many at a time."""
     located = access.storage.locate(batch.shards)
-    units = batch.units()
+    if located.plain or len(located.names) <= MOST_OBJECTS:
+        patiently(partial(_decode_chunks, access, located, batch.units(), out))
+        return
+    for part in located.parts(MOST_OBJECTS):
+        in_parts(part, lambda rows: _decode_chunks(access, located.take(rows), batch.units(rows), out))
+
+
+def _decode_chunks(access: Access, located: Located, units: Units, out: Out) -> None:
+    """A unit for each row of `located`."""
     spans = np.zeros((units.count, 3), np.int64)
     spans[:, 0], spans[:, 2] = np.arange(units.count), -1
     fetched = access.storage.fetch(located, spans, once=True)
     for unit, code, text in decode(access, fetched.sources, fetched.rows, None, units, out):
-        raise failure(access, code, text, located.names[unit], chunk_of(units, unit))
+        raise failure(access, code, text, located.key(unit), chunk_of(units, unit))
 
 
 def _read_shards(access: Access, batch: Batch, rows: Columns, out: Out, fill: np.generic) -> None:
     """Shards, in rounds: those whose index is remembered, then the rest; what was replaced meanwhile is planned again."""
-    names: Sequence[str] = ()
     for _ in range(_ATTEMPTS):
-        names = access.storage.locate(batch.shards[rows]).names
-        cached = [access.tables.get(name) for name in names] if len(access.chain.levels) == 1 else [None] * len(names)
-        known = np.array([i for i, found in enumerate(cached) if found is not None], np.int64)
-        fresh = np.array([i for i, found in enumerate(cached) if found is None], np.int64)
+        located = access.storage.locate(batch.shards[rows])
+        labels = located.labels() if len(access.chain.levels) == 1 else [""] * len(rows)
+        cached = [access.tables.get(label) for label in labels]
+        known = [i for i, found in enumerate(cached) if found is not None]
         stale: list[int] = []
-        if len(known):
-            found = [entry for entry in cached if entry is not None]
-            again = _read_known(access, batch, rows[known], found, out)
+        if not known:
+            stale += rows[_read_fresh(access, batch, rows, located, out, fill)].tolist()
+        else:
+            some, found = np.array(known, np.int64), [entry for entry in cached if entry is not None]
+            again = _read_known(access, batch, rows[some], _taken(located, some), found, out)
             for i in again:
-                access.tables.drop(names[known[i]])
-            stale += rows[known[again]].tolist()
-        if len(fresh):
-            stale += rows[fresh[_read_fresh(access, batch, rows[fresh], out, fill)]].tolist()
+                access.tables.drop(labels[known[i]])
+            stale += rows[some[again]].tolist()
+            fresh = np.array([i for i, entry in enumerate(cached) if entry is None], np.int64)
+            if len(fresh):
+                stale += rows[fresh[_read_fresh(access, batch, rows[fresh], located.take(fresh), out, fill)]].tolist()
         if not stale:
             return
         rows = np.array(sorted(stale), np.int64)
     raise ConflictError(
         f"a shard was replaced {_ATTEMPTS} times while it was read",
-        key=names[0],
+        key=access.storage.locate(batch.shards[rows[:1]]).key(0),
         path=access.path or "/",
         hint="read again when its writer is done",
     )
 
 
+def _taken(located: Located, rows: Columns) -> Located:
+    return located if len(rows) == len(located.kind) else located.take(rows)
+
+
 def _read_known(
-    access: Access, batch: Batch, rows: Columns, cached: Sequence[tuple[Version, Table]], out: Out
+    access: Access, batch: Batch, rows: Columns, located: Located, cached: Sequence[tuple[Version, Table]], out: Out
 ) -> list[int]:
     """Shards whose indexes are remembered, in one fetch. Answers which of `rows` turned out to be of another version."""
-    located = access.storage.locate(batch.shards[rows])
     expect = [version for version, _ in cached]
     units = batch.units(rows)
     region = StoredRegion(access.storage, located, expect, None)
     spans = np.zeros((len(rows), 3), np.int64)
     spans[:, 0] = np.arange(len(rows))
     first = first_step(access, units, region, spans, [table for _, table in cached], spans[:, 0])
-    return _read_units(access, units, located.names, first, expect, out)
+    return _read_units(access, units, located, first, expect, out)
 
 
-def _read_fresh(access: Access, batch: Batch, rows: Columns, out: Out, fill: np.generic) -> list[int]:
+def _read_fresh(access: Access, batch: Batch, rows: Columns, located: Located, out: Out, fill: np.generic) -> list[int]:
     """Shards whose indexes are to be fetched; those that are not there are filled. Answers which of `rows` changed while they were read."""
-    coords = batch.shards[rows]
-    located = access.storage.locate(coords)
     fetched = fetch_indexes(access, located)
     try:
-        opened = open_shards(access, located, coords, fetched)
+        opened = open_shards(access, located, batch.shards[rows], fetched)
         present = np.flatnonzero(opened.spans[:, 1] >= 0)
         for i in np.flatnonzero(opened.spans[:, 1] < 0).tolist():
             row = rows[i : i + 1]
             out[batch.place(int(rows[i])) if isinstance(batch, BoxBatch) else batch.places(row)] = fill
         if not len(present):
             return []
-        opened.remember(access, located.names)
+        opened.remember(access, located)
         units = batch.units(rows[present])
         tables = [opened.tables[i] for i in present.tolist()]
         first = first_step(access, units, opened.region, opened.spans[present], tables, present)
-        return _read_units(access, units, located.names, first, opened.versions, out)
+        return _read_units(access, units, located, first, opened.versions, out)
     except DataError:
         if not replaced_since(access, located, fetched):
             raise
@@ -123,28 +136,29 @@ def _read_fresh(access: Access, batch: Batch, rows: Columns, out: Out, fill: np.
 def _read_units(
     access: Access,
     units: Units,
-    names: Sequence[str],
+    located: Located,
     first: Step,
     expect: Sequence[Version | None],
     out: Out,
 ) -> list[int]:
     """Fetches and decodes the leaf chunks of units. Answers the objects that changed while they were read."""
-    steps, spans = walk(access, units, names, first)
+    steps, spans = walk(access, units, located, first)
     sources, rows = steps[-1].region.rows(spans)
-    failures = decode(access, sources, rows, expect, units, out)
+    watched = None if sources.files is None else located.expected_objects(expect)
+    failures = decode(access, sources, rows, watched, units, out)
     changed = set(first.region.stale)
     changed |= {int(first.origin[first.group[unit]]) for unit, code, _ in failures if code == _kernel.FAILED_STALE}
     for unit, code, text in failures:
         place = int(first.origin[first.group[unit]])
         if place not in changed:
-            raise failure(access, code, text, names[place], chunk_of(units, unit))
+            raise failure(access, code, text, located.key(place), chunk_of(units, unit))
     return sorted(changed)
 
 
 def decode(
     access: Access, sources: Sources, rows: Columns, expect: Sequence[Version | None] | None, units: Units, out: Out
 ) -> _kernel.Failures:
-    """Decodes the encoded bytes of units, int64[n, 3], into `out`; what was refused."""
+    """Decodes the encoded bytes of units, int64[n, 3], into `out`; what was refused. expect: versions of the files."""
     files, buffers = sources
     return decode_units(access.chain.leaf, files, buffers, rows, expect, units, out, access.runtime.threads)
 

@@ -25,7 +25,7 @@ from frazil.stores.values import FOLDER, Columns, Fetched, Sources, Version
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Key = Callable[[int], tuple[str, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
+Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
 
 
 Units = BoxUnits | PointUnits
@@ -54,7 +54,7 @@ Tables: TypeAlias = "Sequence[Table | None] | Stacked"
 
 
 class Step(Record):
-    """One level of the walk. A group is a shard of this level.
+    """One level of the walk. A group is a shard of this level; an object here is a chunk of the storage, a row of its Located.
 
     group    int64[n], the group of each unit
     number   int64[n], the number of each unit's inner chunk in its group's index
@@ -116,13 +116,14 @@ class Opened(Record):
     versions: Sequence[Version | None]
     young: Sequence[bool] | None
 
-    def remember(self, access: Access, names: Sequence[str]) -> None:
+    def remember(self, access: Access, located: Located) -> None:
         """Puts the indexes into the array's cache, so far as it would be used and safe."""
         if len(access.chain.levels) > 1 or not access.chain.levels[0].addressable:
             return
+        labels = located.labels()
         for i, (table, version) in enumerate(zip(self.tables, self.versions, strict=True)):
-            if table is not None and version is not None and not (self.young and self.young[i]):
-                access.tables.put(names[i], version, table)
+            if labels[i] and table is not None and version is not None and not (self.young and self.young[i]):
+                access.tables.put(labels[i], version, table)
 
 
 def fetch_indexes(access: Access, located: Located) -> Fetched:
@@ -147,7 +148,7 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
         raise StoreError(
             "a shard could not be read: a folder lies in its place",
             errno=EISDIR,
-            key=located.names[i],
+            key=located.key(i),
             path=access.path or "/",
             chunk=tuple(coords[i].tolist()),
         )
@@ -155,8 +156,8 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
     there = fetched.rows[:, 0] != _kernel.MISSING
     spans = np.stack((np.arange(count), np.where(there, 0, -1), np.where(there, fetched.sizes, -1)), axis=1)
 
-    def key(i: int) -> tuple[str, tuple[int, ...]]:
-        return located.names[i], tuple(coords[i].tolist())
+    def key(i: int) -> tuple[str | None, tuple[int, ...]]:
+        return located.key(i), tuple(coords[i].tolist())
 
     tables: list[Table | None] = [None] * count
     if not level.addressable:
@@ -201,15 +202,15 @@ def level_numbers(access: Access, units: Units, depth: int) -> Columns:
     return units.numbers(divide, levels[depth].counts, levels[depth].strides)
 
 
-def walk(access: Access, units: Units, names: Sequence[str], first: Step) -> tuple[list[Step], Columns]:
+def walk(access: Access, units: Units, located: Located, first: Step) -> tuple[list[Step], Columns]:
     """From the outermost level's step to the innermost: the steps, and for each unit the span of its leaf chunk in the last step's region."""
     steps = [first]
     for depth in range(1, len(access.chain.levels)):
-        steps.append(_descend(access, units, names, steps[-1], depth))
+        steps.append(_descend(access, units, located, steps[-1], depth))
     return steps, steps[-1].child_spans()
 
 
-def _descend(access: Access, units: Units, names: Sequence[str], above: Step, depth: int) -> Step:
+def _descend(access: Access, units: Units, located: Located, above: Step, depth: int) -> Step:
     level = access.chain.levels[depth]
     spans = above.child_spans()
     keys = above.group * access.chain.levels[depth - 1].total + above.number
@@ -220,8 +221,8 @@ def _descend(access: Access, units: Units, names: Sequence[str], above: Step, de
     first_units = units.chunks(firsts)
     origin = above.origin[parent[:, 0]]
 
-    def key(i: int) -> tuple[str, tuple[int, ...]]:
-        return names[origin[i]], tuple(first_units[i].tolist())
+    def key(i: int) -> tuple[str | None, tuple[int, ...]]:
+        return located.key(origin[i]), tuple(first_units[i].tolist())
 
     region, spans, tables = tables_below(access, level, above.region, spans, key)
     return Step(group.reshape(-1), number, region, spans, tables, parent, origin)
@@ -307,7 +308,7 @@ def read_spans(access: Access, region: Region, spans: Columns, nbytes: int, key:
     return data
 
 
-def parse(access: Access, level: Level, data: bytes, size: int, where: tuple[str, tuple[int, ...]]) -> Table:
+def parse(access: Access, level: Level, data: bytes, size: int, where: tuple[str | None, tuple[int, ...]]) -> Table:
     """parse_index, with what is known of the place in its errors."""
     try:
         return parse_index(level, data, size)

@@ -46,15 +46,16 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         [(start, count, step, 0) for start, count, step in zip(starts, counts, steps, strict=True)], np.int64
     )
     files, buffers = fetched.sources
+    watched = None if files is None or expect is None else located.expected_objects(expect)
     failures = _kernel.decode_chunks(
-        chain.leaf.program, files, buffers, fetched.rows, None if files is None else expect,
+        chain.leaf.program, files, buffers, fetched.rows, watched,
         _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, out, 1,
     )  # fmt: skip
     if failures:
         _, code, text = failures[0]
         if code == _kernel.FAILED_STALE:
             return None
-        raise failure(access, code, text, located.names[0], chunk)
+        raise failure(access, code, text, located.key(0), chunk)
     return out.reshape(shape)
 
 
@@ -69,7 +70,7 @@ def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Colum
         shard.append(outer)
         number += (at - outer * count) * stride
     located = access.storage.locate_one(tuple(shard))
-    known = access.tables.get(located.names[0])
+    known = access.tables.get(located.labels()[0])
     if known is None:
         return None
     start, length = known[1][number].tolist()

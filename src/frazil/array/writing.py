@@ -65,10 +65,10 @@ def _publish(access: Access, batch: Batch, rows: Columns, whole: bool, source: S
             if not changed:
                 return
             pause(min(_LONGEST_PAUSE, 0.0005 * 2 ** min(n, 10)))
-    names = access.storage.locate(batch.shards[rows[changed]]).names
+    located = access.storage.locate(batch.shards[rows[changed]])
     raise ConflictError(
         f"a chunk was replaced by others {_ATTEMPTS} times while it was being written",
-        key=names[0],
+        key=located.key(0),
         path=access.path or "/",
         hint="write it again when the other writers are done",
     )
@@ -87,7 +87,7 @@ def _publish_chunks(access: Access, batch: Batch, rows: Columns, whole: bool, so
         fetched = access.storage.fetch(located, spans)
         old = gathering.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
-    values = encode(access, units, source, gathering, old, np.array([0, units.count], np.int64), located.names)
+    values = encode(access, units, source, gathering, old, np.array([0, units.count], np.int64), located)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
     return replace(access, coords, pieces, kept, empty, expect)
@@ -126,18 +126,18 @@ def _replace_shards(
 ) -> list[int]:
     units = batch.units(rows)
     first = first_step(access, units, opened.region, opened.spans, opened.tables, np.arange(len(rows)))
-    steps, spans = walk(access, units, located.names, first)
+    steps, spans = walk(access, units, located, first)
     spans[units.whole()] = -1
     gathering = Gathering()
     kept = keep(steps, spans, gathering)
     if opened.region.stale:  # what is kept would be kept of another version
         return list(range(len(rows)))
-    values = encode(access, units, source, gathering, kept.old, units.offsets, located.names)
-    shards = assemble(Call(access, steps, units, located.names, gathering), values, kept)
+    values = encode(access, units, source, gathering, kept.old, units.offsets, located)
+    shards = assemble(Call(access, steps, units, located, gathering), values, kept)
     present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
     changed = replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
-    for name in located.names:  # a stale index would cost a reader of this handle a request to find out
-        access.tables.drop(name)
+    for label in located.labels():  # a stale index would cost a reader of this handle a request to find out
+        access.tables.drop(label)
     return changed
 
 
@@ -168,18 +168,17 @@ def encode(
     gathering: Gathering,
     old: Columns | None,
     groups: Columns,
-    names: Sequence[str],
+    located: Located,
 ) -> Columns:
     """Encodes units into buffers of `gathering`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
 
     old: rows in `gathering` of the chunks that the units keep a part of (MISSING: nothing there), or None."""
     before = None if old is None else (gathering.files, gathering.buffers, old)
     encoded = encode_units(access.chain.leaf, source, units, before, groups, access.runtime.threads)
-    _refuse(access, units, encoded.failures, names)
+    _refuse(access, units, encoded.failures, located)
     return gathering.add(Sources(None, encoded.buffers), encoded.rows)
 
 
-def _refuse(access: Access, units: Units, failures: _kernel.Failures, names: Sequence[str]) -> None:
+def _refuse(access: Access, units: Units, failures: _kernel.Failures, located: Located) -> None:
     for unit, code, text in failures:
-        name = names[int(units.shard_rows()[unit])]
-        raise failure(access, code, text, name, chunk_of(units, unit))
+        raise failure(access, code, text, located.key(units.shard_rows()[unit]), chunk_of(units, unit))

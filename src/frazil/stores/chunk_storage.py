@@ -6,19 +6,22 @@ fetch_located, object_spans and what they use serve storages in which chunks sha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from errno import ENOENT
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.content import HeldBuffers
 from frazil.stores.keys import check_prefix
 from frazil.stores.merging import merge_spans
 from frazil.stores.store import Store
 from frazil.stores.values import (
+    ABSENT,
     ABSENT_KEY,
     ANY,
+    FOLDER,
     FOUND,
     MISSING,
     STALE,
@@ -33,6 +36,8 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.stores.values import SourceBuffer
 
 __all__ = [
     "INLINE",
@@ -49,20 +54,25 @@ __all__ = [
 
 NOWHERE: Final = 0  # known not to be stored: the fill value
 STORED: Final = 1  # in the object names[object], which may turn out not to be there
-INLINE: Final = 2  # the bytes inline[object]
+INLINE: Final = 2  # in the buffer inline[object], so there
 
 _PAGE = 65536  # keys listed at a time
+_NONE: Final = np.full(1, None)
 
 
 class Located(Record):
     """Where chunks lie, a row a chunk.
 
-    names   the objects, each once: a row's object is names[object[row]]
-    kind    uint8[n]: NOWHERE, STORED or INLINE
-    object  int64[n], a row of names (of inline, where kind says so)
-    base    int64[n], the chunk's first byte in its object
-    length  int64[n], the chunk's bytes; -1: it is the whole object, and base is 0
-    inline  bytes that are at hand already
+    names       the objects, each once: a row's object is names[object[row]]
+    kind        uint8[n]: NOWHERE, STORED or INLINE
+    object      int64[n], a row of names (of inline, where kind says so)
+    base        int64[n], the chunk's first byte in its object or buffer
+    length      int64[n], the chunk's bytes; -1: it is the whole object, and base is 0
+    inline      buffers at hand; one may hold many chunks
+    versions    of the chunks, a row each, where they are known without asking: then nothing is expected of objects, which never change. It may make
+                them as they are asked for
+    must_exist  whether an object that is not there is an error, as something refers to it; otherwise its chunks are the fill value
+    plain       whether each row is STORED, and the whole of the object of the same number
     """
 
     names: Sequence[str]
@@ -70,11 +80,57 @@ class Located(Record):
     object: Columns
     base: Columns
     length: Columns
-    inline: Sequence[bytes] = ()
+    inline: Sequence[SourceBuffer] = ()
+    versions: Sequence[Version | None] | None = None
+    must_exist: bool = False
+    plain: bool = False
 
-    def key(self, row: int) -> str:
-        """The key of a chunk's object, for errors; "" where it has none."""
-        return self.names[int(self.object[row])] if self.kind[row] == STORED else ""
+    def key(self, row: int) -> str | None:
+        """The key of a chunk's object, for errors; None where it has none."""
+        return self.names[int(self.object[row])] if self.kind[row] == STORED else None
+
+    def labels(self) -> Sequence[str]:
+        """Of each chunk, what to remember things of it under together with its version: another one for each chunk of an object; "" where nothing is to be
+        remembered, as the chunk is at hand or nowhere."""
+        if self.plain:
+            return self.names
+        columns = (column.tolist() for column in (self.kind, self.object, self.base, self.length))
+        return [
+            "" if kind != STORED else self.names[place] if length < 0 else f"{self.names[place]}\0{base}\0{length}"
+            for kind, place, base, length in zip(*columns, strict=True)
+        ]
+
+    def take(self, rows: Columns) -> Located:
+        """These chunks alone, int64[k], with their objects alone."""
+        kind, place = self.kind[rows], self.object[rows]
+        if self.plain:
+            names, count = [self.names[i] for i in rows.tolist()], len(rows)
+            return Located(names, kind, np.arange(count), self.base[:count], self.length[:count], plain=True)
+        stored = kind == STORED
+        used, place[stored] = np.unique(place[stored], return_inverse=True)
+        return self._replace(
+            names=[self.names[i] for i in used.tolist()],
+            kind=kind,
+            object=place,
+            base=self.base[rows],
+            length=self.length[rows],
+            versions=None if self.versions is None else [self.versions[i] for i in rows.tolist()],
+        )
+
+    def parts(self, most: int) -> list[Columns]:
+        """All rows, ascending, in parts of at most `most` objects."""
+        number = np.where(self.kind == STORED, self.object // most, 0)
+        return [np.flatnonzero(number == part) for part in range(max(-(-len(self.names) // most), 1))]
+
+    def expected_objects(self, expect: Sequence[Version | None]) -> Sequence[Version | None] | None:
+        """For each object one of the versions that its chunks expect (a row each), None for any; and None alone where nothing is expected of objects."""
+        if self.plain or self.versions is not None:
+            return expect if self.plain else None
+        wanted, column = np.full(len(self.names), None), _objects(expect)
+        rows = np.flatnonzero((self.kind == STORED) & np.not_equal(column, _NONE))[::-1]  # of several the first
+        wanted[self.object[rows]] = column[rows]
+        found: list[Version | None] = wanted.tolist()
+        return found
 
 
 class ChunkStorage(Protocol):
@@ -98,7 +154,8 @@ class ChunkStorage(Protocol):
         once: bool = False,
     ) -> Fetched:
         """Byte ranges of chunks, as Store.fetch with the rows of `located` in place of names: spans are int64[n, 3], (row of located, start and length
-        in the chunk); expect, and the answer's status, versions, sizes and young, are a row of `located` each; sizes are the chunks'."""
+        in the chunk); expect, and the answer's status, versions, sizes and young, are a row of `located` each; sizes are the chunks'. The files of the answer are
+        the objects, in the order of located.names."""
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         """Replaces each chunk whole if it has the version expected (ANY, ABSENT, a version). The only way to replace a chunk."""
@@ -132,7 +189,7 @@ class ChunkKeys(Protocol):
 
 
 _ONE = Located(
-    (), np.ones(1, np.uint8), np.zeros(1, np.int64), np.zeros(1, np.int64), np.full(1, -1, np.int64)
+    (), np.ones(1, np.uint8), np.zeros(1, np.int64), np.zeros(1, np.int64), np.full(1, -1, np.int64), plain=True
 )  # the columns of a single chunk in an object of its own, made once
 for _column in _ONE[1:5]:
     _column.flags.writeable = False
@@ -159,10 +216,11 @@ class PlainChunks:
             np.arange(count),
             np.zeros(count, np.int64),
             np.full(count, -1, np.int64),
+            plain=True,
         )
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
-        return Located((self.keys.encode_one(coordinates, self.prefix),), *_ONE[1:5])
+        return Located((self.keys.encode_one(coordinates, self.prefix),), *_ONE[1:])
 
     def fetch(
         self,
@@ -244,6 +302,15 @@ def object_spans(located: Located, spans: Columns) -> Columns:
     return moved
 
 
+class _Answered(HeldBuffers):
+    """The buffers of an answer, with the store's answer for the objects, which is _UNASKED where nothing had to be asked."""
+
+    __slots__ = ()
+
+
+_UNASKED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
+
+
 def fetch_located(
     store: Store,
     located: Located,
@@ -253,66 +320,103 @@ def fetch_located(
     held: Fetched | None = None,
     once: bool = False,
 ) -> Fetched:
-    """ChunkStorage.fetch for any Located: chunks nowhere, inline, and in objects of `store` that may be shared by many."""
+    """ChunkStorage.fetch for any Located: chunks nowhere, inline, and in objects of `store` that may be shared by many. Every object is open as long as the answer
+    is kept, but with `once`: what lies in very many is to be asked for part by part.
+
+    Raises StoreError where an object is not there that must exist."""
     kind = located.kind[spans[:, 0]]
     asked = np.flatnonzero(kind == STORED)
-    inner = None
+    fetched = _fetch_objects(store, located, object_spans(located, spans[asked]), expect, held, once)
+    status, versions, sizes, young = _by_chunk(located, fetched)
+    if expect is not None:
+        status[_stale(status, versions, expect)] = STALE
+    rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
+    rows[asked] = fetched.rows
+    files, buffers = fetched.sources
+    inline = np.flatnonzero(kind == INLINE)
+    if len(inline):
+        of_chunk = spans[inline, 0]
+        start, rows[inline, 2] = clip_spans(spans[inline, 1], spans[inline, 2], located.length[of_chunk])
+        rows[inline, 0] = -1 - len(buffers) - located.object[of_chunk]
+        rows[inline, 1] = located.base[of_chunk] + start
+    rows[status[spans[:, 0]] == STALE] = (MISSING, 0, 0)
+    sources = Sources(files, _Answered([*buffers, *located.inline], fetched))
+    return Fetched(sources, status.tolist(), versions, sizes, rows, young)
+
+
+def _fetch_objects(
+    store: Store,
+    located: Located,
+    spans: Columns,
+    expect: Sequence[Version | None] | None,
+    held: Fetched | None,
+    once: bool,
+) -> Fetched:
+    """What the store has of the objects; _UNASKED where it need not be asked."""
+    inner = _UNASKED
     if held is not None:
-        if not isinstance(held.sources.buffers, HeldBuffers):
+        if not isinstance(held.sources.buffers, _Answered):
             raise InvalidInputError("the answer to hold came from another storage")
         inner = held.sources.buffers.inner
-    stored = [i for i, at in enumerate(located.kind.tolist()) if at == STORED]
+    if not located.names or (inner is _UNASKED and not len(spans) and located.versions is not None):
+        return _UNASKED
     fetched = fetch_spans(
         store,
         located.names,
-        object_spans(located, spans[asked]),
-        expect=None if expect is None else _expected_objects(located, stored, expect),
-        held=inner,
-        once=once,
+        spans,
+        expect=None if expect is None else located.expected_objects(expect),
+        held=None if inner is _UNASKED else inner,
+        once=once and not located.must_exist and len(spans) <= len(located.names),  # each object is read once
     )
-    status, versions, sizes = _by_chunk(located, stored, fetched)
-    if expect is not None:
-        for i in stored:
-            if status[i] == FOUND and expect[i] is not None and expect[i] != versions[i]:
-                status[i] = STALE
-    rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    rows[asked] = fetched.rows
-    first = len(fetched.sources.buffers)
-    inline = np.flatnonzero(kind == INLINE)
-    of_chunk = spans[inline, 0]
-    rows[inline, 0] = -1 - first - located.object[of_chunk]
-    rows[inline, 1], rows[inline, 2] = clip_spans(spans[inline, 1], spans[inline, 2], sizes[of_chunk])
-    rows[np.asarray(status)[spans[:, 0]] == STALE] = (MISSING, 0, 0)
-    buffers = HeldBuffers([*fetched.sources.buffers, *located.inline], fetched)
-    young = fetched.young and [
-        at == STORED and fetched.young[place] for at, place in zip(located.kind, located.object, strict=True)
-    ]
-    return Fetched(Sources(fetched.sources.files, buffers), status, versions, sizes, rows, young)
-
-
-def _expected_objects(
-    located: Located, stored: Sequence[int], expect: Sequence[Version | None]
-) -> list[Version | None]:
-    """Of the versions that an object's chunks expect, one; fetch_located compares the others with what was found."""
-    wanted: list[Version | None] = [None] * len(located.names)
-    for i in stored:
-        wanted[located.object[i]] = wanted[located.object[i]] or expect[i]
-    return wanted
+    if located.must_exist:
+        for name, status in zip(located.names, fetched.status, strict=True):
+            if status in (ABSENT_KEY, FOLDER):
+                raise StoreError(
+                    "the object of a chunk reference is missing",
+                    errno=ENOENT,
+                    key=name,
+                    hint="bring it back from a copy, or write the chunk anew",
+                )
+    return fetched
 
 
 def _by_chunk(
-    located: Located, stored: Sequence[int], fetched: Fetched
-) -> tuple[list[int], list[Version | None], Columns]:
-    """Status, version and size of each chunk from those of the objects."""
-    count = len(located.kind)
-    status = [ABSENT_KEY] * count
-    versions: list[Version | None] = [None] * count
-    sizes = np.full(count, -1, np.int64)
-    for i in stored:
-        place = int(located.object[i])
-        status[i], versions[i] = fetched.status[place], fetched.versions[place]
-        whole = located.length[i] < 0 or status[i] == ABSENT_KEY
-        sizes[i] = fetched.sizes[place] if whole else located.length[i]
-    for i in np.flatnonzero(located.kind == INLINE).tolist():
-        status[i], sizes[i] = FOUND, len(located.inline[located.object[i]])
-    return status, versions, sizes
+    located: Located, fetched: Fetched
+) -> tuple[NDArray[np.uint8], Sequence[Version | None], Columns, Sequence[bool] | None]:
+    """Status, version, size and `young` of each chunk from those of the objects."""
+    stored = located.kind == STORED
+    status = np.where(located.kind == NOWHERE, np.uint8(ABSENT_KEY), np.uint8(FOUND))
+    sizes = np.where(located.kind == NOWHERE, -1, located.length)
+    versions = located.versions
+    if fetched is _UNASKED:
+        return status, [None] * len(stored) if versions is None else versions, sizes, None
+    place = located.object[stored]
+    status[stored] = np.array(fetched.status, np.uint8)[place]
+    whole = stored & ((located.length < 0) | (status == ABSENT_KEY) | (status == FOLDER))
+    sizes[whole] = fetched.sizes[located.object[whole]]
+    if versions is None:
+        column = np.full(len(stored), None)
+        column[stored] = _objects(fetched.versions)[place]
+        versions = column.tolist()
+    if fetched.young is None or located.versions is not None:
+        return status, versions, sizes, None
+    young = np.zeros(len(stored), np.bool_)
+    young[stored] = np.array(fetched.young, np.bool_)[place]
+    return status, versions, sizes, young.tolist()
+
+
+def _stale(
+    status: NDArray[np.uint8], versions: Sequence[Version | None], expect: Sequence[Version | None]
+) -> NDArray[np.bool_]:
+    """Which chunks are there in another version than expected, or are not there, or are against expectation."""
+    if expect is versions:
+        return np.zeros(len(status), np.bool_)
+    wanted, present = _objects(expect), _objects(versions)
+    present[(status == ABSENT_KEY) | (status == FOLDER)] = ABSENT
+    return np.asarray(np.not_equal(wanted, _NONE) & np.not_equal(wanted, present), np.bool_)
+
+
+def _objects(values: Sequence[Version | None]) -> NDArray[np.object_]:
+    column = np.empty(len(values), np.object_)
+    column[:] = list(values)
+    return column
