@@ -144,12 +144,8 @@ def encode_and_index(snapshot: Snapshot, key: str | None = None) -> tuple[bytes,
     """The bytes of a snapshot file, and the snapshot as decoding them would give it: what is written next copies its nodes. Raises what encode_snapshot raises."""
     out = bytearray()
     _write_head(out, snapshot)
-    head = len(out)
-    snapshot.nodes.write(out)
-    data = bytes(out)
-    count = len(snapshot.nodes)
-    nodes, _ = index_nodes(data, head + _header_bytes(count), count, key)
-    return data, snapshot._replace(nodes=nodes)
+    data = b"".join((out, snapshot.nodes.encoded()))
+    return data, snapshot._replace(nodes=snapshot.nodes.indexed(data, len(out), key))
 
 
 def _write_head(out: bytearray, snapshot: Snapshot) -> None:
@@ -176,13 +172,6 @@ def _write_head(out: bytearray, snapshot: Snapshot) -> None:
         write_text(out, info.message)
     write_text(out, emit_time(snapshot.started_at))
     write_value(out, snapshot.properties)
-
-
-def _header_bytes(count: int) -> int:
-    """Bytes before the first entry of a map."""
-    header = bytearray()
-    write_map(header, count)
-    return len(header)
 
 
 def read_version(reader: Reader, what: str) -> None:
