@@ -15,13 +15,14 @@ from frazil.format.node_values import path_mistake
 from tests.format import documents
 from tests.format.encoding import Pairs, Wide, encoded
 
+EXTENTS = [[documents.ID, [[0, 300], [7, 2**32 - 1]]], [documents.OTHER, []]]
 NODES = [
     documents.group("/"),
     documents.array("/a", 7),
     documents.array("/b", 2**32 - 1, data_type="unknown"),
     [Wide(3), Wide("/c"), {"Inline": {"x": [1, {"y": None}]}}, Wide("Group")],
     documents.named("node", documents.group("/named")),
-    documents.array("/5")[:3] + [{"Array": [documents.metadata(), [[documents.ID, [[0, 300], [7, 2**32 - 1]]], [documents.OTHER, []]]]}],
+    [5, "/5", None, {"Array": [documents.metadata(), EXTENTS]}],
     [2**32, "/d", None, "Group"],
     [-1, "/d", None, "Group"],
     ["text", "/e", None, {"Array": 5}],
@@ -117,7 +118,7 @@ def test_nodes_of_every_kind() -> None:
     assert found == by_hand(FILE, 1, len(NODES))
     assert found is not None
     assert [row[3:5] for row in found[1]] == [
-        *([1, 0], [7, 1], [2**32 - 1, 1], [3, 0], [-1, -1], [2, 1], [-1, -1], [-1, -1], [-1, -1]),
+        *([1, 0], [7, 1], [2**32 - 1, 1], [3, 0], [-1, -1], [5, 1], [-1, -1], [-1, -1], [-1, -1]),
         *([5, -1], [5, -1], [-1, -1], [-1, -1], [-1, -1], [-1, -1]),
     ]
 

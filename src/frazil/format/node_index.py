@@ -41,7 +41,7 @@ ROW: Final = 8  # numbers of a row of the kernel's: where an entry begins, and t
 END: Final = 2
 _VALUE, _ID, _KIND, _ATTRIBUTES, _METADATA, _MANIFESTS = 1, 3, 4, 5, 6, 7
 _NO_ROWS: Final[memoryview[int]] = memoryview(b"").cast("q")
-_MOST_KNOWN: Final = 1024  # metadata that is remembered
+_MOST_KNOWN, _FEW = 1024, 16  # metadata and arrays that are remembered
 
 DocumentBytes: TypeAlias = tuple[bytes, bytes]
 
@@ -76,7 +76,7 @@ class NodeIndex:
     paths    as they come;  rows: ROW numbers for each
     entries  by path, where its row begins; of a path that comes twice the last counts"""
 
-    __slots__ = ("_metadata", "_order", "data", "entries", "key", "paths", "rows")
+    __slots__ = ("_metadata", "_nodes", "_order", "data", "entries", "key", "paths", "rows")
 
     def __init__(
         self, data: bytes = b"", key: str | None = None, paths: list[str] | None = None, rows: Buffer | None = None
@@ -87,6 +87,7 @@ class NodeIndex:
         self.entries: Mapping[str, int] = dict(zip(self.paths, range(0, ROW * len(self.paths), ROW), strict=True))
         self._order: Order | None = None
         self._metadata: dict[bytes, ZarrArrayMetadata] = {}
+        self._nodes: dict[str, NodeSnapshot] = {}  # arrays that were asked for last
 
     def __reduce__(self) -> tuple[object, ...]:
         return NodeIndex, (self.data, self.key, self.paths, self.rows.tobytes())
@@ -117,6 +118,9 @@ class NodeIndex:
         if entry is None:
             return None
         if self.rows[entry + _ATTRIBUTES] >= 0:
+            known = self._nodes.get(path)
+            if known is not None:
+                return known
             try:
                 return self._plain(path, entry)
             except FormatError:  # told of the whole node, below
@@ -136,7 +140,11 @@ class NodeIndex:
             return NodeSnapshot(rows[entry + _ID], path, attributes, None)
         metadata = self._metadata_of(middle, rows[entry + _MANIFESTS])
         reader.at = rows[entry + _MANIFESTS]
-        return NodeSnapshot(rows[entry + _ID], path, attributes, ArrayData(metadata, read_manifests(reader)))
+        node = NodeSnapshot(rows[entry + _ID], path, attributes, ArrayData(metadata, read_manifests(reader)))
+        if len(self._nodes) >= _FEW:
+            self._nodes.clear()
+        self._nodes[path] = node
+        return node
 
     def _metadata_of(self, start: int, end: int) -> ZarrArrayMetadata:
         data = self.data[start:end]
@@ -147,6 +155,14 @@ class NodeIndex:
                 self._metadata.clear()
             self._metadata[data] = found
         return found
+
+    def metadata_bytes(self, path: str, node: NodeSnapshot) -> bytes | None:
+        """The metadata of an array as it lies at its path, where that was decoded to the very value that the node has now; else None."""
+        entry = self.entries.get(path)
+        if entry is None or node.array is None or self.rows[entry + _METADATA] < 0:
+            return None
+        data = self.data[self.rows[entry + _METADATA] : self.rows[entry + _MANIFESTS]]
+        return data if self._metadata.get(data) is node.array.metadata else None
 
     def document(self, path: str) -> DocumentBytes | None:
         entry = self.entries.get(path)

@@ -198,8 +198,10 @@ def read_id(reader: Reader, what: str) -> ObjectId:
         raise reader.fail(f"{what}: {error.message}", place) from None
 
 
-def write_entry(out: bytearray, node: NodeSnapshot) -> None:
-    """A node behind its path, as an entry of the map of nodes. Raises InvalidInputError for what the format cannot hold."""
+def write_entry(out: bytearray, node: NodeSnapshot, metadata: bytes | None = None) -> None:
+    """A node behind its path, as an entry of the map of nodes. Raises InvalidInputError for what the format cannot hold.
+
+    metadata  that of the array as it is encoded, where that is known"""
     if (reason := path_mistake(node.path)) is not None:
         raise InvalidInputError(f"the path of a node {reason}, found {node.path!r}", path=node.path)
     try:
@@ -208,7 +210,7 @@ def write_entry(out: bytearray, node: NodeSnapshot) -> None:
         write_natural(out, node.id, _U32, "the id of a node")
         write_text(out, node.path)
         _write_attributes(out, node.attributes)
-        _write_data(out, node.array)
+        _write_data(out, node.array, metadata)
     except InvalidInputError as error:
         member = "" if error.path is None else f", {error.path}"
         raise InvalidInputError(f"{error.message} (of the node {node.path!r}{member})", path=node.path) from None
@@ -229,14 +231,17 @@ def _write_attributes(out: bytearray, attributes: Mapping[str, Json] | Attribute
         write_value(out, attributes)
 
 
-def _write_data(out: bytearray, array: ArrayData | None) -> None:
+def _write_data(out: bytearray, array: ArrayData | None, metadata: bytes | None) -> None:
     if array is None:
         write_text(out, "Group")
         return
     write_map(out, 1)
     write_text(out, "Array")
     write_array(out, 2)
-    write_metadata(out, array.metadata)
+    if metadata is None:
+        write_metadata(out, array.metadata)
+    else:
+        out += metadata
     write_array(out, len(array.manifests))
     for manifest, extents in array.manifests:
         write_array(out, len(_REFERENCE))

@@ -220,7 +220,7 @@ class Nodes:
             out += self._rows_between(done, place)
             done = place if entry is None else place + 1
             if node is not None:
-                write_entry(out, node)
+                write_entry(out, node, index.metadata_bytes(path, node))
         out += self._rows_between(done, len(index.paths))
 
     def _rows_between(self, first: int, last: int) -> memoryview:
