@@ -1,4 +1,5 @@
-"""The GLOBE land mask (21,600 x 43,200 elements, one for each 30 arc seconds of the Earth, 933 MB) written, read, checked and drawn.
+"""The GLOBE land mask (21,600 x 43,200 elements, one for each 30 arc seconds of the Earth, 933 MB) written, read, checked and drawn; then committed to a
+repository, in which a country is changed on a branch.
 
 `make demo` runs this. The mask comes from the package global-land-mask, deflated in an .npz file. It is never in memory whole: bands of rows are
 inflated, written as whole shards, and forgotten. The process may use 256 MiB above its start; that is measured, and more is a failure.
@@ -12,6 +13,7 @@ import argparse
 import os
 import resource
 import shlex
+import shutil
 import sys
 import time
 import zipfile
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 import frazil
 from frazil.cli.main import main as frazil_command
 from frazil.cli.progress import Progress
+from frazil.stores import LocalStore
 
 Mask = NDArray[np.bool_]
 
@@ -34,6 +37,7 @@ BUDGET = 256 * 2**20  # bytes above the start
 ITALY = (slice(5100, 6480), slice(22320, 23880))  # 47.5 to 36 degrees north, 6 to 19 east
 GREENWICH = 21600  # the column of longitude 0
 PLACES = 1000
+AROUND = 200  # rows and columns around Italy that are looked at, too
 
 
 class Source:
@@ -171,6 +175,56 @@ def check(
     )
 
 
+def commit(globe: Path, folder: Path) -> frazil.Repository:
+    """The world in a new repository, with a tag, a branch where Italy is under water, and a main that went on. Values move as the encoded shards that they are."""
+    shutil.rmtree(folder, ignore_errors=True)
+    repo, source = frazil.Repository.create(folder), LocalStore(globe, read_only=True)
+    start = time.perf_counter()
+    session = repo.writable_session("main")
+    documents_first = sorted(source.list(), key=lambda key: (not key.endswith("zarr.json"), len(key), key))
+    for key in documents_first:
+        session.store.set(key, source.get(key) or b"")
+    session.commit("The world as GLOBE has it", metadata={"elements": 21_600 * 43_200})
+    print(
+        f"\ncommitted {len(documents_first)} keys of {globe.name} to {folder.name} in {time.perf_counter() - start:.2f} s"
+    )
+
+    repo.create_tag("globe", "main")
+    repo.create_branch("atlantis", "globe")
+    start = time.perf_counter()
+    with repo.transaction("atlantis", message="Italy sinks") as root:
+        land = root["land"]
+        assert isinstance(land, frazil.Array)
+        land[ITALY] = False
+    print(f"changed Italy on the branch atlantis, and committed it, in {(time.perf_counter() - start) * 1e3:.0f} ms")
+    with repo.transaction("main", message="Say what the numbers of the axes are") as root:
+        for name, direction in (("lat", "north"), ("lon", "east")):
+            root[name].attrs["long_name"] = f"degrees {direction}"
+    return repo
+
+
+def check_both(repo: frazil.Repository, italy: Mask) -> None:
+    """Reads Italy and what is around it in both states. Ends the program where one is not what it must be."""
+    rows, columns = (slice(part.start - AROUND, part.stop + AROUND) for part in ITALY)
+    start = time.perf_counter()
+    states = []
+    for name in ("main", "atlantis"):
+        land = repo.readonly_session(branch=name).open("land")
+        assert isinstance(land, frazil.Array)
+        states.append(np.asarray(land[rows, columns]))
+    inner = (slice(AROUND, -AROUND), slice(AROUND, -AROUND))
+    before, after = states
+    expected = before.copy()
+    expected[inner] = False
+    if not np.array_equal(before[inner], italy) or not np.array_equal(after, expected):
+        raise SystemExit("demo: a branch does not read as what was committed to it")
+    took = (time.perf_counter() - start) * 1e3
+    print(
+        f"\nread both back in {took:.0f} ms: {np.count_nonzero(italy):,} elements of land in the window on main, none on atlantis,"
+    )
+    print(f"and the {after.size - italy.size:,} elements around it are the same")
+
+
 def show(*words: str) -> None:
     """Runs a command as a user would, and shows it."""
     sys.stdout.flush()
@@ -189,9 +243,12 @@ def resident(field: str) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Writes, reads, checks and draws the GLOBE land mask.")
+    parser = argparse.ArgumentParser(description="Writes, reads, checks, draws and commits the GLOBE land mask.")
     parser.add_argument(
-        "--folder", type=Path, default=Path("build/demo"), help="where the array and the pictures go (build/demo)"
+        "--folder",
+        type=Path,
+        default=Path("build/demo"),
+        help="where the array, the pictures and the repository go (build/demo)",
     )
     folder: Path = parser.parse_args().folder
     os.makedirs(folder, exist_ok=True)
@@ -212,6 +269,14 @@ def main() -> int:
     show("view", globe, "land", "-o", str(folder / "world.png"), "--cmap", "land", "--size", "1440")
     italy = f"{ITALY[0].start}:{ITALY[0].stop}, {ITALY[1].start}:{ITALY[1].stop}"
     show("view", globe, "land", italy, "-o", str(folder / "italy.png"), "--cmap", "land", "--size", "800")
+
+    repository = str(folder / "globe.repo")
+    repo = commit(folder / "globe.zarr", folder / "globe.repo")
+    show("repo", "log", repository, "--graph")
+    show("repo", "diff", repository, "globe", "atlantis")
+    show("repo", "diff", repository, "globe", "main")
+    show("info", f"{repository}@atlantis", "land")
+    check_both(repo, sample.window)
 
     above = resident("VmHWM") - at_start
     print(

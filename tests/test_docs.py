@@ -1,4 +1,4 @@
-"""What README.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
+"""What README.md, docs/repositories.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from frazil.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+REPOSITORIES = (ROOT / "docs" / "repositories.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
 
 def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +43,19 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: py
         said = capfd.readouterr()
         assert said.err == ""
         assert said.out == shown
+
+
+def test_the_page_on_repositories_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "repositories"}
+    exec(compile("".join(blocks("python", REPOSITORIES)), "repositories.md", "exec"), names)
+    assert "~ /temp  240 chunks written" in capfd.readouterr().out
+    for line in blocks("sh", REPOSITORIES)[0].splitlines():
+        program, *arguments = shlex.split(line.split("  #")[0])
+        assert program == "frazil"
+        assert main(arguments) == (1 if "init" in arguments else 0)  # where one is already
 
 
 def test_links_lead_somewhere() -> None:

@@ -60,6 +60,9 @@ def test_demo(tmp_path: Path) -> None:
     said = run(EXAMPLES / "demo.py", "--folder", str(tmp_path))
     assert "all 933,120,000 elements are those of the source" in said
     assert "of 256 MiB allowed" in said
+    assert "(atlantis) Italy sinks" in said
+    assert "~ /land  2 chunks written" in said
+    assert "none on atlantis,\nand the 1,336,000 elements around it are the same" in said
     world = decode_png((tmp_path / "world.png").read_bytes())
     assert world.shape[0] == 720
     ocean, land = world[360, 100], world[360, 400]  # in the Pacific; in Brazil

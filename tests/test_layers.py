@@ -31,6 +31,8 @@ LATE: dict[str, str] = {
         "a dialect that only hierarchies of the draft have",
     ),
     "frazil.extensions": "only who writes extensions needs its names",
+    "frazil.integrations.importing": "one command alone imports files",
+    "frazil.integrations.scanning": "one command alone imports files",
     **dict.fromkeys(
         (f"frazil.metadata.{name}" for name in ("datetimes", "strings", "structs")),
         "data types that are no numbers are read when a document names one",

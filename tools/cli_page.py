@@ -41,7 +41,7 @@ def section(command: Command) -> str:
 
 
 def names(action: Action) -> list[str]:
-    value = metavar(action)
+    value = metavar(action) + "..." * (action.nargs == "+")
     if not action.option_strings:
         return [value]
     return [f"{option} {value}".strip() for option in action.option_strings]

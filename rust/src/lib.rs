@@ -15,6 +15,7 @@ mod decode;
 mod encode;
 mod failures;
 mod fetch;
+mod fresh;
 mod lock;
 mod manifest;
 mod manifest_written;

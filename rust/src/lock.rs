@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::beneath::retry;
 
 const SUFFIX: &str = ".__lock";
+pub(crate) const LONGEST_NAME: usize = 255 - SUFFIX.len(); // bytes of a key's last component, so that its lock file has a name
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(2);
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(20);
@@ -65,6 +66,12 @@ impl<'f> Lock<'f> {
                 return Err(Errno::INVAL);
             }
             if is_named(folder, &name, &held)? {
+                if held.st_nlink > 1 {
+                    // A crash, or a copy of the store made of links, left a value with this name too: it is not ours to cut.
+                    retry(|| rustix::fs::unlinkat(folder, &name, AtFlags::empty()))?;
+                    unlock(file.as_fd());
+                    continue;
+                }
                 let lock = Lock { folder, name, file, published: false };
                 if held.st_size > 0 {
                     retry(|| rustix::fs::ftruncate(&lock.file, 0))?;
@@ -88,6 +95,19 @@ impl<'f> Lock<'f> {
         self.file.as_fd()
     }
 
+    /// Renames the lock file to `key`, if nothing has that name (EXIST), where the file system can rename so (else cannot_rename).
+    /// It has one name at any moment: after a crash between a link and an unlink, the next one to take the lock would cut the value.
+    pub fn publish_new(&mut self, key: &str) -> Result<()> {
+        rename_new(self.folder, &self.name, key)?;
+        self.published = true;
+        Ok(())
+    }
+
+    /// Gives the lock file the name `key` too, if nothing has it (EXIST).
+    pub fn link(&self, key: &str) -> Result<()> {
+        retry(|| rustix::fs::linkat(self.folder, &self.name, self.folder, key, AtFlags::empty()))
+    }
+
     /// Renames the lock file over `key` and lets go.
     pub fn publish(mut self, key: &str) -> Result<()> {
         retry(|| rustix::fs::renameat(self.folder, &self.name, self.folder, key))?;
@@ -108,6 +128,16 @@ impl Drop for Lock<'_> {
         // Closing would do, were it not for a child forked meanwhile, which has the same open file description.
         unlock(self.file.as_fd());
     }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn rename_new(folder: BorrowedFd<'_>, from: &str, to: &str) -> Result<()> {
+    retry(|| rustix::fs::renameat_with(folder, from, folder, to, rustix::fs::RenameFlags::NOREPLACE))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn rename_new(_: BorrowedFd<'_>, _: &str, _: &str) -> Result<()> {
+    Err(Errno::NOSYS)
 }
 
 fn is_named(folder: BorrowedFd<'_>, name: &str, held: &Stat) -> Result<bool> {

@@ -115,7 +115,7 @@ fn plain(mut reader: Reader<'_>, path: &str) -> Read<Option<[i64; 3]>> {
 type Found = (Vec<Py<PyString>>, Option<Segment>, usize, FailureRows);
 
 #[pyfunction]
-fn index_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) -> PyResult<Found> {
+fn find_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) -> PyResult<Found> {
     let data = Bytes::new(data, "data")?;
     let data = data.as_slice();
     if at > data.len() {
@@ -132,7 +132,7 @@ fn index_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(index_nodes, module)?)
+    module.add_function(wrap_pyfunction!(find_nodes, module)?)
 }
 
 #[cfg(test)]

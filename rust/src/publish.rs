@@ -1,6 +1,8 @@
 //! Replacing and removing whole files beneath a root, many in one call, each under its lock (lock.rs).
 //!
-//! A value is written into the lock file and renamed over its key, so a reader sees the old file or the new one, and a crash leaves the old.
+//! A value is written into the lock file and renamed over its key, so a reader sees the old file or the new one, and a crash leaves the old. Where no file
+//! may be there, the file system refuses to replace one: that holds also against writers that take no locks. What everybody only ever creates needs no
+//! lock at all (create_file, fresh.rs).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Thread;
@@ -13,6 +15,7 @@ use rustix::io::{Errno, Result as System};
 
 use crate::beneath::{resolve_beneath, retry};
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
+use crate::fresh::{cannot_rename, create_whole};
 use crate::lock::{Lock, Wait};
 use crate::pieces::{Trouble, write_pieces};
 use crate::sources::{Files, Sources, Version};
@@ -73,7 +76,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(root: i32, names: &'a [String], expect: &[Option<Bytes>], sync: bool) -> PyResult<Self> {
+    fn new(root: i32, names: &'a [String], expect: Vec<Expect>, sync: bool) -> PyResult<Self> {
         if root < 0 {
             return Err(wrong("root: not a descriptor"));
         }
@@ -85,7 +88,6 @@ impl<'a> Batch<'a> {
                 return Err(wrong(format!("names: {name:?} is not the name of a file beneath the root")));
             }
         }
-        let expect = expect.iter().map(|bytes| Expect::parse(bytes.as_ref().map(Bytes::as_slice))).collect::<PyResult<_>>()?;
         // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, every use of it says so.
         Ok(Batch { root: unsafe { BorrowedFd::borrow_raw(root) }, names, expect, sync })
     }
@@ -149,7 +151,7 @@ fn make_folders(batch: &Batch<'_>, path: &str) -> System<OwnedFd> {
         let mut opened = open();
         if let Err(Errno::NOENT) = opened {
             match retry(|| rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777))) {
-                Ok(()) if batch.sync => sync(here)?,
+                Ok(()) | Err(Errno::EXIST) if batch.sync => sync(here)?, // who else has made it may not have got so far
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
@@ -188,6 +190,15 @@ fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()> {
     }
 }
 
+/// What a written file needs before it gets its name.
+fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Result<Version, Trouble> {
+    stamp(file, before)?;
+    if durable {
+        sync(file)?;
+    }
+    Ok(Version::of(&rustix::fs::fstat(file)?))
+}
+
 /// On macOS fsync does not reach the medium; rustix has the call that does.
 fn sync(file: BorrowedFd<'_>) -> System<()> {
     #[cfg(target_vendor = "apple")]
@@ -208,6 +219,10 @@ fn publish_one(
     let expect = &batch.expect[number];
     let make = !matches!(expect, Expect::Is(_)); // a folder made now has no file of that version
     let done = desk.within(batch, &batch.names[number], make, |folder, base, scratch| {
+        let mut write = |file: BorrowedFd<'_>, before| {
+            write_pieces(file, sources, rows, scratch)?;
+            finish(file, before, batch.sync)
+        };
         if !matches!(expect, Expect::Any) {
             let now = present(folder, base)?; // a look is enough to see that it is hopeless
             if !expect.admits(now) {
@@ -219,22 +234,70 @@ fn publish_one(
         if !expect.admits(before) {
             return Ok(changed(before));
         }
-        write_pieces(lock.file(), sources, rows, scratch)?;
-        stamp(lock.file(), before)?;
-        if batch.sync {
-            sync(lock.file())?;
-        }
-        let version = Version::of(&rustix::fs::fstat(lock.file())?);
-        lock.publish(base)?;
+        let version = write(lock.file(), before)?;
+        let answer = match expect {
+            Expect::Absent => publish_new(lock, folder, base, wait, version, |file| write(file, None))?,
+            _ => lock.publish(base).map(|()| published(version))?,
+        };
         if batch.sync {
             sync(folder)?;
         }
-        Ok(published(version))
+        Ok(answer)
     });
     match done {
         Err(Trouble::System(Errno::NOENT | Errno::NOTDIR)) if !make => Ok(changed(None)),
         done => done,
     }
+}
+
+/// Gives a written lock file its name, which nothing may have: whoever takes no locks may have come between. `write` is called where that takes another file.
+fn publish_new(
+    mut lock: Lock<'_>,
+    folder: BorrowedFd<'_>,
+    base: &str,
+    wait: &Wait<'_>,
+    version: Version,
+    mut write: impl FnMut(BorrowedFd<'_>) -> Result<Version, Trouble>,
+) -> Result<Answer, Trouble> {
+    for _ in 0..TRIES {
+        let placed = match lock.publish_new(base) {
+            Ok(()) => Some(version),
+            Err(Errno::EXIST) => None,
+            Err(error) if cannot_rename(error) => create_whole(folder, base, wait, &mut write)?,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(version) = placed {
+            return Ok(published(version));
+        }
+        if let Some(present) = present(folder, base)? {
+            return Ok(changed(Some(present)));
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// True where the file is created, false where one is there.
+fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<bool, Trouble> {
+    let sources = Sources { files: None, buffers: vec![value] };
+    let wait = Wait { stop: &AtomicBool::new(false), signals: None };
+    Desk::default().within(batch, &batch.names[0], true, |folder, base, scratch| {
+        for _ in 0..TRIES {
+            if present(folder, base)?.is_some() {
+                return Ok(false);
+            }
+            let created = create_whole(folder, base, &wait, |file| {
+                write_pieces(file, &sources, &[[-1, 0, -1]], scratch)?;
+                finish(file, None, batch.sync)
+            })?;
+            if created.is_some() {
+                if batch.sync {
+                    sync(folder)?;
+                }
+                return Ok(true);
+            }
+        }
+        Err(Errno::AGAIN.into())
+    })
 }
 
 fn erase_one(batch: &Batch<'_>, number: usize, desk: &mut Desk, wait: &Wait<'_>) -> Result<Answer, Trouble> {
@@ -347,8 +410,7 @@ fn publish_files(
     threads: usize,
     result: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let expect = versions(expect)?;
-    let batch = Batch::new(root, &names, &expect, sync)?;
+    let batch = Batch::new(root, &names, expectations(expect)?, sync)?;
     let buffers = Bytes::all(buffers, "buffers")?;
     let rows = Column::<3>::new(rows, "rows")?;
     let offsets = Column::<1>::of(offsets, "offsets", names.len() + 1)?;
@@ -376,17 +438,36 @@ fn erase_files(
     sync: bool,
     result: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let expect = versions(expect)?;
-    let batch = Batch::new(root, &names, &expect, sync)?;
+    let batch = Batch::new(root, &names, expectations(expect)?, sync)?;
     let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
     carry_out(py, 1, result.rows(), |number, desk, wait| erase_one(&batch, number, desk, wait))
 }
 
-fn versions(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Bytes>>> {
-    expect.try_iter()?.map(|item| item.and_then(|item| (!item.is_none()).then(|| Bytes::new(&item, "expect")).transpose())).collect()
+#[pyfunction]
+#[pyo3(signature = (root, name, value, sync))]
+fn create_file(py: Python<'_>, root: i32, name: String, value: &Bound<'_, PyAny>, sync: bool) -> PyResult<i32> {
+    let names = [name];
+    let batch = Batch::new(root, &names, vec![Expect::Absent], sync)?;
+    let value = Bytes::new(value, "value")?;
+    let bytes = value.as_slice();
+    Ok(match py.detach(|| create_one(&batch, bytes)) {
+        Ok(true) => 0,
+        Ok(false) => Errno::EXIST.raw_os_error(),
+        Err(Trouble::System(error)) => error.raw_os_error(),
+        Err(Trouble::Piece(_)) => Errno::IO.raw_os_error(),
+    })
+}
+
+fn expectations(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Expect>> {
+    let parse = |item: Bound<'_, PyAny>| {
+        let bytes = (!item.is_none()).then(|| Bytes::new(&item, "expect")).transpose()?;
+        Expect::parse(bytes.as_ref().map(Bytes::as_slice))
+    };
+    expect.try_iter()?.map(|item| parse(item?)).collect()
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(publish_files, module)?)?;
+    module.add_function(wrap_pyfunction!(create_file, module)?)?;
     module.add_function(wrap_pyfunction!(erase_files, module)?)
 }

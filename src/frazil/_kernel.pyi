@@ -93,9 +93,17 @@ def publish_files(
     checked to be still the file of that name, the present version of <name> is compared with expect[i] (None: any; b"": must not
     exist; else 24 bytes: inode, size, mtime_ns as little-endian int64), the pieces are written into the lock file, which is cut to
     their length, synced if `sync` (and the folder after the rename), and renamed over <name>. When anything fails the lock file is removed and
-    the old file stays as it was. result, int64[n, 4]: (0, inode, size, mtime_ns) when published, (-1, ...) with the present version when it is not the
+    the old file stays as it was. Where expect[i] is b"" the rename replaces nothing, also where a writer that takes no locks has come between (Changed);
+    where the file system has no such rename, the value is written once more and linked, as in create_file. result, int64[n, 4]: (0, inode, size, mtime_ns) when published, (-1, ...) with the present version when it is not the
     expected one (size -1: there is none), (errno, 0, 0, 0) when the system refused, (-2, failure code, 0, 0) when a piece could not be read.
     rows and pieces from `files` are copied inside the system where it can (copy_file_range). Names are handled in parallel."""
+
+def create_file(root: int, name: str, value: Buffer, sync: bool) -> int:
+    """Creates a file beneath a root, without a lock: 0, EEXIST where a file is there (which stays as it is), or the system's number for why not.
+
+    Missing folders are made. The file has no name while it is written (O_TMPFILE) and is linked to its name when it is whole; where the file system
+    has no such files, it has a name in the same folder that begins with "~" and ends in ".__lock" until then. With `sync` the file is synced before it gets
+    its name, the folder and those that were made on the way after. Raises ValueError for a name that is none beneath the root."""
 
 def erase_files(root: int, names: Sequence[str], expect: Sequence[bytes | None], sync: bool, result: Columns) -> None:
     """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it was not there, which is success with
@@ -227,9 +235,10 @@ def order_references(nodes: Buffer, starts: Buffer, coordinates: Buffer) -> Segm
 
 # --- snapshots ------------------------------------------------------------------------------------------------------------------------
 
-def index_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | None, int, Failures]:
+def find_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | None, int, Failures]:
     """Where the nodes of a snapshot of the Icechunk alpha lie: `count` entries of a map, the first at `at`.
 
-    Returns the paths as they come, the place behind the last entry, and rows of int64, one for each entry: where it begins (with its key), where its value begins and
-    ends, the node's id, and its kind (0 group, 1 array); -1 for an id or kind that the first look does not tell. Where the bytes end first, or a key is
+    Returns the paths as they come, the place behind the last entry, and rows of 8 int64, one for each entry: where it begins (with its key), where its value begins and
+    ends, the node's id, its kind (0 group, 1 array), and where its attributes, the metadata of an array and its list of manifests begin; -1 for what the first look does
+    not tell, and for the parts of a node of which more than attributes and metadata may be wrong. Where the bytes end first, or a key is
     no text, there are no rows, but one failure, whose unit is the position in the file."""

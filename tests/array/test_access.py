@@ -29,7 +29,7 @@ def test_the_cache_is_bounded_and_forgets_what_was_used_least(steps: list[tuple[
             while 16 * sum(model.values()) > 160:
                 del model[next(iter(model))]
         elif step == "drop":
-            cache.drop(name)
+            cache.drop([name])
             model.pop(name, None)
         else:
             found = cache.get(name)
@@ -60,11 +60,11 @@ def test_the_cache_in_many_threads() -> None:
             else:
                 assert found[0] == b"%d" % len(found[1])
                 if entries == 7:
-                    cache.drop(str(name))
+                    cache.drop([str(name)])
 
     in_threads(8, use)
     for name in range(40):
-        cache.drop(str(name))
+        cache.drop([str(name)])
     cache.put("all", b"", table(100))
     assert cache.get("all") is not None, "nothing is counted that is not there"
 

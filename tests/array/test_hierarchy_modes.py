@@ -84,9 +84,6 @@ def test_doors(dialect: int | str, door: str, mode: str, there: str) -> None:
     store = with_a(dialect, there)
     before = contents(store)
     expected = OUTCOMES[there][mode][door == "group"]
-    implicit = there == "group with members" and dialect != 3
-    if implicit and door == "group" and mode == "w-":
-        expected = ("group", True)  # which gets a document, and keeps its members
     arguments = SMALL if door == "array" and mode not in ("r", "r+") else {}
 
     def opened() -> frazil.Array | frazil.Group:

@@ -151,6 +151,16 @@ def test_writers_of_one_chunk_keep_each_others_work(versions: bool, shards: tupl
     assert again(group)[...].reshape(-1).tolist() == list(range(1, 65))
 
 
+@pytest.mark.parametrize("inline", [0, 16])
+def test_stored_bytes_are_those_of_the_chunks(inline: int) -> None:
+    array, _, _ = one(MemoryStore(), inline, shape=64, dtype="u1", chunks=8, codecs=[])
+    array[:40] = np.arange(1, 41)
+    array[32:48] = 0
+    assert (array.stored_nbytes(), array.nchunks_initialized()) == (32, 4)
+    assert array.info().stored_nbytes == 32
+    assert array.info().stored_objects == 4
+
+
 # --- what it costs ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +223,21 @@ def test_objects_of_one_fetch_are_few() -> None:
     assert again(group)[::-1].tolist() == [i % 200 + 1 for i in range(array.shape[0])][::-1]
     picked = np.arange(array.shape[0])[::-3]
     assert again(group).vindex[picked].tolist() == (picked % 200 + 1).tolist()
+
+
+@pytest.mark.parametrize("shards", [None, 8])
+def test_chunks_that_are_written_whole_are_not_looked_up(shards: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a repository that might be another manifest to read."""
+    array, storage, group = one(MemoryStore(), 0, shape=64, dtype="u1", chunks=4, shards=shards, codecs=[])
+    asked = list[int]()
+    locate = storage.locate
+    monkeypatch.setattr(storage, "locate", lambda coords: asked.append(len(coords)) or locate(coords))
+    array[...] = 5
+    array[8:24] = 6
+    assert asked == []
+    array[8:25] = 7
+    assert sum(asked) == 1
+    assert again(group)[...].tolist() == [5] * 8 + [7] * 17 + [5] * 39
 
 
 # --- what is wrong -----------------------------------------------------------------------------------------------------------------------

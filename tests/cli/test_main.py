@@ -21,7 +21,7 @@ PROGRAM = [sys.executable, "-m", "frazil"]
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_command_has_help_and_examples(command, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command.name, "--help"]) == 0
+    assert main([*command.name.split(), "--help"]) == 0
     text = capsys.readouterr().out
     assert f"usage: frazil {command.name}" in text
     assert command.description in text
@@ -84,6 +84,21 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["view", "sea.zarr", "-o", "a.png", "--cmap", "sepia"],
         ["view", "sea.zarr", "-o", "a.jpg"],
         ["view", "sea.zarr", "-o", "-", "--json"],
+        ["import", "ocean.nc"],
+        ["import", "ocean.nc", "a.png", "--virtual", "--adopt"],
+        ["import", "ocean.nc", "./ocean.nc", "a.png"],
+        ["import", "ocean.nc", "sea.repo@dev/level1"],
+        ["repo"],
+        ["repo", "nonsense"],
+        ["repo", "init"],
+        ["repo", "init", "a.png", "--compatible", "everything"],
+        ["repo", "log", "sea.repo", "-n", "0"],
+        ["repo", "diff", "sea.repo"],
+        ["repo", "branch", "sea.repo", "--delete"],
+        ["repo", "branch", "sea.repo", "--at", "v1"],
+        ["repo", "branch", "sea.repo", "a", "--at", "v1", "--reset", "v1"],
+        ["repo", "branch", "sea.repo", "a", "--expect", "v1"],
+        ["repo", "tag", "sea.repo", "--at", "v1"],
     ],
     ids=" ".join,
 )
@@ -112,6 +127,26 @@ def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFix
         (["tree", "."], ["a node is a folder with a zarr.json"]),
         (["view", "ocean.zarr", "level1/temp", "-o", "a.png"], ["two dimensions", '"0, :, :"']),
         (["view", "sea.zarr", "-o", "a.png", "--min", "5", "--max", "4"], ["from 5 to 4"]),
+        (["info", "sea.repo@nonsense"], ["'nonsense'"]),
+        (["info", "sea.repo@"], ["after the @", "sea.repo@main"]),
+        (["info", "sea.repo@v1", "level1/salt"], ["level1/salt", "frazil tree sea.repo@v1"]),
+        (["info", "sea.zarr@main"], ["sea.zarr@main", "neither"]),
+        (["tree", "sea.repo@v1/level1/salt"], ["level1/salt", "frazil tree sea.repo@v1"]),
+        (["import", "ocean.nc", "sea.zarr"], ["no repository", "frazil repo init sea.zarr"]),
+        (["import", "ocean.nc", "new.repo@dev"], ["no repository"]),
+        (["import", "ocean.nc", "sea.repo@v1"], ["v1"]),
+        (["import", "sea.zarr", "new.repo"], ["sea.zarr"]),
+        (["import", "missing.nc", "new.repo"], ["missing.nc"]),
+        (["repo", "log", "sea.zarr"], ["no repository", "frazil repo init sea.zarr"]),
+        (["repo", "log", "sea.repo@v1/level1"], ["level1", "no meaning"]),
+        (["repo", "diff", "sea.repo", "v1", "v9"], ["'v9'"]),
+        (["repo", "init", "sea.repo"], ["already"]),
+        (["repo", "branch", "sea.repo", "dev"], ["already", "dev"]),
+        (["repo", "branch", "sea.repo", "main", "--delete"], ["main", "cannot be deleted"]),
+        (["repo", "branch", "sea.repo", "a/b"], ["'/'"]),
+        (["repo", "branch", "sea.repo", "dev", "--reset", "v1", "--expect", "main"], ["dev", "has changed"]),
+        (["repo", "branch", "sea.repo@dev", "a"], ["without @dev"]),
+        (["repo", "tag", "sea.repo", "v1"], ["already", "v1"]),
     ],
     ids=" ".join,
 )

@@ -44,7 +44,7 @@ FILE = encoded(Pairs([(_path_of(node, at), node) for at, node in enumerate(NODES
 
 
 def by_kernel(data: bytes, at: int, count: int) -> tuple[list[str], list[list[int]], int] | None:
-    paths, rows, end, failures = _kernel.index_nodes(data, at, count)
+    paths, rows, end, failures = _kernel.find_nodes(data, at, count)
     if failures:
         assert (paths, rows, end, len(failures)) == ([], None, at, 1)
         position, _, text = failures[0]
@@ -144,6 +144,6 @@ def test_counts_that_lie_are_refused_at_once(count: int) -> None:
 
 def test_wrong_arguments_are_the_caller_s_mistake() -> None:
     with pytest.raises(ValueError, match="beyond the data"):
-        _kernel.index_nodes(b"", 1, 0)
+        _kernel.find_nodes(b"", 1, 0)
     with pytest.raises(OverflowError):
-        _kernel.index_nodes(b"", -1, 0)
+        _kernel.find_nodes(b"", -1, 0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import frazil
 from frazil.array.nodes import (
     Metadata,
     Place,
@@ -71,3 +73,28 @@ class PlainNodes:
 
 def plain_session(store: Store | None = None) -> SessionStore:
     return SessionStore(PlainNodes(MemoryStore() if store is None else store), DEFAULT_REGISTRY)
+
+
+def repository_session() -> SessionStore:
+    return frazil.Repository.create(MemoryStore()).writable_session("main").store
+
+
+GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+
+
+def group(**attributes: object) -> bytes:
+    return json.dumps({**GROUP, "attributes": attributes}).encode()
+
+
+def array(*shape: int, chunks: tuple[int, ...] | None = None, **members: object) -> bytes:
+    document = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks or [1] * len(shape)}},
+        "chunk_key_encoding": {"name": "default"},
+        "fill_value": 0,
+        "codecs": ["bytes"],
+    }
+    return json.dumps({**document, **members}).encode()

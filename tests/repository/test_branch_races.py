@@ -211,14 +211,16 @@ def test_processes_give_no_number_twice(tmp_path: Path, sync: bool) -> None:
 
 
 def test_what_a_killed_writer_leaves(tmp_path: Path) -> None:
-    """A lock file that nobody holds, beside the branch files and before them in order."""
+    """One that put its files: a lock file that nobody holds, beside the branch files and before them in order. Creating takes no lock, and leaves none."""
     files, first = created(LocalStore(tmp_path))
     (tmp_path / (branch_key(MAIN, 1) + ".__lock")).write_bytes(b'{"snap')
     assert open_tip(files, MAIN) == first == open_tip(files, MAIN, first)
     mine = some_id()
     assert put_next(files, first, mine) == (COMMITTED, Tip(MAIN, 1, mine))
     assert open_tip(files, MAIN) == Tip(MAIN, 1, mine)
-    assert len(list((tmp_path / "refs/branch.main").iterdir())) == 2
+    assert put_next(files, Tip(MAIN, 1, mine), mine)[0] == COMMITTED
+    left = [path.name for path in (tmp_path / "refs/branch.main").iterdir() if path.name.endswith(".__lock")]
+    assert left == [branch_key(MAIN, 1).rpartition("/")[2] + ".__lock"]
 
 
 def test_of_two_creators_one_wins(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from tests.repository.models import (
 )
 
 LIMIT = 8  # in place of SPLIT
+limits = st.sampled_from([LIMIT, 40])  # 40: up to three overlays
 HALF = LIMIT // 2
 GONE = 99  # a node that is no more
 
@@ -76,14 +77,14 @@ class Kept:
 class Repository:
     """Files, and the arrays of the newest snapshot."""
 
-    def __init__(self, arrays: Sequence[Kept], *, freedoms: bool, trusted: bool) -> None:
-        self.arrays, self.freedoms, self.trusted = arrays, freedoms, trusted
+    def __init__(self, arrays: Sequence[Kept], *, freedoms: bool, trusted: bool, limit: int = LIMIT) -> None:
+        self.arrays, self.freedoms, self.trusted, self.limit, self.half = arrays, freedoms, trusted, limit, limit // 2
         self.files: dict[ObjectId, Manifest] = {}
         self.ids = fresh_ids()
 
     def commit(self, kept: Sequence[Kept], changes: Sequence[ArrayPlacement]) -> Placed:
         freedoms, trusted = self.freedoms, self.trusted
-        wanted = wanted_manifests(changes, freedoms=freedoms, trusted=trusted, split=LIMIT)
+        wanted = wanted_manifests(changes, freedoms=freedoms, trusted=trusted, split=self.limit)
         assert len(wanted) == len(set(wanted))
         assert {*wanted} <= {reference.id for change in changes for reference in change.manifests}
         placed = place_references(
@@ -92,7 +93,7 @@ class Repository:
             freedoms=freedoms,
             trusted=trusted,
             new_id=lambda: next(self.ids),
-            split=LIMIT,
+            split=self.limit,
         )
         before = {reference.id for change in changes for reference in change.manifests}
         after = {reference.id for references in placed.references for reference in references}
@@ -100,7 +101,7 @@ class Repository:
         assert {name for name, _ in placed.files} <= after <= before | {name for name, _ in placed.files}
         for name, manifest in placed.files:
             assert name not in self.files
-            assert 1 <= manifest.size <= LIMIT
+            assert 1 <= manifest.size <= self.limit
             assert {*manifest.nodes.tolist()} <= {change.node for change in changes}
             assert manifest.inline.size == manifest.lengths[manifest.kinds == 0].sum()
             assert manifest.location_starts.size - 1 == len({*manifest.locations.tolist()} - {-1})
@@ -137,13 +138,13 @@ class Repository:
             for reference, chunks in zip(array.manifests, every, strict=True):
                 assert reference.extents == make_extents(columns_of(sorted(chunks), array.rank))
         sizes = [len(chunks) for chunks in every]
-        first = next((at for at, size in enumerate(sizes) if size >= HALF), len(sizes))
+        first = next((at for at, size in enumerate(sizes) if size >= self.half), len(sizes))
         overlays, parts = sizes[:first], every[first:]
         assert all(after >= TIER * before for before, after in pairwise(overlays))
-        assert len(overlays) <= 1 + log(HALF, TIER)
+        assert len(overlays) <= 1 + log(self.half, TIER)
         assert all(not one & other for one, other in combinations(parts, 2))
-        assert all(len(part) >= HALF for part in parts[:-1])
-        assert len(parts) <= 2 + len(array.model) / HALF
+        assert all(len(part) >= self.half for part in parts[:-1])
+        assert len(parts) <= 2 + len(array.model) / self.half
 
 
 chunk_grids = st.integers(0, 2).flatmap(lambda rank: st.tuples(*[st.integers(0, 12 if rank == 1 else 6)] * rank))
@@ -190,7 +191,7 @@ def go_on(draw: st.DrawFn, repository: Repository) -> None:
 def test_histories(freedoms: bool, data: st.DataObject) -> None:
     grids = data.draw(st.lists(chunk_grids, min_size=1, max_size=3))
     arrays = [Kept(node, len(grid), grid) for node, grid in enumerate(grids)]
-    go_on(data.draw, Repository(arrays, freedoms=freedoms, trusted=freedoms))
+    go_on(data.draw, Repository(arrays, freedoms=freedoms, trusted=freedoms, limit=data.draw(limits)))
 
 
 foreign_extents = st.sampled_from(
@@ -203,7 +204,7 @@ foreign_extents = st.sampled_from(
 def test_histories_that_go_on_from_what_others_wrote(freedoms: bool, trusted: bool, data: st.DataObject) -> None:
     draw = data.draw
     arrays = [Kept(node, 2, (6, 6)) for node in range(draw(st.integers(1, 2)))]
-    repository = Repository(arrays, freedoms=freedoms, trusted=trusted)
+    repository = Repository(arrays, freedoms=freedoms, trusted=trusted, limit=draw(limits))
     inside = st.tuples(st.integers(0, 7), st.integers(0, 7))  # and a little outside of the grid
     for _ in range(draw(st.integers(1, 5))):
         models = [draw(st.dictionaries(inside, payloads, max_size=20)) for _ in arrays]
@@ -331,6 +332,29 @@ def test_small_results_share_a_file() -> None:
         (reference,) = references
         rows, _ = rows_of_array(dict(placed.files)[reference.id], change.node, 1)
         assert reference.extents == ((0,), (rows.size - 1,), (rows.size,))
+
+
+def test_of_overlays_that_are_merged_the_newest_counts() -> None:
+    array = Kept(1, 1, (1000,))
+    repository = Repository([array], freedoms=True, trusted=True, limit=SPLIT)
+    for chunks in (range(40), range(5), range(1), range(900, 903)):  # the last merges two that have the same chunk
+        written = {(at,): (b"n" * 12, len(chunks), 1) for at in chunks}
+        before = len(array.manifests)
+        repository.commit([array], [array.change((1000,), written, [])])
+        repository.check(array)
+    assert (before, len(array.manifests)) == (3, 2)
+
+
+def test_parts_near_what_is_merged_are_merged_too() -> None:
+    """Where the commit itself has nothing near them."""
+    array = Kept(1, 1, (1000,))
+    repository = Repository([array], freedoms=True, trusted=True)
+    for chunks in (range(100, 120), (105, 111, 300), (500, 501)):
+        written = {(at,): (b"n" * 12, chunks[0], 1) for at in chunks}
+        placed = repository.commit([array], [array.change((1000,), written, [])])
+        repository.check(array)
+        repository.check_list(array, {name for name, _ in placed.files})
+    assert len(placed.unlisted) > 1
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------------------------

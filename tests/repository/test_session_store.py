@@ -1,17 +1,14 @@
-"""A session's keys: the suite of all stores on chunks and on documents, and what is particular to them."""
+"""A session's keys: what is particular to documents and chunks. The suite of all stores is in test_session_as_store.py."""
 
 from __future__ import annotations
 
 import json
 import pickle
+import sys
 from collections.abc import Callable
-from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import frazil
 from frazil.codecs.registry import DEFAULT_REGISTRY
@@ -20,65 +17,28 @@ from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3 import parse_node
 from frazil.repository.session_store import SessionStore
-from frazil.stores import ABSENT, ANY, Changed, ChunkStorage, LocalStore, MemoryStore, PlainChunks, Store
+from frazil.stores import ABSENT, ANY, Changed, ChunkStorage, MemoryStore, PlainChunks, Store
 from frazil.stores.content import read_values
 from frazil.stores.store import WHOLE
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, pieces_of
-from frazil.testing import CHUNK_KEYS, DOCUMENT_KEYS, StoreTests
-from tests.repository.plain_nodes import Metadata, PlainNodes, plain_session
+from tests.repository.plain_nodes import GROUP, Metadata, PlainNodes, array, group, plain_session, repository_session
 
 
-class TestChunks(StoreTests):
-    profile = CHUNK_KEYS
-
-    def make_store(self) -> Store:
-        return plain_session()
+@pytest.fixture(params=[plain_session, repository_session])
+def _sessions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "new_session", request.param)
 
 
-class TestDocuments(StoreTests):
-    profile = DOCUMENT_KEYS
-
-    def make_store(self) -> Store:
-        return plain_session()
-
-
-class TestChunksInFiles(StoreTests):
-    profile = CHUNK_KEYS
-
-    @pytest.fixture(autouse=True)
-    def _folders(self, tmp_path: Path) -> None:
-        self.folders = (tmp_path / str(i) for i in count())
-
-    def make_store(self) -> Store:
-        return plain_session(LocalStore(next(self.folders)))
+everywhere = pytest.mark.usefixtures("_sessions")  # over plain nodes, and in a repository
+new_session: Callable[[], SessionStore] = plain_session
 
 
 # --- documents -----------------------------------------------------------------------------------------------------------------------
 
-GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-
-
-def group(**attributes: object) -> bytes:
-    return json.dumps({**GROUP, "attributes": attributes}).encode()
-
-
-def array(*shape: int, chunks: tuple[int, ...] | None = None, **members: object) -> bytes:
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": shape,
-        "data_type": "uint8",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks or [1] * len(shape)}},
-        "chunk_key_encoding": {"name": "default"},
-        "fill_value": 0,
-        "codecs": ["bytes"],
-    }
-    return json.dumps({**document, **members}).encode()
-
 
 def filled(**values: bytes) -> SessionStore:
     """A store with documents and chunks; "__" in a name stands for "/"."""
-    store = plain_session()
+    store = new_session()
     for key, value in values.items():
         store.set(key.replace("__", "/").replace("zarr_json", "zarr.json"), value)
     return store
@@ -91,8 +51,9 @@ def said(store: Store, key: str) -> dict[str, object]:
     return found
 
 
+@everywhere
 def test_documents_say_what_was_set() -> None:
-    store = plain_session()
+    store = new_session()
     store.set("a/zarr.json", array(4, 6, fill_value=7, attributes={"b": [1, None]}, dimension_names=["x", None]))
     store.set("zarr.json", b'{"node_type": "group", "zarr_format": 3, "consolidated_metadata": {"kind": "inline"}}')
     assert said(store, "zarr.json") == GROUP, "copies of other documents are left out"
@@ -105,8 +66,9 @@ def test_documents_say_what_was_set() -> None:
     assert store.sizes(["a/zarr.json", "b/zarr.json"]).tolist() == [len(store.get("a/zarr.json") or b""), -1]
 
 
+@everywhere
 def test_equal_documents_have_equal_versions() -> None:
-    store = plain_session()
+    store = new_session()
     first = store.put("a/zarr.json", group(b=1), ABSENT)
     assert isinstance(first, bytes)
     assert store.put("a/zarr.json", json.dumps(json.loads(group(b=1)), indent=4).encode(), first) == first
@@ -117,14 +79,16 @@ def test_equal_documents_have_equal_versions() -> None:
     assert said(store, "a/zarr.json")["attributes"] == {"b": 2}
 
 
+@everywhere
 def test_groups_above_are_made() -> None:
-    store = plain_session()
+    store = new_session()
     store.set("a/b/c/zarr.json", array())
     assert store.list() == ["a/b/c/zarr.json", "a/b/zarr.json", "a/zarr.json", "zarr.json"]
     assert said(store, "a/zarr.json") == GROUP
     assert isinstance(store.put("a/zarr.json", group(), ABSENT), Changed)
 
 
+@everywhere
 @pytest.mark.parametrize(
     ("key", "value", "path"),
     [
@@ -152,8 +116,9 @@ def test_bad_documents_are_refused_before_anything_is_written(key: str, value: b
     assert {key: store.get(key) for key in store.list()} == before
 
 
+@everywhere
 def test_documents_and_their_chunks_in_one_batch() -> None:
-    store = plain_session()
+    store = new_session()
     names = ["a/b/c/1", "d/c", "a/b/zarr.json", "a/zarr.json", "d/zarr.json", "a/b/c/0"]
     values = [b"one", b"", array(2), group(e=1), array(), b"zero"]
     answers = store.put_many(names, pieces_of(values), [ABSENT] * 6)
@@ -165,6 +130,7 @@ def test_documents_and_their_chunks_in_one_batch() -> None:
     assert store.list() == ["zarr.json"]
 
 
+@everywhere
 def test_a_changed_document_keeps_the_chunks() -> None:
     store = filled(a__zarr_json=array(4), a__c__0=b"zero", a__c__3=b"three")
     store.set("a/zarr.json", array(2, attributes={"b": 1}))
@@ -175,6 +141,7 @@ def test_a_changed_document_keeps_the_chunks() -> None:
     assert said(store, "a/zarr.json")["attributes"] == {}
 
 
+@everywhere
 @pytest.mark.parametrize(
     ("old", "below", "new"),
     [
@@ -197,6 +164,7 @@ def test_what_would_be_something_else(old: bytes, below: tuple[str, bytes], new:
     assert parse_node(store.get("a/zarr.json") or b"") == parse_node(new)
 
 
+@everywhere
 def test_a_node_goes_with_all_below() -> None:
     store = filled(a__b__zarr_json=array(4), a__b__c__0=b"0", a__x__zarr_json=group(), ab__zarr_json=group())
     version = store.get_versioned("a/zarr.json")
@@ -239,6 +207,7 @@ NO_KEYS = [
 ]
 
 
+@everywhere
 @pytest.mark.parametrize("key", NO_CHUNKS + NO_KEYS)
 def test_keys_that_there_are_not(key: str) -> None:
     store = filled(
@@ -277,6 +246,7 @@ def test_hints_say_which_keys_there_are(key: str, hint: str) -> None:
     assert hint in caught.value.hint
 
 
+@everywhere
 def test_nodes_with_names_like_parts_of_chunk_keys() -> None:
     store = filled(c__c__0__zarr_json=array(4), c__0__zarr_json=array(4, 4))
     store.set("c/c/0/c/3", b"one")
@@ -335,6 +305,7 @@ def test_one_call_for_each_array() -> None:
     assert nodes.calls == ["stored b"]
 
 
+@everywhere
 def test_names_that_repeat() -> None:
     store = filled(a__zarr_json=array(4), a__c__0=b"zero")
     version = store.get_versioned("a/c/0")
@@ -345,53 +316,6 @@ def test_names_that_repeat() -> None:
     assert list(fetched.status) == [FOUND, FOUND, STALE, ABSENT_KEY, STALE, STALE]
     assert read_values(fetched, names, spans) == [b"ze", b"{\n", None, None, None, None]
     assert store.sizes(names)[[0, 2, 3]].tolist() == [4, 4, -1]
-
-
-# --- listing -------------------------------------------------------------------------------------------------------------------------
-
-parts = st.sampled_from(["a", "a!", "b", "c", "0", "7", "z", "zz", "é", "\U0001f600", "a b", "d", "0!"])
-
-
-@st.composite
-def hierarchies(draw: st.DrawFn) -> dict[str, bytes]:
-    """Documents and chunks by their keys."""
-    values: dict[str, bytes] = {}
-    arrays: set[str] = set()
-    for path in sorted({"/".join(draw(st.lists(parts, max_size=3))) for _ in range(draw(st.integers(0, 6)))}):
-        if any(f"{path}/".startswith(f"{above}/") or not above for above in arrays):
-            continue
-        prefix = f"{path}/" if path else ""
-        if draw(st.booleans()):
-            ndim = draw(st.integers(0, 2))
-            values[f"{prefix}zarr.json"] = array(*[12] * ndim)
-            arrays.add(path)
-            for at in draw(st.sets(st.tuples(*[st.integers(0, 11)] * ndim), max_size=8)):
-                values[prefix + "/".join(["c", *map(str, at)])] = b""
-        else:
-            values[f"{prefix}zarr.json"] = group()
-    return values
-
-
-@given(hierarchies(), st.data())
-def test_keys_are_in_order(values: dict[str, bytes], data: st.DataObject) -> None:
-    plain = MemoryStore()
-    store = plain_session(plain)
-    store.put_many(list(values), pieces_of(list(values.values())), [ABSENT] * len(values))
-    assert store.list() == plain.list(), "which has the groups above, too"
-    prefixes = sorted(
-        {key[: at + 1] for key in plain.list() for at, sign in enumerate(key) if sign == "/"} | {"", "c/", "a/"}
-    )
-    for prefix in prefixes:
-        assert store.list_dir(prefix) == plain.list_dir(prefix)
-        assert store.list_prefix(prefix) == plain.list_prefix(prefix)
-        assert store.is_empty(prefix) == plain.is_empty(prefix)
-    keys = st.sampled_from([*plain.list(), "a", "a/c", "a/c/", "b/c0", "c", "zarr.json"])
-    prefix, after, limit = data.draw(st.sampled_from(prefixes)), data.draw(keys), data.draw(st.integers(0, 4))
-    assert store.list_keys(prefix, after, limit) == plain.list_keys(prefix, after, limit)
-    erased = data.draw(st.sampled_from(prefixes))
-    store.erase_prefix(erased)
-    assert store.list() == plain.list() == sorted(plain.list(), key=str.encode)
-    assert not [key for key in plain.list() if key.startswith(erased)]
 
 
 # --- nodes that cannot be read, and sessions that cannot be written -------------------------------------------------------------------
@@ -463,9 +387,10 @@ def test_documents_that_others_change_meanwhile() -> None:
     assert said(store, "zarr.json")["attributes"] == {"a": 2}
 
 
+@everywhere
 def test_arrays_over_the_keys() -> None:
     """Who knows Zarr alone does all it is used to: here our own arrays and groups, over keys."""
-    root = frazil.create_group(plain_session())
+    root = frazil.create_group(new_session())
     values = np.arange(600, dtype="i4").reshape(20, 30)
     made = root.create_array("x/y", shape=(20, 30), dtype="i4", chunks=(4, 5), shards=(8, 10), attributes={"a": 1})
     made[...] = values

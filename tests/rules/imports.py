@@ -28,6 +28,7 @@ SIDEWAYS = frozenset(
         ("runtime", "record"),
         ("stores", "codecs"),
         ("operations", "api"),
+        ("cli", "integrations"),
         ("__main__", "cli"),
         (ROOT, "api"),
         (ROOT, "operations"),

@@ -286,6 +286,16 @@ def test_a_failed_write_drops_too() -> None:
     assert store.get("a") == b"written, and the answer lost"
 
 
+def test_a_creation_drops_what_it_finds() -> None:
+    inner, store = cached(validate=False)
+    store.get("a")
+    inner.set("a", b"of another writer")
+    assert store.create("a", b"mine") is False
+    assert store.get("a") == b"of another writer"
+    assert store.create("new", b"value") is True
+    assert store.get("new") == inner.get("new") == b"value"
+
+
 class Interrupted(WrappedStore):
     """Something happens just before a fetch answers."""
 

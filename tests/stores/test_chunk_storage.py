@@ -23,6 +23,7 @@ from frazil.stores.chunk_storage import (
     ChunkKeys,
     ChunkStorage,
     Located,
+    ObjectList,
     PlainChunks,
     fetch_located,
     object_spans,
@@ -447,6 +448,22 @@ def test_parts_of_few_objects() -> None:
     assert [located.take(part).names for part in located.parts(2)] == [["b", "a"], ["c"]]
     nowhere = PackedChunks(MemoryStore(), [None, b""]).locate(np.arange(2).reshape(-1, 1))
     assert [part.tolist() for part in nowhere.parts(2)] == [[0, 1]]
+
+
+def test_kinds_of_a_storage_s_own_lie_in_objects_too() -> None:
+    class Noted(ObjectList):
+        def take(self, rows: Columns) -> Noted:
+            return Noted(super().take(rows))
+
+    kind, place = np.array([STORED, 3, NOWHERE, 3, INLINE, STORED], np.uint8), np.array([0, 2, 0, 1, 0, 1], np.int64)
+    located = Located(Noted(["a", "b", "c"]), kind, place, np.zeros(6, np.int64), np.full(6, 4), [b"1234"])
+    assert [located.key(i) for i in range(6)] == ["a", "c", None, "b", None, "b"]
+    assert [label != "" for label in located.labels()] == [True, False, False, False, False, True]
+    assert [part.tolist() for part in located.parts(1)] == [[0, 2, 4], [3, 5], [1]]
+    taken = located.take(np.array([1, 2, 3]))
+    assert isinstance(taken.names, Noted)
+    assert [taken.key(i) for i in range(3)] == ["c", None, "b"]
+    assert taken.names == ["b", "c"]
 
 
 def test_taking_plain_chunks() -> None:

@@ -40,6 +40,8 @@ def test_each_operation_is_counted() -> None:
     store.list_dir("a/")
     store.list()
     store.erase("a/b")
+    store.create("a/c", b"01")
+    store.create("a/c", b"012")
     assert store.requests == [
         Request("put", "a/b", 0, 10, 10),
         Request("fetch", "a/b", 0, -1, 10),
@@ -50,9 +52,11 @@ def test_each_operation_is_counted() -> None:
         Request("list", "a/"),
         Request("list", ""),
         Request("erase", "a/b"),
+        Request("put", "a/c", 0, 2, 2),
+        Request("put", "a/c", 0, 3, 3),
     ]
-    assert (store.bytes_read, store.bytes_written) == (15, 10)
-    assert (store.count(), store.count("fetch"), store.count("fetch", "a/b"), store.count(key="none")) == (9, 4, 3, 1)
+    assert (store.bytes_read, store.bytes_written) == (15, 15)
+    assert (store.count(), store.count("fetch"), store.count("fetch", "a/b"), store.count(key="none")) == (11, 4, 3, 1)
     store.clear()
     assert store.count() == 0
 

@@ -63,6 +63,17 @@ def test_a_put_whose_answer_is_lost_has_landed() -> None:
     assert store.get("a") is None
 
 
+def test_faults_of_creating_are_those_of_putting() -> None:
+    store = filled(Fault("put_many", 1), Fault("put_many", 2, "cut"), Fault("put_many", 3, "lose"))
+    for there in (None, None, b"new"):
+        with pytest.raises(StoreError) as caught:
+            store.create("c", b"new")
+        assert caught.value.key == "c"
+        assert store.inner.get("c") == there
+    assert store.create("c", b"again") is False
+    assert store.calls["put_many"] == 4
+
+
 def test_half_a_batch() -> None:
     store = filled(Fault("put_many", 1, "cut"), Fault("erase_many", 1, "cut"))
     with pytest.raises(StoreError) as caught:

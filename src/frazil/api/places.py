@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.array import Array
 from frazil.array.creation import Lengths, check_arguments
 from frazil.array.group import Group, as_node, new_array
 from frazil.array.hierarchy import for_creation, locate
 from frazil.array.nodes import M, Metadata, Place, create_nodes, missing
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
-from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.paths import ancestors
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES = ("r", "r+", "a", "w", "w-")
+_MAIN_BRANCH = "refs/branch.main/"  # what tells a repository (format/refs.py, which nobody needs who opens none)
 
 
 def create_array(
@@ -219,13 +222,13 @@ def open_node(
     runtime: Runtime = DEFAULT,
 ) -> Array | Group:
     """The array or group at a location, whichever is there, as open_array and open_group do. Raises NotFoundError, MetadataError."""
-    if mode not in ("r", "r+"):
+    if not isinstance(mode, str) or mode not in ("r", "r+"):
         raise InvalidInputError(
             f"mode is {mode!r}; here it must be r or r+", hint="open_array and open_group can create"
         )
     place, node = locate(_place(location, registry, runtime, mode == "r", storage_transformers), path, zarr_format)
     if node is None:
-        raise missing(place)
+        raise _nothing_at(place)
     return as_node(place, node)
 
 
@@ -240,7 +243,7 @@ def _present(
     if node is None:
         if mode == "a":
             return None
-        raise missing(place)
+        raise _nothing_at(place)
     if isinstance(node, kind):
         return place, node
     is_group = isinstance(node, GroupMetadata)
@@ -249,6 +252,23 @@ def _present(
         path=place.path or "/",
         hint=f"frazil.open_{'group' if is_group else 'array'} opens it",
     )
+
+
+def _nothing_at(place: Place) -> NotFoundError:
+    """The error for a place where nothing is; a repository, whose nodes are no documents, is told."""
+    error = missing(place)
+    for path in dict.fromkeys((*ancestors(place.path), place.path)):
+        try:
+            if place.store.is_empty(f"{path}/{_MAIN_BRANCH}" if path else _MAIN_BRANCH):
+                continue
+        except StoreError:  # it cannot be listed
+            break
+        error.hint = (
+            f"a repository lies there{f' in {path!r}' if path else ''}: frazil.Repository.open(location).readonly_session().root "
+            "is its root group, writable_session() changes it"
+        )
+        break
+    return error
 
 
 def _refuse_implied(place: Place, path: str) -> None:
@@ -281,18 +301,13 @@ def _place(
     transformers: Sequence[RuntimeTransformer] = (),
 ) -> Place:
     """The location itself; a node below it has its path in the place that `locate` or `for_creation` makes of it."""
-    if not isinstance(registry, Registry):
-        raise InvalidInputError(f"registry is {registry!r}; it must be a frazil.Registry")
-    if not isinstance(runtime, Runtime):
-        raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
-    for transformer in transformers:
-        if not callable(transformer):
-            raise InvalidInputError(f"storage_transformers has {transformer!r}; each must make a store of a store")
+    check_surroundings(registry, runtime)
+    added = check_transformers(transformers, "storage_transformers")
     store, prefix = resolve(location)
-    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=tuple(transformers))
+    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added)
 
 
 def _checked(mode: str) -> str:
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         raise InvalidInputError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
     return mode

@@ -206,7 +206,11 @@ class Repository:
             session.discard()
             raise
         if session.has_changes:
-            session.commit(message, metadata=metadata, rebase=rebase)
+            try:
+                session.commit(message, metadata=metadata, rebase=rebase)
+            except ConflictError:
+                session.discard()  # as nobody has the session, nobody could go on with it
+                raise
 
     def run(
         self,
@@ -223,23 +227,21 @@ class Repository:
         Raises ConflictError when the last of `retries` repetitions was in vain."""
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise InvalidInputError(f"retries is {retries!r}; it must be a whole number, 0 or more")
-        for attempt in range(retries + 1):
+        attempt = 0
+        while True:
             session = self.writable_session(branch, isolation=isolation)
             try:
                 answer = change(session.root)
                 if session.has_changes:
                     session.commit(message, metadata=metadata)
-            except ConflictError:
+            except BaseException as error:
                 session.discard()
-                if attempt == retries:
+                if not isinstance(error, ConflictError) or attempt == retries:
                     raise
-                time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1.5))
-            except BaseException:
-                session.discard()
-                raise
             else:
                 return answer
-        raise AssertionError("the last attempt returned or raised")
+            time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1.5))
+            attempt += 1
 
     # --- history -------------------------------------------------------------------------------------------------------------------
 
@@ -266,6 +268,10 @@ class Repository:
         """The names of all branches, sorted."""
         return branches.list_branches(self._files)
 
+    def lookup_branch(self, name: str) -> str:
+        """The id of the snapshot that a branch points to. Raises NotFoundError, FormatError."""
+        return encode_id(self._tip(name).snapshot)
+
     def create_branch(self, name: str, snapshot: str) -> None:
         """A new branch that begins at a snapshot (or where a branch or tag is). Raises AlreadyExistsError, NotFoundError, InvalidInputError."""
         branches.create_branch(self._files, name, history.lookup(self._files, snapshot).snapshot)
@@ -287,6 +293,10 @@ class Repository:
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""
         return branches.list_tags(self._files)
+
+    def lookup_tag(self, name: str) -> str:
+        """The id of the snapshot that a tag points to. Raises NotFoundError, FormatError."""
+        return encode_id(self._tagged(name))
 
     def create_tag(self, name: str, snapshot: str) -> None:
         """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""

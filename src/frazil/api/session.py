@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,12 @@ from frazil.array.group import Group, as_node
 from frazil.array.nodes import Place, find_node, missing
 from frazil.codecs.registry import Registry
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.format.ids import encode_id
+from frazil.format.ids import decode_id, encode_id
 from frazil.metadata.json_text import as_json
 from frazil.metadata.members import check_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
+from frazil.repository.adopt import adopt_file, set_adopted
 from frazil.repository.commit import attempt_commit
 from frazil.repository.conflicts import Solver
 from frazil.repository.difference import Difference
@@ -25,7 +27,7 @@ from frazil.repository.rebase import meet
 from frazil.repository.rebase import rebase as rebase_transaction
 from frazil.repository.session_store import SessionStore
 from frazil.repository.transaction import Transaction
-from frazil.repository.virtual_chunks import set_virtual
+from frazil.repository.virtual_setting import set_virtual
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -196,7 +198,27 @@ class Session:
         offsets  and lengths: bytes, one for all or n of each
         check    keeps size and time of each file, so that reading tells when it was changed
         Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
+        set_virtual(self._transaction, self._array_path(path), coords, urls, offsets, lengths, check=check)
+
+    def _array_path(self, path: str) -> str:
         array = self.open(path)
         if not isinstance(array, Array):
             raise InvalidInputError("a group is there, not an array", path=array.path or "/")
-        set_virtual(self._transaction, array.path, coords, urls, offsets, lengths, check=check)
+        return array.path
+
+    # --- adopted files -------------------------------------------------------------------------------------------------------------
+
+    def adopt_file(self, file: str | os.PathLike[str]) -> str:
+        """Copies a file of this machine into the repository, as one chunk file; its id, for set_adopted_chunks. Raises ReadOnlyError, NotFoundError, StoreError,
+        InvalidInputError in a repository that the library of the alpha can use."""
+        return encode_id(adopt_file(self._transaction, file))
+
+    def set_adopted_chunks(
+        self, path: str, coords: ArrayLike, adopted: str, offsets: ArrayLike, lengths: ArrayLike
+    ) -> None:
+        """Lets chunks of an array be parts of an adopted file.
+
+        path     of the array;  coords: int64[n, d], in its chunk grid;  adopted: what adopt_file returned
+        offsets  and lengths: bytes in the file, one for all or n of each
+        Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
+        set_adopted(self._transaction, self._array_path(path), coords, decode_id(adopted), offsets, lengths)

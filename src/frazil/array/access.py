@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet
@@ -15,12 +15,15 @@ from weakref import WeakSet
 import numpy as np
 
 from frazil import _kernel
+from frazil.codecs.codec import Refusal, cause_of
 from frazil.codecs.leaf import Chain
 from frazil.errors import (
     ChecksumError,
     ChunkDecodeError,
     DataError,
     FormatError,
+    FrazilError,
+    InvalidInputError,
     StoreError,
 )
 from frazil.record import Record
@@ -87,32 +90,36 @@ class TableCache:
         self._tables: OrderedDict[str, tuple[Version, Table]] = OrderedDict()
         self._lock = allocate_lock()
 
-    def get(self, name: str) -> tuple[Version, Table] | None:
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def get(self, label: str) -> tuple[Version, Table] | None:
         """The version that a table belongs to, and the table."""
-        found = self._tables.get(name)
+        found = self._tables.get(label)
         if found is not None:
             with self._lock:
-                if name in self._tables:
-                    self._tables.move_to_end(name)
+                if label in self._tables:
+                    self._tables.move_to_end(label)
         return found
 
-    def put(self, name: str, version: Version, table: Table) -> None:
+    def put(self, label: str, version: Version, table: Table) -> None:
         if table.nbytes > self._limit:
             return
         table.flags.writeable = False
         with self._lock:
-            self._forget(name)
+            self._forget(label)
             self._bytes += table.nbytes
-            self._tables[name] = (version, table)
+            self._tables[label] = (version, table)
             while self._bytes > self._limit:
                 self._bytes -= self._tables.popitem(last=False)[1][1].nbytes
 
-    def drop(self, name: str) -> None:
+    def drop(self, labels: Iterable[str]) -> None:
         with self._lock:
-            self._forget(name)
+            for label in labels:
+                self._forget(label)
 
-    def _forget(self, name: str) -> None:
-        old = self._tables.pop(name, None)
+    def _forget(self, label: str) -> None:
+        old = self._tables.pop(label, None)
         if old is not None:
             self._bytes -= old[1].nbytes
 
@@ -136,11 +143,12 @@ _ERRORS: dict[int, type[DataError]] = {
 }
 
 
-def failure(
-    access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None
-) -> DataError | StoreError:
+def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None) -> FrazilError:
     """The error for what the kernel could not read or decode; chunk: coordinates of the (inner) chunk in the array's grid of such chunks."""
     path = access.path or "/"
+    if isinstance(text, Refusal) and isinstance(text.error, InvalidInputError):  # what could not be encoded
+        text.error.key, text.error.path, text.error.chunk = key, path, chunk
+        return text.error
     if code == _kernel.FAILED_IO:
         number, _, message = text.partition(" ")
         return StoreError(
@@ -150,13 +158,15 @@ def failure(
             path=path,
             chunk=chunk,
         )
-    return _ERRORS.get(code, ChunkDecodeError)(
+    error = _ERRORS.get(code, ChunkDecodeError)(
         f"a chunk could not be decoded: {text}",
         key=key,
         path=path,
         chunk=chunk,
         hint="its stored bytes are damaged, or its metadata is of another array; writing the whole chunk anew mends it",
     )
+    error.__cause__ = cause_of(text)
+    return error
 
 
 def most_objects(access: Access) -> int:

@@ -451,7 +451,8 @@ class Array:
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Array:
         """The same array with its chunks read and written through more storage transformers, array side first, which its document does not name."""
-        return Array(self._place.through(transformers), self._metadata) if transformers else self
+        place = self._place.through(transformers)
+        return self if len(place.transformers) == len(self._place.transformers) else Array(place, self._metadata)
 
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
         """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""

@@ -12,12 +12,11 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.regions import Gathering, Region
-from frazil.array.shards import Stacked, Step, Units, found_spans, members_of
+from frazil.array.shards import Keyed, Stacked, Step, Units, found_spans, members_of
 from frazil.codecs.codec import BytesToBytes, run_encode
 from frazil.codecs.shard import build_index, lay_out, merge
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.record import Record
-from frazil.stores.chunk_storage import Located
 from frazil.stores.values import Columns, Pieces
 
 if TYPE_CHECKING:
@@ -127,12 +126,12 @@ def _fetched(wanted: list[tuple[Region, Columns]], gathering: Gathering) -> list
 
 
 class Call(Record):
-    """What the functions below share. units, located: for errors, of the write and of its shards."""
+    """What the functions below share. units, keyed: for errors, of the write and of its shards."""
 
     access: Access
     steps: list[Step]
     units: Units
-    located: Located
+    keyed: Keyed
     gathering: Gathering
 
     def place(self, depth: int, group: int) -> tuple[str | None, tuple[int, ...]]:
@@ -143,7 +142,7 @@ class Call(Record):
         chunk = self.units.chunks(np.flatnonzero(owner == group)[:1])[0].tolist()
         if depth == 0:
             chunk = [at // count for at, count in zip(chunk, self.access.chain.leaf_counts, strict=True)]
-        return self.located.key(self.steps[depth].origin[group]), tuple(chunk)
+        return self.keyed.key(int(self.steps[depth].origin[group])), tuple(chunk)
 
     def name(self, error: FrazilError, depth: int, group: int) -> None:
         """Puts into an error what is known of its place."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Protocol
 
-from frazil.errors import NotFoundError
+from frazil.errors import InvalidInputError, NotFoundError
 
 Update = Callable[[dict[str, object]], dict[str, object]]
 
@@ -31,17 +31,19 @@ class Attributes(MutableMapping[str, object]):
         self._owner = owner
 
     def __getitem__(self, name: str) -> object:
-        try:
-            return self._owner.read_attributes()[name]
-        except KeyError:
-            raise NotFoundError(f"there is no attribute {name!r}") from None
+        attributes = self._owner.read_attributes()
+        if not isinstance(name, str) or name not in attributes:
+            raise NotFoundError(f"there is no attribute {name!r}")
+        return attributes[name]
 
     def __setitem__(self, name: str, value: object) -> None:
+        if not isinstance(name, str):
+            raise InvalidInputError(f"the name of an attribute is {name!r}; it must be text", path="attributes")
         self._owner.change_attributes(lambda attributes: {**attributes, name: value})
 
     def __delitem__(self, name: str) -> None:
         def without(attributes: dict[str, object]) -> dict[str, object]:
-            if name not in attributes:
+            if not isinstance(name, str) or name not in attributes:
                 raise NotFoundError(f"there is no attribute {name!r}")
             return {key: value for key, value in attributes.items() if key != name}
 
@@ -49,12 +51,13 @@ class Attributes(MutableMapping[str, object]):
 
     def update(self, *others: object, **more: object) -> None:
         """Adds or replaces several attributes in one write."""
-        new = dict(*others, **more)
+        new = _as_dict(*others, **more)
         self._owner.change_attributes(lambda attributes: {**attributes, **new})
 
     def put(self, attributes: Mapping[str, object]) -> None:
         """Replaces all attributes in one write."""
-        self._owner.change_attributes(lambda _: dict(attributes))
+        new = _as_dict(attributes)
+        self._owner.change_attributes(lambda _: dict(new))
 
     def asdict(self) -> dict[str, object]:
         return dict(self._owner.read_attributes())
@@ -67,3 +70,10 @@ class Attributes(MutableMapping[str, object]):
 
     def __repr__(self) -> str:
         return f"Attributes({dict(self._owner.read_attributes())!r})"
+
+
+def _as_dict(*others: object, **more: object) -> dict[str, object]:
+    try:
+        return dict(*others, **more)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"attributes must be a mapping, or pairs: {error}", path="attributes") from error

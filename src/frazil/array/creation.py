@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from frazil.array.arguments import check_sequence
 from frazil.codecs.bytes import Bytes
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, ChunkSpec, Codec, choice, resolve
@@ -61,12 +62,6 @@ def check_arguments(given: Iterable[str], also: Iterable[str] = ()) -> None:
             )
 
 
-def check_flag(value: object, name: str) -> None:
-    """Raises InvalidInputError unless a flag, which may destroy what is stored, is True or False."""
-    if not isinstance(value, bool):
-        raise InvalidInputError(f"{name} is {value!r}; it must be True or False")
-
-
 def array_metadata(
     registry: Registry,
     *,
@@ -86,6 +81,7 @@ def array_metadata(
 ) -> ArrayMetadata:
     """The metadata of a new array, complete and checked. Arguments as in create_array. Raises MetadataError that names the argument."""
     draft = zarr_format != 3
+    storage_transformers = check_sequence(storage_transformers, "storage_transformers")
     choice(index_location, "index_location", ("start", "end"))
     extents = lengths_from_user(shape, "shape", low=0)
     data_type = registry.metadata.data_type_from_user(dtype)

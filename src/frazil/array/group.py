@@ -8,6 +8,7 @@ from weakref import ref
 
 import numpy as np
 
+from frazil.array.arguments import check_depth, check_mapping
 from frazil.array.array import Array
 from frazil.array.attributes import Attributes, Update
 from frazil.array.creation import Lengths, array_metadata, check_arguments
@@ -180,6 +181,7 @@ class Group(MutableMapping[str, "Array | Group"]):
         skip_unreadable  leaves out nodes whose documents cannot be read (another codec or data type than those registered, a damaged
                          document), which otherwise raise MetadataError or UnknownExtensionError
         One listing of each level, and one batch of requests for its documents; of all levels at once in a hierarchy of the 2022 draft."""
+        check_depth(max_depth)
         below = len(self.path) + (self.path != "")
         for path, metadata in nodes_below(self._place, max_depth):
             try:
@@ -203,6 +205,7 @@ class Group(MutableMapping[str, "Array | Group"]):
 
     def tree(self, max_depth: int | None = None) -> _tree.Tree:
         """Everything below this group, as a value that prints as a tree."""
+        check_depth(max_depth)
         below = len(self.path) + (self.path != "")
         nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._place, max_depth)]
         return _tree.Tree("/" + self.path, tuple(nodes))
@@ -277,7 +280,9 @@ class Group(MutableMapping[str, "Array | Group"]):
     def create_arrays(self, arrays: Mapping[str, Mapping[str, object]], *, overwrite: bool = False) -> dict[str, Array]:
         """Many new arrays in one batch: for each path the arguments of create_array (but data). All are checked before one is made."""
         nodes: dict[str, Metadata] = {}
+        check_mapping(arrays, "arrays")
         for path, arguments in arrays.items():
+            check_mapping(arguments, f"arrays[{path!r}]")
             place = self._at(path)
             if place.path in nodes:
                 raise InvalidInputError("two of the new arrays have one path", path=place.path)
@@ -303,6 +308,7 @@ class Group(MutableMapping[str, "Array | Group"]):
     def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:
         """The array at a path, of this shape and dtype; made with the arguments of create_array where nothing is there.
         Raises AlreadyExistsError where something else is."""
+        check_arguments(arguments, ("data", "overwrite", "explicit_groups"))
         node = self._required(path, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
         wanted = array_metadata(self._place.registry, shape=shape, dtype=dtype)
         if not isinstance(node, Array) or node.shape != wanted.shape or node.dtype != wanted.dtype:

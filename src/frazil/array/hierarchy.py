@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from frazil.array.arguments import check_flag, check_mapping
 from frazil.array.nodes import Metadata, Place, find_node
 from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.late import LateModule
+from frazil.metadata.asking import Asking
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, as_json
 from frazil.metadata.members import Members, check_integer, check_object
@@ -150,10 +152,11 @@ def drafted(place: Place, root: str, entry: Json, key: str) -> Place:
         for extension in point.extensions:
             understand = place.registry.hierarchy_extension(extension.extension.name)
             if understand is not None:
-                made = cast("Callable[[Extension, Store], object]", understand)(extension.extension, store)
-                store = as_store(
-                    made, f"the extension {extension.extension.name} of the hierarchy", place, extension.path
-                )
+                make = cast("Callable[[Extension, Store], object]", understand)
+                name = extension.extension.name
+                with Asking("extension", f"{name} of the hierarchy", extension.path):
+                    made = make(extension.extension, store)
+                    store = as_store(made, f"the extension {name} of the hierarchy", place, extension.path)
             elif extension.must_understand:
                 raise draft_entry.not_understood(extension, "with_hierarchy_extension")
     except InvalidInputError as error:
@@ -202,6 +205,9 @@ def for_creation(
     entry_point  members for the zarr.json of a new hierarchy of the draft
     Raises InvalidInputError for another format or entry point than the hierarchy's."""
     chosen = _format(zarr_format)
+    check_flag(overwrite, "overwrite")
+    if entry_point is not None:
+        check_mapping(entry_point, "entry_point")
     if entry_point is not None and chosen == 3:
         raise InvalidInputError("entry_point is for hierarchies of the draft of 2022 alone", path=path or "/")
     if place.nodes is not None:
@@ -247,11 +253,12 @@ def for_creation(
 
 
 def _format(zarr_format: object) -> ZarrFormat | None:
-    chosen = next((known for known in FORMATS if known == zarr_format and not isinstance(zarr_format, bool)), None)
+    plain = isinstance(zarr_format, int | str) and not isinstance(zarr_format, bool)
+    chosen = next((known for known in FORMATS if plain and known == zarr_format), None)
     if zarr_format is not None and chosen is None:
         raise InvalidInputError(
             f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}",
-            hint="Zarr v2 cannot be written yet" if zarr_format == 2 else None,
+            hint="Zarr v2 cannot be written yet" if plain and zarr_format == 2 else None,
         )
     return chosen
 

@@ -113,12 +113,13 @@ def stored_bytes(access: Access, metadata: ArrayMetadata) -> int:
 
 def table(lines: Sequence[tuple[str, str]]) -> str:
     """Names and values in two columns, one line each: what would break a line or the terminal is escaped as in Python."""
-    shown = [(_one_line(name), _one_line(value)) for name, value in lines]
+    shown = [(one_line(name), one_line(value)) for name, value in lines]
     width = max(len(name) for name, _ in shown)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """A text on one line: what would break it, or the terminal, is escaped as in Python."""
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 

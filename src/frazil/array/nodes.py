@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from frazil.array.creation import check_flag
+from frazil.array.arguments import check_flag, check_transformers
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import (
     AlreadyExistsError,
@@ -61,9 +61,10 @@ class Place(Record):
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Place:
         """The same place with more storage transformers, array side first. Raises InvalidInputError where chunks do not lie in a store."""
-        if transformers and self.nodes is not None:
+        added = check_transformers(transformers, "transformers")
+        if added and self.nodes is not None:
             raise no_transformers(self)
-        return self._replace(transformers=(*transformers, *self.transformers))
+        return self._replace(transformers=(*added, *self.transformers))
 
     def require_writable(self) -> None:
         if self.read_only:
@@ -276,6 +277,7 @@ def create_nodes(
     replaces  the prefix of a hierarchy that has to go for them, in the store of the location"""
     place.require_writable()
     check_flag(overwrite, "overwrite")
+    check_flag(explicit_groups, "explicit_groups")
     if place.nodes is not None:
         place.nodes.create(nodes, overwrite=overwrite)
         return
@@ -419,6 +421,7 @@ def remove_node(place: Place, *, keep_parent: bool = False) -> None:
 
     keep_parent  a group above that would vanish with its last member gets a document of its own first"""
     place.require_writable()
+    check_flag(keep_parent, "keep_parent")
     if place.nodes is not None:
         place.nodes.remove(place.path)
         return

@@ -77,8 +77,7 @@ def _read_shards(access: Access, batch: Batch, rows: Columns, out: Out, fill: np
         else:
             some, found = np.array(known, np.int64), [entry for entry in cached if entry is not None]
             again = _read_known(access, batch, rows[some], _taken(located, some), found, out)
-            for i in again:
-                access.tables.drop(labels[known[i]])
+            access.tables.drop(labels[known[i]] for i in again)
             stale += rows[some[again]].tolist()
             fresh = np.array([i for i, entry in enumerate(cached) if entry is None], np.int64)
             if len(fresh):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from errno import EISDIR
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,13 @@ Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of it
 
 
 Units = BoxUnits | PointUnits
+
+
+class Keyed(Protocol):
+    """Chunks by rows, so far as errors name them; a Located is one."""
+
+    def key(self, row: int) -> str | None:
+        """The key of a chunk's object; None where it has none."""
 
 
 class Stacked:
@@ -202,15 +209,15 @@ def level_numbers(access: Access, units: Units, depth: int) -> Columns:
     return units.numbers(divide, levels[depth].counts, levels[depth].strides)
 
 
-def walk(access: Access, units: Units, located: Located, first: Step) -> tuple[list[Step], Columns]:
+def walk(access: Access, units: Units, keyed: Keyed, first: Step) -> tuple[list[Step], Columns]:
     """From the outermost level's step to the innermost: the steps, and for each unit the span of its leaf chunk in the last step's region."""
     steps = [first]
     for depth in range(1, len(access.chain.levels)):
-        steps.append(_descend(access, units, located, steps[-1], depth))
+        steps.append(_descend(access, units, keyed, steps[-1], depth))
     return steps, steps[-1].child_spans()
 
 
-def _descend(access: Access, units: Units, located: Located, above: Step, depth: int) -> Step:
+def _descend(access: Access, units: Units, keyed: Keyed, above: Step, depth: int) -> Step:
     level = access.chain.levels[depth]
     spans = above.child_spans()
     keys = above.group * access.chain.levels[depth - 1].total + above.number
@@ -222,7 +229,7 @@ def _descend(access: Access, units: Units, located: Located, above: Step, depth:
     origin = above.origin[parent[:, 0]]
 
     def key(i: int) -> tuple[str | None, tuple[int, ...]]:
-        return located.key(origin[i]), tuple(first_units[i].tolist())
+        return keyed.key(int(origin[i])), tuple(first_units[i].tolist())
 
     region, spans, tables = tables_below(access, level, above.region, spans, key)
     return Step(group.reshape(-1), number, region, spans, tables, parent, origin)

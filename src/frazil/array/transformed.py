@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, cast
 
 from frazil.array.hierarchy import as_store
 from frazil.array.nodes import Place, no_transformers
+from frazil.errors import InvalidInputError
 from frazil.late import LateModule
+from frazil.metadata.asking import AskedKeys, Asking
+from frazil.metadata.chunk_keys import SeparatedKeys
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import item
 from frazil.metadata.members import check_object
@@ -35,7 +38,9 @@ def chunk_storage(place: Place, metadata: ArrayMetadata) -> ChunkStorage:
             raise no_transformers(place)
         return place.nodes.chunks(place.path, metadata)
     store, prefix = transformed(place, metadata), place.layout.data_prefix(place.path)
-    return plain_chunks(store, prefix, metadata.chunk_key_encoding, metadata.ndim)
+    keys = metadata.chunk_key_encoding
+    known = isinstance(keys, SeparatedKeys) and type(keys).__module__.startswith("frazil.")
+    return plain_chunks(store, prefix, keys if known else AskedKeys(keys), metadata.ndim)
 
 
 def transformed(place: Place, metadata: ArrayMetadata) -> Store:
@@ -50,10 +55,12 @@ def transformed(place: Place, metadata: ArrayMetadata) -> Store:
             store = _sharded(place, metadata, entry, store, path)
         else:
             transformer = cast("Callable[[Extension, Store], object]", place.registry.transformer(entry, path))
-            store = as_store(transformer(entry, store), "a storage transformer", place, path)
+            with Asking("storage transformer", entry.name, path):
+                store = as_store(transformer(entry, store), f"the storage transformer {entry.name}", place, path)
     for i, added in reversed(list(enumerate(place.transformers))):
-        made = cast("Callable[[Store], object]", added)(store)
-        store = as_store(made, "a storage transformer", place, f"added[{i}]")
+        made = cast("Callable[[Store], object]", added)
+        with Asking("storage transformer", repr(added), f"storage_transformers[{i}]", InvalidInputError):
+            store = as_store(made(store), "a storage transformer", place, f"added[{i}]")
     return store
 
 

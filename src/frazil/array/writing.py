@@ -17,11 +17,10 @@ from frazil.array.access import MOST_CHUNKS, Access, failure, in_parts, most_obj
 from frazil.array.assembling import Call, assemble, keep
 from frazil.array.reading import Batch, chunk_of
 from frazil.array.regions import Gathering, MemoryRegion
-from frazil.array.shards import Opened, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
+from frazil.array.shards import Keyed, Opened, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
 from frazil.codecs.leaf import encode_units
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxPlan, PointPlan
-from frazil.stores.chunk_storage import Located
 from frazil.stores.scarcity import pause
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version
 
@@ -32,6 +31,19 @@ Source: TypeAlias = "NDArray[np.generic]"
 
 _ATTEMPTS = 1000  # times that a write may lose against others; each time another writer has got its work done
 _LONGEST_PAUSE = 0.05  # seconds
+
+
+class Unlocated:
+    """Chunks that are written whole: where the old ones lie is looked up only for an error."""
+
+    __slots__ = ("_access", "_coords")
+
+    def __init__(self, access: Access, coords: Columns) -> None:
+        self._access, self._coords = access, coords
+
+    def key(self, row: int) -> str | None:
+        """As Located.key."""
+        return self._access.storage.locate(self._coords[row : row + 1]).key(0)
 
 
 def write(access: Access, plan: BoxPlan | PointPlan, source: Source) -> None:
@@ -77,17 +89,18 @@ def _publish(access: Access, batch: Batch, rows: Columns, whole: bool, source: S
 def _publish_chunks(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> list[int]:
     """Chunks that are objects of their own. Answers which of `rows` somebody else replaced meanwhile."""
     coords = batch.shards[rows]
-    located = access.storage.locate(coords)
     units = batch.units(rows)
     gathering, old = Gathering(), None
+    keyed: Keyed = Unlocated(access, coords)
     expect: list[Version | None] = [ANY] * len(rows)
     if not whole:
+        keyed = located = access.storage.locate(coords)
         spans = np.zeros((len(rows), 3), np.int64)
         spans[:, 0], spans[:, 2] = np.arange(len(rows)), -1
         fetched = access.storage.fetch(located, spans)
         old = gathering.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
-    values = encode(access, units, source, gathering, old, np.array([0, units.count], np.int64), located)
+    values = encode(access, units, source, gathering, old, np.array([0, units.count], np.int64), keyed)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
     return replace(access, coords, pieces, kept, empty, expect)
@@ -96,11 +109,14 @@ def _publish_chunks(access: Access, batch: Batch, rows: Columns, whole: bool, so
 def _publish_shards(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> list[int]:
     """Shards. Answers which of `rows` somebody else replaced meanwhile."""
     coords = batch.shards[rows]
-    located = access.storage.locate(coords)
     if whole:
         nowhere = np.full((len(rows), 3), -1, np.int64)
         opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), [ANY] * len(rows), None)
-        return _replace_shards(access, batch, rows, located, opened, opened.versions, source)
+        changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, opened.versions, source)
+        if len(access.tables):
+            access.tables.drop(access.storage.locate(coords).labels())
+        return changed
+    located = access.storage.locate(coords)
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, coords, fetched)
@@ -108,7 +124,9 @@ def _publish_shards(access: Access, batch: Batch, rows: Columns, whole: bool, so
             version if table is not None else ABSENT
             for version, table in zip(opened.versions, opened.tables, strict=True)
         ]
-        return _replace_shards(access, batch, rows, located, opened, expect, source)
+        changed = _replace_shards(access, batch, rows, located, opened, expect, source)
+        access.tables.drop(located.labels())  # a stale index would cost a reader of this handle a request to find out
+        return changed
     except DataError:
         if not replaced_since(access, located, fetched):
             raise
@@ -119,26 +137,23 @@ def _replace_shards(
     access: Access,
     batch: Batch,
     rows: Columns,
-    located: Located,
+    keyed: Keyed,
     opened: Opened,
     expect: Sequence[Version | None],
     source: Source,
 ) -> list[int]:
     units = batch.units(rows)
     first = first_step(access, units, opened.region, opened.spans, opened.tables, np.arange(len(rows)))
-    steps, spans = walk(access, units, located, first)
+    steps, spans = walk(access, units, keyed, first)
     spans[units.whole()] = -1
     gathering = Gathering()
     kept = keep(steps, spans, gathering)
     if opened.region.stale:  # what is kept would be kept of another version
         return list(range(len(rows)))
-    values = encode(access, units, source, gathering, kept.old, units.offsets, located)
-    shards = assemble(Call(access, steps, units, located, gathering), values, kept)
+    values = encode(access, units, source, gathering, kept.old, units.offsets, keyed)
+    shards = assemble(Call(access, steps, units, keyed, gathering), values, kept)
     present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
-    changed = replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
-    for label in located.labels():  # a stale index would cost a reader of this handle a request to find out
-        access.tables.drop(label)
-    return changed
+    return replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
 
 
 def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
@@ -168,17 +183,17 @@ def encode(
     gathering: Gathering,
     old: Columns | None,
     groups: Columns,
-    located: Located,
+    keyed: Keyed,
 ) -> Columns:
     """Encodes units into buffers of `gathering`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
 
     old: rows in `gathering` of the chunks that the units keep a part of (MISSING: nothing there), or None."""
     before = None if old is None else (gathering.files, gathering.buffers, old)
     encoded = encode_units(access.chain.leaf, source, units, before, groups, access.runtime.threads)
-    _refuse(access, units, encoded.failures, located)
+    _refuse(access, units, encoded.failures, keyed)
     return gathering.add(Sources(None, encoded.buffers), encoded.rows)
 
 
-def _refuse(access: Access, units: Units, failures: _kernel.Failures, located: Located) -> None:
+def _refuse(access: Access, units: Units, failures: _kernel.Failures, keyed: Keyed) -> None:
     for unit, code, text in failures:
-        raise failure(access, code, text, located.key(units.shard_rows()[unit]), chunk_of(units, unit))
+        raise failure(access, code, text, keyed.key(int(units.shard_rows()[unit])), chunk_of(units, unit))

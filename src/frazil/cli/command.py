@@ -9,7 +9,7 @@ from frazil.record import Record
 
 
 class Command(Record):
-    """summary: one line; examples: (command line, what it does). run: with what add_arguments parsed."""
+    """name: one word, or that of a group of commands and one word; summary: one line; examples: (command line, what it does). run: with what add_arguments parsed."""
 
     name: str
     summary: str
@@ -27,10 +27,11 @@ class Command(Record):
         parser.set_defaults(run=self.run, refuse=parser.error)
 
 
-def add_location(parser: ArgumentParser) -> None:
-    """The argument that every command begins with."""
+def add_location(parser: ArgumentParser, meaning: str | None = None) -> None:
+    """The argument that commands on arrays and groups begin with; meaning: what to say of it, where it is another."""
     parser.add_argument(
         "location",
         metavar="LOCATION",
-        help="a folder with an array or group; nodes below it may follow as in sea.zarr/level1",
+        help=meaning
+        or "a folder with an array or group; nodes below it may follow as in sea.zarr/level1; or a repository, as in sea.repo@v1",
     )

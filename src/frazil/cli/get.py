@@ -59,6 +59,7 @@ COMMAND = Command(
         ),
         ('frazil get sea.zarr ":100, :100" -o corner.csv', "a corner as CSV"),
         ('frazil get sea.zarr "::4, ::4" --format npy -o sea.npy', "every fourth element, for NumPy"),
+        ('frazil get sea.repo@v1 level1/temp "0, 0, :5"', "elements as they were at a tag of a repository"),
         ('frazil get sea.zarr "0, :5" --json', "five elements, for programs"),
     ),
     add_arguments,

@@ -79,6 +79,7 @@ COMMAND = Command(
     (
         ("frazil info sea.zarr", "a table for people"),
         ("frazil info ocean.zarr level1/temp", "an array within a group"),
+        ("frazil info sea.repo@dev level1/temp", "an array on a branch of a repository"),
         ("frazil info sea.zarr --json", "the same for programs; sizes are in bytes"),
     ),
     add_arguments,

@@ -6,18 +6,29 @@ import os
 import re
 import sys
 import warnings
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
 from typing import Final
 
 import frazil
-from frazil.cli import convert, get, info, tree, view
+from frazil.cli import convert, get, importing, info, repo_branch, repo_diff, repo_init, repo_log, repo_tag, tree, view
 from frazil.cli.command import Command
 from frazil.errors import FallbackWarning, FrazilError
 
-COMMANDS: Final[tuple[Command, ...]] = (info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND)
+COMMANDS: Final[tuple[Command, ...]] = (
+    *(info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND, importing.COMMAND),
+    *(repo_init.COMMAND, repo_log.COMMAND, repo_diff.COMMAND, repo_branch.COMMAND, repo_tag.COMMAND),
+)
+GROUPS: Final[dict[str, tuple[str, str]]] = {
+    "repo": (
+        "repositories: their history, branches and tags",
+        "Makes repositories, and shows and names what was committed to them. Arrays in them are read by the other commands, at LOCATION@REF.",
+    )
+}  # of commands: summary and description
 
-DESCRIPTION: Final = "Looks at large N-dimensional arrays: Zarr v3 with the sharding codec."
+DESCRIPTION: Final = (
+    "Looks at large N-dimensional arrays, Zarr v3 with the sharding codec, and at repositories of them."
+)
 TOUR: Final = """\
 a short tour:
   frazil info sea.zarr                        what an array is: shape, type, chunks, codecs, sizes
@@ -26,8 +37,13 @@ a short tour:
   frazil get sea.zarr ":100, :100" -o a.csv   the same into a file: .csv, .npy or .json
   frazil view sea.zarr -o sea.png             a picture of it, whatever its size
   frazil convert old.zr3 new.zarr             a hierarchy of a draft as final Zarr v3
+  frazil import ocean.nc new.repo             NetCDF and HDF5, into a repository
+  frazil repo log sea.repo --graph            the history of a repository, its branches and tags
+  frazil get sea.repo@v1 level1/temp "0, 0"   elements as they were at a tag, on a branch, in a snapshot
 
 LOCATION is a folder; a path of nodes below it may follow, as in `frazil info ocean.zarr level1/temp`.
+A repository is read on its branch main, and elsewhere as sea.repo@REF: REF is a branch, a tag, or the id of a
+snapshot or 4 characters or more that it begins with. A folder whose own name has an @ comes first.
 `frazil COMMAND --help` tells more, with examples. Exit status: 0 good, 1 an error (one line on standard
 error), 2 wrong usage."""
 
@@ -42,9 +58,19 @@ def build_parser() -> ArgumentParser:
     parser = ArgumentParser("frazil", description=DESCRIPTION, epilog=TOUR, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"frazil {frazil.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    places = {"": commands}
     for command in COMMANDS:
-        command.fill(commands.add_parser(command.name, help=command.summary))
+        group, _, name = command.name.rpartition(" ")
+        if group not in places:
+            places[group] = _group_of_commands(commands, group)
+        command.fill(places[group].add_parser(name, help=command.summary))
     return parser
+
+
+def _group_of_commands(commands: _SubParsersAction[ArgumentParser], name: str) -> _SubParsersAction[ArgumentParser]:
+    summary, description = GROUPS[name]
+    parser = commands.add_parser(name, help=summary, description=description)
+    return parser.add_subparsers(title="commands", metavar="COMMAND", dest="subcommand", required=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

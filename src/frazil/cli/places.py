@@ -1,24 +1,160 @@
-"""From arguments to the array that they name and what of it is wanted."""
+"""From arguments to the array, group or repository that they name, and to what of it is wanted. A LOCATION is a folder or URL; of a repository, @REF may follow."""
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 
 import frazil
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.selection import parse_selection
-from frazil.errors import InvalidInputError, NotFoundError, SelectionError
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError, SelectionError
 from frazil.operations.window import Window, window
+from frazil.record import Record
+from frazil.stores.local import LocalStore
+from frazil.stores.locations import resolve
+
+MAIN = "main"
+
+
+class Named(Record):
+    """A node of a repository, as a LOCATION names it. reference: a branch, a tag, an id or the beginning of one; path: of the node"""
+
+    repository: str
+    reference: str
+    path: str
+
+
+# --- repositories ----------------------------------------------------------------------------------------------------------------------
+
+
+def split_location(location: str) -> Named | None:
+    """What a LOCATION of the form sea.repo@REF/PATH names. None for any other, and where something has this whole text as its name. Raises InvalidInputError."""
+    if "@" not in location or not has_nothing(location):
+        return None
+    for left, right in _cuts(location, "@"):
+        if _has_repository(left):
+            reference, _, path = right.partition("/")
+            return Named(left, reference, path)
+    return None
+
+
+def _cuts(text: str, mark: str) -> Iterator[tuple[str, str]]:
+    """The text cut at each mark, the last first; what stands before it is not empty."""
+    end = text.rfind(mark)
+    while end > 0:
+        yield text[:end], text[end + 1 :]
+        end = text.rfind(mark, 0, end)
+
+
+def has_nothing(location: str) -> bool:
+    """Whether nothing is at a location, not even an empty folder. Raises InvalidInputError for what is no location."""
+    store, prefix = resolve(location)
+    if isinstance(store, LocalStore):
+        return not os.path.lexists(os.path.join(store.path, prefix))
+    return store.is_empty(prefix)
+
+
+def _has_repository(location: str) -> bool:
+    try:
+        return frazil.Repository.exists(location)
+    except FrazilError:  # no place at all, or one that cannot be looked into
+        return False
+
+
+def open_repository(location: str, prefixes: list[str] | None = None) -> frazil.Repository:
+    """The repository at a LOCATION. Raises NotFoundError, FormatError."""
+    try:
+        return frazil.Repository.open(location, virtual_prefixes=prefixes or ())
+    except NotFoundError as error:
+        named = split_location(location)
+        error.hint = (
+            f"`frazil repo init {location}` makes one"
+            if named is None
+            else f"here the repository is named without @{named.reference}"
+        )
+        raise
+
+
+def open_reference(location: str) -> tuple[frazil.Repository, str | None]:
+    """The repository at LOCATION[@REF], and REF. Raises NotFoundError."""
+    named = split_location(location)
+    if named is None:
+        return open_repository(location), None
+    if named.path:
+        raise InvalidInputError(
+            "a path of nodes has no meaning here", path=named.path, hint=f"{named.repository}@{named.reference}"
+        )
+    return open_repository(named.repository), named.reference
+
+
+def add_repository(parser: ArgumentParser) -> None:
+    """The argument that commands on repositories begin with."""
+    parser.add_argument("location", metavar="LOCATION", help="the repository: a folder, as in sea.repo")
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------------------------
+
+
+def open_node(location: str, path: str = "", prefixes: list[str] | None = None) -> Array | Group:
+    """The node at LOCATION[@REF] and the path in it, to be read. What is a repository is read at `main`, unless a reference is there. Raises NotFoundError, MetadataError."""
+    named = split_location(location)
+    if named is None:
+        try:
+            return frazil.open(location, path=path)
+        except NotFoundError as missing:
+            named = _at_main(location)
+            if named is None:
+                if "@" in location:
+                    missing.hint = "neither is a folder of this name there, nor a repository before the @"
+                raise
+    return _in_repository(named, path, prefixes)
+
+
+def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
+    if not named.reference:
+        raise InvalidInputError(
+            "nothing is named after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
+        )
+    repo = open_repository(named.repository, prefixes)
+    session = repo.readonly_session(snapshot=repo.lookup(named.reference))
+    below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
+    try:
+        return session.open(below)
+    except NotFoundError as error:
+        if not below:  # nothing was ever written, or no node stands for the root
+            return session.root
+        error.hint = f"`frazil tree {named.repository}@{named.reference}` shows what is there"
+        raise
+
+
+def is_in_repository(location: str) -> bool:
+    """Whether a LOCATION is one in a repository."""
+    return (split_location(location) or _at_main(location)) is not None
+
+
+def _at_main(location: str) -> Named | None:
+    """The node on `main`, where a repository is at the location or above it."""
+    if _has_repository(location):
+        return Named(location, MAIN, "")
+    for left, right in _cuts(location.rstrip("/"), "/"):
+        if _has_repository(left):
+            return Named(left, MAIN, right)
+    return None
 
 
 def open_place(options: Namespace) -> Array | Group:
     """The node at LOCATION [PATH]. Raises NotFoundError, MetadataError."""
-    return frazil.open(options.location, path=options.path or "")
+    return open_node(options.location, options.path or "")
 
 
 def add_path(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", nargs="?", help="a node below it, as in level1/temp")
+
+
+# --- selections ------------------------------------------------------------------------------------------------------------------------
 
 
 def add_selection(parser: ArgumentParser) -> None:
@@ -35,6 +171,12 @@ def add_selection(parser: ArgumentParser) -> None:
         nargs="?",
         help='what stands between brackets in Python, each item for its own dimension: "10, ::-2, ..." or "[3, 1], 5:"; all, where it is left out',
     )
+    parser.add_argument(
+        "--virtual-prefix",
+        metavar="URL",
+        action="append",
+        help="virtual chunks of a repository may be read below it, as in file:///data/; may be given several times",
+    )
 
 
 def open_window(options: Namespace) -> Window:
@@ -42,9 +184,9 @@ def open_window(options: Namespace) -> Window:
     Raises NotFoundError, MetadataError, SelectionError, InvalidInputError where a group is there."""
     path, text = options.path, options.selection
     if path is not None and text is None:
-        array, text = _path_or_selection(options.location, path)
+        array, text = _path_or_selection(options.location, path, options.virtual_prefix)
     else:
-        array = frazil.open(options.location, path=path or "")
+        array = open_node(options.location, path or "", options.virtual_prefix)
     if isinstance(array, Group):
         raise InvalidInputError(
             "a group is there, not an array", path=array.path or "/", hint="`frazil tree` shows the arrays below it"
@@ -57,13 +199,13 @@ def open_window(options: Namespace) -> Window:
     return window(array, selection)
 
 
-def _path_or_selection(location: str, word: str) -> tuple[Array | Group, str | None]:
+def _path_or_selection(location: str, word: str, prefixes: list[str] | None) -> tuple[Array | Group, str | None]:
     """An array has no nodes below it, and a group no elements: what is there says what the word is."""
     try:
-        node = frazil.open(location)
+        node = open_node(location, "", prefixes)
     except NotFoundError as missing:
         try:  # a folder that is no node may hold nodes
-            return frazil.open(location, path=word), None
+            return open_node(location, word, prefixes), None
         except NotFoundError:
             raise missing from None
     if isinstance(node, Group):

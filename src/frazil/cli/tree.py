@@ -8,7 +8,7 @@ from frazil.array.array import Array
 from frazil.array.tree import Tree
 from frazil.cli.command import Command, add_location
 from frazil.cli.output import add_json, say, say_json
-from frazil.cli.places import add_path, open_place
+from frazil.cli.places import add_path, is_in_repository, open_place
 from frazil.errors import NotFoundError
 from frazil.metadata.json_text import Json
 
@@ -32,9 +32,8 @@ def run(options: Namespace) -> None:
     try:
         node = open_place(options)
     except NotFoundError as error:
-        error.hint = (
-            "a node is a folder with a zarr.json; `ls` shows what lies there"  # not the usual one: `frazil tree`
-        )
+        if not is_in_repository(options.location):  # not the usual one: `frazil tree`
+            error.hint = "a node is a folder with a zarr.json; `ls` shows what lies there"
         raise
     if isinstance(node, Array):
         below = Tree(f"/{node.path} {node.shape} {node.metadata.data_type.label}", ())
@@ -55,6 +54,7 @@ COMMAND = Command(
     (
         ("frazil tree ocean.zarr", "everything below the group"),
         ("frazil tree ocean.zarr --depth 1", "its direct members alone"),
+        ("frazil tree sea.repo@v1", "what a repository had at a tag"),
         ("frazil tree ocean.zarr level1 --json", "what is below level1, for programs"),
     ),
     add_arguments,

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING
 
 from frazil import _kernel
 from frazil.codecs.bytes import Bytes
-from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec, NativeCodec, Sharding
+from frazil.codecs.codec import (
+    ArrayToArray,
+    ArrayToBytes,
+    BytesToBytes,
+    ChunkSpec,
+    Codec,
+    NativeCodec,
+    Sharding,
+    asking,
+    bound_of,
+    encoded_spec,
+    size_of,
+)
 from frazil.codecs.leaf import Chain, Leaf
 from frazil.codecs.shard import IndexChain, Level, index_spec
 from frazil.codecs.transpose import Transpose
@@ -78,7 +90,7 @@ def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], p
     if isinstance(serializer, Sharding) and all(type(codec) is Transpose for codec, _ in before):
         for codec, place in before:
             assert isinstance(codec, Transpose)
-            seen = codec.encoded_spec(seen, place)
+            seen = encoded_spec(codec, seen, place)
             order = tuple(order[d] for d in codec.order)
         level = _level(serializer, seen, order, [codec for codec, _ in after], where)
         inner = _compile(serializer.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
@@ -127,7 +139,7 @@ def _with_limit(level: Level, inner: Chain) -> Chain:
     bound = inner.levels[0].bound if inner.levels else inner.leaf.bound
     full = level.index_codecs.nbytes + level.total * bound
     for codec in level.after:
-        full = codec.bound(full)
+        full = bound_of(codec, lambda codec=codec, full=full: codec.bound(full), "codecs")  # type: ignore[misc]
     return Chain((level._replace(bound=min(2 * full + 2**16, _LARGEST_BOUND)), *inner.levels), inner.leaf)
 
 
@@ -136,13 +148,15 @@ def index_chain(codecs: Sequence[Codec], counts: tuple[int, ...], path: str) -> 
     before, (serializer, where), after = split(codecs, path)
     specs = [index_spec(counts)]
     for codec, place in before:
-        specs.append(codec.encoded_spec(specs[-1], place))
-    serializer.check(specs[-1], where)
-    size = serializer.encoded_size(specs[-1])
+        specs.append(encoded_spec(codec, specs[-1], place))
+    with asking(serializer, where):
+        serializer.check(specs[-1], where)
+    size = size_of(serializer, lambda: serializer.encoded_size(specs[-1]), where)
     sizes = [size]
     for following, place in after:
         if size is not None:
-            size, where = following.encoded_size(size), place
+            size = size_of(following, lambda codec=following, size=size: codec.encoded_size(size), place)  # type: ignore[misc]
+            where = place
         sizes.append(size)
     if size is None:
         raise MetadataError(
@@ -168,20 +182,25 @@ def _leaf(
 ) -> Leaf:
     specs = [seen]
     for first, place in before:
-        specs.append(first.encoded_spec(specs[-1], place))
+        specs.append(encoded_spec(first, specs[-1], place))
     codec, where = serializer
     runs: ArrayToBytes | whole.WholeShard = codec
     if isinstance(codec, Sharding):
         runs = shard = compile_shard(codec, specs[-1], where)
         bounds = [shard.bound]
     else:
-        codec.check(specs[-1], where)
-        bounds = [codec.bound(specs[-1])]
-    for following, _ in after:
-        bounds.append(min(following.bound(bounds[-1]), _LARGEST_BOUND))
+        with asking(codec, where):
+            codec.check(specs[-1], where)
+        bounds = [bound_of(codec, lambda: codec.bound(specs[-1]), where)]
+    for following, place in after:
+        most = bound_of(following, lambda codec=following, most=bounds[-1]: codec.bound(most), place)  # type: ignore[misc]
+        bounds.append(min(most, _LARGEST_BOUND))
     native: list[NativeCodec] = []
-    for following, _ in reversed(after):
-        form = following.native()
+    for following, place in reversed(after):
+        with asking(following, place) as ask:
+            form = following.native()
+            if form is not None and not (isinstance(form, tuple) and form and isinstance(form[0], str)):
+                raise ask.wrong(form, "a tuple that begins with the kernel's name of a codec, or None")
         if form is None:
             break
         native.insert(0, form)

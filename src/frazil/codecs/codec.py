@@ -13,6 +13,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import ChunkDecodeError, FrazilError, InvalidInputError, MetadataError
+from frazil.metadata.asking import Asking
 from frazil.metadata.extensions import Extension
 from frazil.record import Record
 
@@ -176,6 +177,54 @@ class BytesToBytes(Codec):
         return native
 
 
+class Refusal(str):
+    """The words of a failure, as the kernel tells them of its own, with the error that a codec of the user's raised."""
+
+    __slots__ = ("error",)
+    error: FrazilError
+
+    def __new__(cls, error: FrazilError) -> Self:
+        self = super().__new__(cls, error)
+        self.error = error
+        return self
+
+
+def cause_of(text: str) -> BaseException | None:
+    """What the user's codec raised, where a failure came from there."""
+    return text.error.__cause__ if isinstance(text, Refusal) else None
+
+
+def asking(codec: Codec, path: str) -> Asking:
+    """What a codec, which may be the user's, is asked when an array is opened or made."""
+    return Asking("codec", codec.name, path)
+
+
+def encoded_spec(codec: ArrayToArray, spec: ChunkSpec, path: str) -> ChunkSpec:
+    """codec.encoded_spec; whatever a codec of the user's raises or makes is told as a MetadataError."""
+    with asking(codec, path) as ask:
+        made: object = codec.encoded_spec(spec, path)
+        if not isinstance(made, ChunkSpec):
+            raise ask.wrong(made, "a ChunkSpec")
+        return made
+
+
+def size_of(codec: Codec, ask: Callable[[], object], path: str) -> int | None:
+    """A number of bytes that a codec gives, or None where it depends on what is encoded."""
+    with asking(codec, path) as context:
+        made = ask()
+        if made is not None and (isinstance(made, bool) or not isinstance(made, int) or made < 0):
+            raise context.wrong(made, "a number of bytes", repr(made))
+        return made
+
+
+def bound_of(codec: Codec, ask: Callable[[], object], path: str) -> int:
+    """The most bytes that a codec says it makes."""
+    made = size_of(codec, ask, path)
+    if made is None:
+        raise asking(codec, path).wrong(made, "a number of bytes")
+    return made
+
+
 def run_decode(codec: BytesToBytes, data: bytes, limit: int) -> bytes:
     """codec.decode; whatever a codec of the user's raises or makes is told as a DataError."""
     try:
@@ -213,10 +262,14 @@ def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
     there on: compile_chain says why."""
     settled = list(codecs)
     for i, codec in enumerate(settled):
-        settled[i] = codec = codec.resolved(spec)
+        with asking(codec, f"codecs[{i}]") as ask:
+            made: object = codec.resolved(spec)
+            if not isinstance(made, type(codec)):
+                raise ask.wrong(made, "a codec of its kind")
+            settled[i] = codec = made
         if isinstance(codec, ArrayToArray):
             try:
-                spec = codec.encoded_spec(spec, codec.name)
+                spec = encoded_spec(codec, spec, codec.name)
             except MetadataError:
                 break
     return tuple(settled)

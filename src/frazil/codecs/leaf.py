@@ -115,7 +115,9 @@ def encode_units(leaf: Leaf, source: Array, units: Units, old: Old | None, group
         return Encoded(segments, rows, [])
     kept = np.flatnonzero(lengths >= 0)
     views = [memoryview(segments[-1 - blob])[at : at + size] for blob, at, size in rows[kept].tolist()]
-    encoded = leaf.middle.encode(views, threads)
+    encoded, failures = leaf.middle.encode(views, threads)
+    if failures:
+        return Encoded((), rows[:0], [(int(kept[i]), code, text) for i, code, text in failures])
     rows[kept, 0], rows[kept, 1], rows[kept, 2] = -1 - np.arange(len(kept)), 0, [len(data) for data in encoded]
     return Encoded(encoded, rows, [])
 

@@ -4,8 +4,9 @@ Only here does Python run per inner chunk, on threads. Chains that the kernel kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from frazil.codecs.codec import (
     BytesToBytes,
     ChunkSpec,
     NativeCodec,
+    Refusal,
     as_bytes,
     run_decode,
     run_encode,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 Columns: TypeAlias = "NDArray[np.int64]"
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+FAILED_ENCODE: Final = -1  # as the kernel's codes: a codec of Python's refused what it was to encode
 _CODES: dict[type[FrazilError], int] = {
     ChecksumError: _kernel.FAILED_CHECKSUM,
     FormatError: _kernel.FAILED_RANGE,
@@ -76,7 +79,7 @@ class Middle(Record):
         present = np.flatnonzero(lengths >= 0)
         results = _on_threads(lambda i: self._attempt(bytes(segments[i])), present.tolist(), threads)
         failures = [
-            (int(unit), _CODES.get(type(result), _kernel.FAILED_DECODE), str(result))
+            (int(unit), _CODES.get(type(result), _kernel.FAILED_DECODE), Refusal(result))
             for unit, result in zip(present, results, strict=True)
             if isinstance(result, FrazilError)
         ]
@@ -88,31 +91,39 @@ class Middle(Record):
             decoded[present, 2] = [array.nbytes for array in arrays]
         return arrays, decoded, failures
 
-    def encode(self, chunks: Iterable[memoryview], threads: int) -> list[bytes]:
-        """The raw chunks that the leaf's own program gathered, encoded."""
-        values = _on_threads(self._encode_one, list(chunks), threads)
-        if not self.native:
-            return values
-        return [bytes(segment) for segment in _kernel.encode_bytes(self.native, values, threads)]
+    def encode(self, chunks: Iterable[memoryview], threads: int) -> tuple[list[bytes], _kernel.Failures]:
+        """The raw chunks that the leaf's own program gathered, encoded; and by their number what a codec refused."""
+        results = _on_threads(self._attempt_encoding, list(chunks), threads)
+        failures = [
+            (i, FAILED_ENCODE, Refusal(result)) for i, result in enumerate(results) if isinstance(result, FrazilError)
+        ]
+        values = [result for result in results if not isinstance(result, FrazilError)]
+        if failures or not self.native:
+            return values, list(failures)
+        return [bytes(segment) for segment in _kernel.encode_bytes(self.native, values, threads)], []
+
+    def _attempt_encoding(self, chunk: memoryview) -> bytes | FrazilError:
+        try:
+            return self._encode_one(chunk)
+        except FrazilError as error:
+            return error
 
     def _attempt(self, data: bytes) -> Array | FrazilError:
         try:
             return self._decode_one(data)
         except FrazilError as error:
             return error
-        except Exception as error:  # a codec of the user's may raise what it likes
-            refused = ChunkDecodeError(f"{type(error).__name__}: {error}")
-            refused.__cause__ = error
-            return refused
 
     def _decode_one(self, data: bytes) -> Array:
         for codec, limit in zip(reversed(self.after), reversed(self.bounds[:-1]), strict=True):
             data = run_decode(codec, data, limit)
-        array = self.serializer.decode(data, self.specs[-1])
-        _check(array, self.serializer.name, self.specs[-1], ChunkDecodeError)
+        with _running(self.serializer.name, ChunkDecodeError):
+            array = self.serializer.decode(data, self.specs[-1])
+            _check(array, self.serializer.name, self.specs[-1], ChunkDecodeError)
         for before, spec in zip(reversed(self.before), reversed(self.specs[:-1]), strict=True):
-            array = before.decode(array, spec)
-            _check(array, before.name, spec, ChunkDecodeError)
+            with _running(before.name, ChunkDecodeError):
+                array = before.decode(array, spec)
+                _check(array, before.name, spec, ChunkDecodeError)
         return np.ascontiguousarray(array.transpose(np.argsort(self.order)))
 
     def _encode_one(self, chunk: memoryview) -> bytes:
@@ -121,21 +132,31 @@ class Middle(Record):
         for extent, axis in zip(seen.shape, self.order, strict=True):
             shape[axis] = extent
         array: Array = np.frombuffer(chunk, seen.dtype).reshape(shape).transpose(self.order)
-        try:
-            for before, spec, made in zip(self.before, self.specs[:-1], self.specs[1:], strict=True):
+        for before, spec, made in zip(self.before, self.specs[:-1], self.specs[1:], strict=True):
+            with _running(before.name, InvalidInputError):
                 array = before.encode(array, spec)
                 _check(array, before.name, made, InvalidInputError)
+        with _running(self.serializer.name, InvalidInputError):
             data = as_bytes(self.serializer.encode(array, self.specs[-1]), self.serializer.name, InvalidInputError)
-            for codec in self.after:
-                data = run_encode(codec, data)
-        except FrazilError:
-            raise
-        except Exception as error:  # a codec of the user's may raise what it likes
-            raise InvalidInputError(f"a codec refused a chunk: {type(error).__name__}: {error}") from error
+        for codec in self.after:
+            data = run_encode(codec, data)
         return data
 
 
-def _check(array: Array, name: str, spec: ChunkSpec, refusal: type[FrazilError]) -> None:
+@contextmanager
+def _running(name: str, refusal: type[FrazilError]) -> Iterator[None]:
+    """While a codec runs, which may be the user's and raise what it likes."""
+    try:
+        yield
+    except (FrazilError, MemoryError):
+        raise
+    except Exception as error:
+        raise refusal(f"codec {name}: {type(error).__name__}: {error}") from error
+
+
+def _check(array: object, name: str, spec: ChunkSpec, refusal: type[FrazilError]) -> None:
+    if not isinstance(array, np.ndarray):
+        raise refusal(f"codec {name} made {type(array).__name__} instead of an array")
     if array.shape != spec.shape or array.dtype != spec.dtype:
         raise refusal(f"codec {name} made {array.dtype} {array.shape} instead of {spec.dtype} {spec.shape}")
 

@@ -10,6 +10,7 @@ from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.codecs.known import KNOWN, LateCodec
 from frazil.codecs.once import Once
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.asking import Asking
 from frazil.metadata.chunk_grids import ChunkGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.data_types import DataTypeFamily
@@ -222,7 +223,11 @@ class Registry(Value):
             return self.parse_codecs(parse_extensions(value, member), member)  # type: ignore[arg-type] # refused where it is none
 
         try:
-            return codec.from_configuration(configuration, parse)
+            with Asking("codec", extension.name, None) as ask:
+                made: object = codec.from_configuration(configuration, parse)
+                if not isinstance(made, Codec):
+                    raise ask.wrong(made, "a codec")
+                return made
         except (MetadataError, UnknownExtensionError) as error:
             error.path = place if error.path is None else f"{place}.{error.path}"
             raise

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from frazil import _kernel
-from frazil.codecs.codec import Array, ChunkSpec, run_decode, run_encode
+from frazil.codecs.codec import Array, ChunkSpec, cause_of, run_decode, run_encode
 from frazil.codecs.leaf import Chain, Columns, Leaf, decode_units, encode_units
 from frazil.codecs.shard import Level, build_index, lay_out, parse_index
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
@@ -55,7 +55,7 @@ def _encode(levels: Sequence[Level], leaf: Leaf, array: Array) -> bytes | None:
         groups = np.array([0, units.count], np.int64)
         buffers, rows, failures = encode_units(leaf, array, units, None, groups, 1)
         if failures:
-            raise InvalidInputError(f"a chunk could not be encoded: {failures[0][2]}")
+            raise InvalidInputError(f"a chunk could not be encoded: {failures[0][2]}") from cause_of(failures[0][2])
         views = [memoryview(buffer) for buffer in buffers]
         values = [bytes(views[-1 - blob][at : at + n]) if n >= 0 else None for blob, at, n in rows.tolist()]
         numbers = units.numbers([1] * array.ndim, level.counts, level.strides)
@@ -94,7 +94,7 @@ def _decode(levels: Sequence[Level], leaf: Leaf, data: bytes, spec: ChunkSpec) -
     rows[:, 0] = np.where(table[numbers, 0] < 0, _kernel.MISSING, -1)
     rows[:, 1:] = np.maximum(table[numbers], 0)
     for unit, code, text in decode_units(leaf, None, [data], rows, None, units, out, 1):
-        raise _ERRORS.get(code, ChunkDecodeError)(f"inner chunk {numbers[unit]} of a shard: {text}")
+        raise _ERRORS.get(code, ChunkDecodeError)(f"inner chunk {numbers[unit]} of a shard: {text}") from cause_of(text)
     return out
 
 

@@ -215,7 +215,7 @@ class NodeIndex:
 
 def find_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[list[str], Buffer | None, int]:
     """Paths and rows of a map whose `count` entries begin at `at`, and where it ends. Raises FormatError where the bytes end first, or a key is no text."""
-    paths, rows, end, failures = _kernel.index_nodes(data, at, count)
+    paths, rows, end, failures = _kernel.find_nodes(data, at, count)
     for position, _, text in failures:
         raise FormatError(f"the nodes of a snapshot make no sense: {text}, at byte {position}", key=key)
     return paths, rows, end

@@ -5,15 +5,17 @@ How elements of each kind are read and written as JSON lives in fill_values.py; 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata import fill_values
+from frazil.metadata.asking import Asking
 from frazil.metadata.extensions import Extension, ExtensionFamily, no_configuration
 from frazil.metadata.fill_values import FillValue
-from frazil.metadata.json_text import Json, found
+from frazil.metadata.json_text import Json, as_json, found
 from frazil.metadata.members import Members
 from frazil.metadata.value import Value
 
@@ -63,16 +65,20 @@ class DataType(Value, ABC):
 
     def to_json(self) -> Json:
         """What the member `data_type` of a document holds: the name alone where there is no configuration, as the core asks for."""
-        extension = self.extension()
+        with Asking("data type", self.name, "data_type") as ask:
+            extension: object = self.extension()
+            if not isinstance(extension, Extension):
+                raise ask.wrong(extension, "an Extension")
         return extension.to_json() if extension.configuration else extension.name
 
     def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
         """The fill value of a document; MetadataError where the type does not permit it."""
-        return FillValue(self.parse_bytes(value, path), self.dtype)
+        return self._element(lambda: self.parse_bytes(value, path), path)
 
     def emit_fill(self, fill: FillValue) -> Json:
         """The fill value for a document: parse_fill gives the same bits back."""
-        return self.emit_bytes(fill.data)
+        with Asking("data type", self.name, "fill_value"):
+            return as_json(self.emit_bytes(fill.data), "fill_value")
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
         """The fill value a caller asks for: None (zero), Python and NumPy scalars, or what a document may hold.
@@ -88,7 +94,17 @@ class DataType(Value, ABC):
             if scalar.dtype == self.dtype:
                 return FillValue(scalar.tobytes(), self.dtype)
             value = scalar.item()
-        return FillValue(self.user_bytes(value, path), self.dtype)
+        return self._element(lambda: self.user_bytes(value, path), path)
+
+    def _element(self, make: Callable[[], bytes], path: str) -> FillValue:
+        """One element, of the bytes that the type makes, which may be the user's."""
+        with Asking("data type", self.name, path) as ask:
+            data: object = make()
+            if not isinstance(data, bytes) or len(data) != self.itemsize:
+                raise ask.wrong(
+                    data, f"{self.itemsize} bytes", f"{len(data)} bytes" if isinstance(data, bytes) else None
+                )
+            return FillValue(data, self.dtype)
 
     @abstractmethod
     def parse_bytes(self, value: Json, path: str) -> bytes:

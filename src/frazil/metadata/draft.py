@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from frazil.errors import MetadataError
+from frazil.metadata.asking import Asking
 from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.chunk_keys import SEPARATORS, ChunkKeyEncoding, V2Keys
 from frazil.metadata.draft_codec_entries import is_endian
@@ -114,7 +115,7 @@ def _read_array(members: Members, known: Known, old: bool, prototype: bool) -> A
     )
     codecs = chain.codecs
     if isinstance(layout, Extension):
-        codecs = (*known.draft.memory_layout(layout, "chunk_memory_layout")(layout, chunk), *codecs)
+        codecs = (*_laid_out(layout, chunk, known), *codecs)
     if transformers.shards:
         if not isinstance(grid, RegularGrid):
             raise MetadataError(
@@ -165,16 +166,24 @@ def _extended(metadata: ArrayMetadata, entries: tuple[HierarchyExtension, ...], 
     for entry in entries:
         understand = known.draft.array_extension(entry.extension.name)
         if understand is not None:
-            made: object = understand(entry.extension, metadata)
-            if not isinstance(made, ArrayMetadata):
-                raise MetadataError(
-                    f"the extension {found(entry.extension.name)} made {type(made).__name__} instead of ArrayMetadata",
-                    path=entry.path,
-                )
-            metadata = made
+            with Asking("extension", found(entry.extension.name), entry.path) as ask:
+                made: object = understand(entry.extension, metadata)
+                if not isinstance(made, ArrayMetadata):
+                    raise ask.wrong(made, "ArrayMetadata")
+                metadata = made
         elif entry.must_understand:
             raise not_understood(entry, "with_array_extension")
     return metadata
+
+
+def _laid_out(layout: Extension, chunk: tuple[int, ...], known: Known) -> list[Extension]:
+    """The codecs that a memory layout of the user's makes."""
+    make = known.draft.memory_layout(layout, "chunk_memory_layout")
+    with Asking("memory layout", found(layout.name), "chunk_memory_layout") as ask:
+        made: object = make(layout, chunk)
+        if not isinstance(made, (list, tuple)) or not all(isinstance(codec, Extension) for codec in made):
+            raise ask.wrong(made, "a list of Extensions")
+        return list(made)
 
 
 class _Grid(Record):

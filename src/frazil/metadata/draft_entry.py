@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from frazil.errors import FrazilError, MetadataError, UnknownExtensionError
+from frazil.metadata.asking import Asking, with_methods
 from frazil.metadata.draft_extensions import MetadataEncoding
 from frazil.metadata.extensions import Extension, is_extension_name
 from frazil.metadata.json_text import Json, dump_json, found, item, parse_json
@@ -111,7 +112,9 @@ def _read_encoding(value: Json, known: Known, strict: bool) -> tuple[str, Metada
     uri, kind = members.string("extension"), members.string("type")
     suffix = members.string("metadata_key_suffix")
     extension = Extension(check_uri(uri, members.at("extension")), {"type": kind, **members.rest()})
-    return suffix, _Guarded(known.draft.metadata_encoding(extension, "metadata_encoding")(extension), uri)
+    make = known.draft.metadata_encoding(extension, "metadata_encoding")
+    ask = Asking("metadata encoding", found(uri), "metadata_encoding")
+    return suffix, _Guarded(with_methods(ask, lambda: make(extension), ("encode", "decode"), "an encoding"), uri)
 
 
 class _Guarded(Value):

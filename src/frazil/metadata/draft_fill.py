@@ -67,7 +67,7 @@ def _parse(value: Json, data_type: DataType, old: bool, path: str, big: bool) ->
         if data is None or len(data) != data_type.itemsize:
             raise refusal(path, f"{data_type.itemsize} bytes in base64", value)
         return _native(data, data_type, big)
-    return data_type.parse_bytes(value, path)
+    return data_type.parse_fill(value, path).data
 
 
 def _parse_integer(value: Json, data_type: DataType, old: bool, path: str) -> bytes:
@@ -160,7 +160,7 @@ def emit_fill(fill: FillValue, data_type: DataType, *, old: bool, big: bool = Fa
         return emit_integer(data, data_type.integer)
     if isinstance(data_type, StructType):
         return to_base64(_native(data, data_type, big))
-    return data_type.emit_bytes(data)
+    return data_type.emit_fill(fill)
 
 
 def _emit_float(data: bytes, old: bool) -> Json:

@@ -8,12 +8,13 @@ import sys
 from typing import Final, Literal
 
 from frazil.errors import FallbackWarning, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.asking import Asking
 from frazil.metadata.data_types import ComplexType, CoreDataTypes, DataType, RawDataTypes, RawType, raw_type
 from frazil.metadata.datetimes import UNITS, DatetimeType
 from frazil.metadata.extensions import Extension, is_extension_name
 from frazil.metadata.json_text import Json, found, item, member
 from frazil.metadata.members import Members, check_integers, check_string, refusal
-from frazil.metadata.registry import MetadataExtensions
+from frazil.metadata.registry import MetadataExtensions, read_type
 from frazil.metadata.strings import ByteStringType, TextType
 from frazil.metadata.structs import Field, StructType
 from frazil.metadata.telling import tell
@@ -152,11 +153,12 @@ class _Reader:
         is_uri = is_extension_name(uri) and ":" in uri
         if not (is_uri or self.old):
             raise refusal(members.at("extension"), "a URI that identifies the extension", uri)
-        family = next((family for family in self.extensions.data_types if is_uri and family.matches(uri)), None)
+        with Asking("data type", uri, path):
+            family = next((family for family in self.extensions.data_types if is_uri and family.matches(uri)), None)
         others = {name: child for name, child in value.items() if name not in ("extension", "fallback")}
         try:
             if family is not None:
-                return _Ordered(family.parse(Extension(uri, others, path=path), path), "")
+                return _Ordered(read_type(family, Extension(uri, others, path=path), path), "")
             ordered = self._known(uri, kind, members.at("type"))
             if not self.old:
                 members.finish()

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from frazil.errors import MetadataError
+from frazil.metadata.asking import Asking
 from frazil.metadata.chunk_grids import ChunkGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.data_types import DataType
@@ -86,7 +87,8 @@ class ArrayMetadata(Value):
                 f"fill_value must be of {data_type.name}, found one of {fill_value.dtype}", path="fill_value"
             )
         self.fill_value = fill_value
-        chunk_grid.check(self.shape, "chunk_grid")
+        with Asking("chunk grid", type(chunk_grid).__name__, "chunk_grid"):
+            chunk_grid.check(self.shape, "chunk_grid")
         self.chunk_grid = chunk_grid
         self.chunk_key_encoding = chunk_key_encoding
         self.codecs = tuple(codecs)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
 
 from frazil.late import LateModule
+from frazil.metadata.asking import GRID, KEYS, Asking, with_methods
 from frazil.metadata.chunk_grids import REGULAR, ChunkGrid
 from frazil.metadata.chunk_keys import DEFAULT, V2, ChunkKeyEncoding
 from frazil.metadata.data_types import (
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from frazil.metadata import structs
 else:
     structs = LateModule("frazil.metadata.structs")
+
+T = TypeVar("T")
 
 
 class LateTypes(Value):
@@ -111,15 +114,24 @@ class MetadataExtensions(Value):
 
     def data_type(self, extension: Extension, path: str = "data_type") -> DataType:
         """The data type of an extension; UnknownExtensionError where no family has its name."""
-        return pick(self.data_types, extension, path, "data type").parse(extension, path)
+        family = _asked(self.data_types, extension, path, "data type")
+        return read_type(family, extension, path)
 
     def chunk_grid(self, extension: Extension, path: str = "chunk_grid") -> ChunkGrid:
         """The chunk grid of an extension; UnknownExtensionError where no family has its name."""
-        return pick(self.chunk_grids, extension, path, "chunk grid").parse(extension, path)
+        family = _asked(self.chunk_grids, extension, path, "chunk grid")
+        if family is REGULAR:
+            return REGULAR.parse(extension, path)
+        ask = Asking("chunk grid", extension.name, path)
+        return with_methods(ask, lambda: family.parse(extension, path), GRID, "a ChunkGrid")
 
     def chunk_key_encoding(self, extension: Extension, path: str = "chunk_key_encoding") -> ChunkKeyEncoding:
         """The chunk key encoding of an extension; UnknownExtensionError where no family has its name."""
-        return pick(self.chunk_key_encodings, extension, path, "chunk key encoding").parse(extension, path)
+        family = _asked(self.chunk_key_encodings, extension, path, "chunk key encoding")
+        if family is DEFAULT:
+            return DEFAULT.parse(extension, path)
+        ask = Asking("chunk key encoding", extension.name, path)
+        return with_methods(ask, lambda: family.parse(extension, path), KEYS, "a ChunkKeyEncoding")
 
     def from_numpy(self, dtype: object) -> DataType:
         """The data type for a dtype in any of NumPy's spellings and either byte order; the type itself is native.
@@ -127,7 +139,14 @@ class MetadataExtensions(Value):
         Raises InvalidInputError for what is no dtype, UnknownExtensionError for one that no registered type has."""
         native = native_dtype(dtype)  # type: ignore[arg-type]
         for family in self.data_types:
-            if (data_type := family.from_numpy(native)) is not None:
+            if isinstance(family, _OWN):
+                data_type = family.from_numpy(native)
+            else:
+                with Asking("data type", type(family).__name__, "data_type") as ask:
+                    data_type = family.from_numpy(native)
+                    if data_type is not None:
+                        _check_type(ask, data_type)
+            if data_type is not None:
                 return data_type
         raise unknown_dtype(native, names_of(self.data_types))
 
@@ -141,7 +160,9 @@ class MetadataExtensions(Value):
             return self.data_type(parse_extension(as_json(dtype, "data_type"), "data_type", may_ignore=False))
         if isinstance(dtype, str) and is_extension_name(dtype):
             extension = Extension(dtype)
-            if any(family.matches(dtype) for family in self.data_types):
+            with Asking("data type", dtype, "dtype"):
+                known = any(family.matches(dtype) for family in self.data_types)
+            if known:
                 return self.data_type(extension)
             try:
                 np.dtype(dtype)
@@ -150,6 +171,44 @@ class MetadataExtensions(Value):
         return self.from_numpy(dtype)
 
 
+def _asked(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str, kind: str) -> ExtensionFamily[T]:
+    """The first family that reads the extension, which may be the user's."""
+    with Asking(kind, extension.name, path):
+        return pick(families, extension, path, kind)
+
+
+def read_type(family: ExtensionFamily[DataType], extension: Extension, path: str) -> DataType:
+    """The data type that a family makes of an extension. Raises MetadataError for what is none."""
+    if isinstance(family, _OWN):
+        return family.parse(extension, path)
+    with Asking("data type", extension.name, path) as ask:
+        data_type = family.parse(extension, path)
+        _check_type(ask, data_type)
+        return data_type
+
+
+def _check_type(ask: Asking, made: object) -> None:
+    """Refuses what a family of the user's made where it is no data type that elements can have."""
+    if not isinstance(made, DataType):
+        raise ask.wrong(made, "a DataType")
+    if not isinstance(made.name, str) or not isinstance(made.dtype, np.dtype) or not made.dtype.itemsize:
+        raise ask.wrong(made, "a data type with a name, and a dtype of some bytes")
+    if not made.dtype.isnative or made.dtype.hasobject:
+        raise ask.wrong(made, f"a data type of native bytes ({made.dtype} is none)")
+    swaps: object = made.swaps
+    fits = isinstance(swaps, tuple) and all(
+        isinstance(swap, tuple)
+        and len(swap) == 3
+        and all(type(number) is int for number in swap)
+        and swap[0] >= 0 < min(swap[1:])
+        and swap[0] + swap[1] * swap[2] <= made.dtype.itemsize
+        for swap in swaps
+    )
+    if not fits:
+        raise ask.wrong(made, f"a data type whose swaps lie within its {made.dtype.itemsize} bytes ({swaps!r} do not)")
+
+
+_OWN: Final = (CoreDataTypes, RawDataTypes, LateTypes)
 _SIMPLE: Final[tuple[DataTypeFamily, ...]] = (
     CoreDataTypes(),
     RawDataTypes(),

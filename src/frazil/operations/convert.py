@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from frazil.array.creation import check_flag
+from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.hierarchy import locate
 from frazil.array.nodes import Metadata, Place, missing, nodes_below
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
@@ -63,6 +63,8 @@ def convert(
     shard index (in place, and before a destination is overwritten: before anything is written), StoreError."""
     check_flag(dry_run, "dry_run")
     if progress is not None and not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must take a number of bytes, or be None")
+    if progress is not None and not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
     task = prepare(
         source, destination, zarr_format, overwrite=overwrite, recode=recode, registry=registry, runtime=runtime
@@ -83,7 +85,9 @@ def prepare(
     """All that can be found out and refused before anything is written. Arguments and errors as in `convert`."""
     check_flag(overwrite, "overwrite")
     check_flag(recode, "recode")
-    to = next((known for known in FORMATS if known == zarr_format and not isinstance(zarr_format, bool)), None)
+    check_surroundings(registry, runtime)
+    plain = isinstance(zarr_format, int | str) and not isinstance(zarr_format, bool)
+    to = next((known for known in FORMATS if plain and known == zarr_format), None)
     if to is None:
         raise InvalidInputError(f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
     registry = registry.without_fallbacks()  # a type that is read as another one would be written as that one

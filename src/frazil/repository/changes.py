@@ -21,12 +21,23 @@ if TYPE_CHECKING:
     Octets = NDArray[np.uint8]
     Keys = NDArray[np.generic]
 
-__all__ = ["NATIVE", "PENDING", "REMOVED", "VIRTUAL", "ChangedReferences", "PendingBytes", "Rows", "native_rows"]
+__all__ = [
+    "NATIVE",
+    "PENDING",
+    "REMOVED",
+    "SHARED",
+    "VIRTUAL",
+    "ChangedReferences",
+    "PendingBytes",
+    "Rows",
+    "native_rows",
+]
 
 PENDING: Final = 0  # in memory: object is a segment of PendingBytes
-NATIVE: Final = 1  # in the chunk file with the row's id
+NATIVE: Final = 1  # in the chunk file with the row's id; object is SHARED where that holds more than this chunk, whatever its length
 VIRTUAL: Final = 2  # in a file elsewhere: object is a number of the change set's locations
 REMOVED: Final = 3  # not there any more
+SHARED: Final = -1
 
 _FOLDED_BITS: Final = 63
 _FIRST_ROOM: Final = 16

@@ -17,13 +17,12 @@ from frazil.format.manifests import NATIVE as NATIVE_REFERENCE
 from frazil.format.manifests import VIRTUAL as VIRTUAL_REFERENCE
 from frazil.format.manifests import Manifest
 from frazil.record import Record
-from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows
+from frazil.repository.changes import NATIVE, PENDING, REMOVED, SHARED, VIRTUAL, ChangedReferences, Rows
 from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
-from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
+from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, AnsweredBuffers, Located, fetch_located
 from frazil.stores.composing import picked
-from frazil.stores.content import HeldBuffers
 from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Sources, Version, clip_span
 
 if TYPE_CHECKING:
@@ -376,7 +375,7 @@ class ArrayChunks:
         old = changed.find(kept.coordinates)
         mine = old[old >= 0]
         if len(mine):
-            whole = changed.columns.kinds[mine] == NATIVE
+            whole = (changed.columns.kinds[mine] == NATIVE) & (changed.columns.objects[mine] != SHARED)
             if self._owner.packing:  # what is shorter lies in a pack
                 whole &= changed.columns.lengths[mine] > PACK_LIMIT
             self._owner.superseded(changed.columns.ids[mine[whole]])
@@ -409,7 +408,7 @@ def _fetch_one(
     fetched = store.fetch(located.names, spans)
     if fetched.status[0] != FOUND:
         return None
-    buffers = HeldBuffers(fetched.sources.buffers, fetched)
+    buffers = AnsweredBuffers(fetched.sources.buffers, fetched)
     return Fetched(
         Sources(fetched.sources.files, buffers), fetched.status, versions, located.length, fetched.rows, None
     )

@@ -19,13 +19,14 @@ from frazil.format.msgpack import Json, pack
 from frazil.format.nodes import AttributesReference, ManifestReference, Nodes, NodeSnapshot
 from frazil.format.snapshots import FileInfo, Snapshot, SnapshotInfo
 from frazil.record import Record
-from frazil.repository.branches import COMMITTED, UNKNOWN, Tip, check_commits, put_next
+from frazil.repository.branches import COMMITTED, UNKNOWN, Tip, check_commits, open_tip, put_next
 from frazil.repository.change_set import ChangeSet, NodeChange, grid_of, rank_of
 from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL
 from frazil.repository.freedoms import HISTORY, next_node, with_flag
+from frazil.repository.history import ancestry
 from frazil.repository.pending import place_pending
 from frazil.repository.placement import ArrayPlacement, Placed, Placing
-from frazil.repository.transaction import Transaction
+from frazil.repository.transaction import Transaction, UnknownCommit
 from frazil.repository.virtual_checks import with_checks
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ def attempt_commit(
         if tip is None:
             raise InvalidInputError("a fork is not committed", hint="merge it into the session that it came from")
         check_commits(transaction.files)
+        known = _settled(transaction)
+        if known is not None:
+            return known
         if transaction.changes.is_empty and not allow_empty:
             raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
         files, changes = transaction.files, transaction.changes
@@ -71,6 +75,7 @@ def attempt_commit(
         files.write_snapshot(identity, snapshot, placed.files)
         outcome, found = put_next(files, tip, identity)
         if outcome == UNKNOWN:
+            transaction.unknown = UnknownCommit(identity, finals, transaction.state)
             raise CommitUnknownError(
                 f"whether the commit to {tip.branch!r} happened is not known: the store's answer was lost",
                 key=files.key(f"snapshots/{encode_id(identity)}"),
@@ -264,7 +269,24 @@ def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
     return {identity for identity in asked if encode_id(identity).encode() not in data}
 
 
-# --- afterwards ----------------------------------------------------------------------------------------------------------------------------
+# --- before and afterwards ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _settled(transaction: Transaction) -> Attempt | None:
+    """Where the answer to an earlier attempt was lost, and nothing was changed since: whether that one is in the branch now."""
+    unknown, tip = transaction.unknown, transaction.tip
+    if unknown is None or tip is None or unknown.state != transaction.state:
+        return None
+    now = open_tip(transaction.files, tip.branch, tip)
+    if all(commit.snapshot != unknown.snapshot for commit in ancestry(transaction.files, now.snapshot)):
+        return None
+    _go_on(
+        transaction,
+        unknown.snapshot,
+        tip._replace(sequence=tip.sequence + 1, snapshot=unknown.snapshot),
+        unknown.finals,
+    )
+    return Attempt(unknown.snapshot, transaction.tip)
 
 
 def _take_back(
@@ -283,6 +305,7 @@ def _take_back(
 def _go_on(transaction: Transaction, identity: ObjectId, tip: Tip | None, finals: Mapping[int, int]) -> None:
     """The session goes on from what it committed."""
     transaction.tip = tip
+    transaction.unknown = None
     transaction.finals.update(finals)
     snapshot = transaction.files.snapshot(identity)
     transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key))

@@ -9,7 +9,6 @@ from typing import Final, Literal, TypeAlias
 from frazil.errors import FormatError, StoreError
 from frazil.format.refs import LAST_SEQUENCE, Ref, branch_key, emit_ref, parse_ref, parse_sequence
 from frazil.stores.store import Store
-from frazil.stores.values import ABSENT, Changed
 
 __all__ = [
     "COMMITTED",
@@ -106,11 +105,11 @@ def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -
     Raises StoreError where the store failed and the file is not there; FormatError where there is one of another writer that makes no sense."""
     failed: StoreError | None = None
     try:
-        answer = store.put(key, emit_ref(ref), ABSENT)
+        created = store.create(key, emit_ref(ref))
     except StoreError as error:
         failed = error
     else:
-        if not isinstance(answer, Changed):
+        if created:
             return COMMITTED, ref
         if not unique:
             return TAKEN, None

@@ -5,6 +5,7 @@ Which nodes the keys are of is found out in session_store.py."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from errno import ENOENT
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,8 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from frazil.stores.values import SourceBuffer
 
 __all__ = ["HeldKeys", "Part", "digest", "expecting", "read_keys", "spread"]
@@ -51,15 +54,27 @@ class Part(Record):
         if self.held is not None:
             located, before = self.held
             return self._replace(held=(located, self.storage.fetch(located, spans, held=before)))
+        located = self.storage.locate(self.coords)
         for attempt in range(_ATTEMPTS):
-            located = self.storage.locate(self.coords)
-            fetched = self.storage.fetch(located, spans)
-            if not stale_unasked(fetched, None):
+            known, fetched = located, self._fetched(located, spans)
+            if fetched is not None and not stale_unasked(fetched, None):
                 return self._replace(held=(located, fetched))
             pause(min(_LONGEST_PAUSE, 0.0005 * 2**attempt))
+            located = self.storage.locate(self.coords)
+            if fetched is None and list(located.names) == list(known.names):
+                return self._replace(held=(located, self.storage.fetch(located, spans)))  # which says what is wrong
         raise StoreError(
             f"chunks were replaced {_ATTEMPTS} times while they were read", key=key, hint="read again later"
         )
+
+    def _fetched(self, located: Located, spans: Columns) -> Fetched | None:
+        """None where an object is missing: it may have been removed since, as its chunks were replaced."""
+        try:
+            return self.storage.fetch(located, spans)
+        except StoreError as error:
+            if error.errno != ENOENT:
+                raise
+            return None
 
 
 class HeldKeys(list["SourceBuffer"]):
@@ -79,21 +94,15 @@ def read_keys(names: Sequence[str], spans: Columns, documents: Mapping[int, byte
     sizes = np.full(count, -1, np.int64)
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
     buffers: list[SourceBuffer] = list(documents.values())
-    place = np.full(count, -1, np.int64)
-    place[list(documents)] = np.arange(len(documents))
-    for row, document in documents.items():
-        status[row], versions[row], sizes[row] = FOUND, digest(document), len(document)
-    mine = place[spans[:, 0]] >= 0
-    asked = spans[mine]
-    rows[mine, 0] = -1 - place[asked[:, 0]]
-    rows[mine, 1], rows[mine, 2] = resolve_spans(asked[:, 1], asked[:, 2], sizes[asked[:, 0]])
+    if documents:
+        mine, asked = _of_rows(list(documents), count, spans)
+        for row, document in documents.items():
+            status[row], versions[row], sizes[row] = FOUND, digest(document), len(document)
+        rows[mine, 0] = -1 - asked[:, 0]
+        rows[mine, 1], rows[mine, 2] = resolve_spans(asked[:, 1], asked[:, 2], sizes[spans[mine, 0]])
     read: list[Part] = []
     for part in parts:
-        place[:] = -1
-        place[part.rows] = np.arange(len(part.rows))
-        mine = place[spans[:, 0]] >= 0
-        asked = spans[mine]
-        asked[:, 0] = place[asked[:, 0]]
+        mine, asked = _of_rows(part.rows, count, spans)
         part = part.fetch(asked, names[part.rows[0]])
         assert part.held is not None
         fetched = as_buffers(part.held[1], [names[row] for row in part.rows], asked)
@@ -108,6 +117,18 @@ def read_keys(names: Sequence[str], spans: Columns, documents: Mapping[int, byte
         read.append(part)
     held = HeldKeys(buffers, documents, read)
     return Fetched(Sources(None, held), status, versions, sizes, rows, young if True in young else None)
+
+
+def _of_rows(rows: Sequence[int], count: int, spans: Columns) -> tuple[NDArray[np.bool_] | slice, Columns]:
+    """Which spans are of some of `count` names, in ascending order; and these, of the names by their place among them."""
+    if len(rows) == count:
+        return slice(None), spans
+    place = np.full(count, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    mine = place[spans[:, 0]] >= 0
+    asked = spans[mine]
+    asked[:, 0] = place[asked[:, 0]]
+    return mine, asked
 
 
 def spread(fetched: Fetched, place: Sequence[int]) -> Fetched:

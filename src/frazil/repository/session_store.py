@@ -116,15 +116,16 @@ class SessionStore(Store):
         expect: Sequence[Version | None] | None,
         held: HeldKeys | None = None,
     ) -> Fetched:
-        rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
-        place = [rows[name] for name in names]
-        asked = spans.copy()
-        asked[:, 0] = np.array(place, np.int64)[spans[:, 0]]
+        distinct, asked, place = names, spans, None
+        if len(rows := {name: row for row, name in enumerate(dict.fromkeys(names))}) < len(names):
+            distinct, place, asked = list(rows), [rows[name] for name in names], spans.copy()
+            asked[:, 0] = np.array(place, np.int64)[spans[:, 0]]
         if held is None:
-            fetched = read_keys(list(rows), asked, *self._opened(list(rows)))
+            fetched = read_keys(distinct, asked, *self._opened(distinct))
         else:
-            fetched = read_keys(list(rows), asked, held.documents, held.parts)
-        fetched = spread(fetched, place)
+            fetched = read_keys(distinct, asked, held.documents, held.parts)
+        if place is not None:
+            fetched = spread(fetched, place)
         return fetched if expect is None else expecting(fetched, spans, expect)
 
     def _opened(self, names: Sequence[str]) -> tuple[dict[int, bytes], list[Part]]:
@@ -192,14 +193,16 @@ class SessionStore(Store):
             raise no_key(names[row])
         values = join_pieces(picked(pieces, np.array([row for row, _ in keys.documents], np.int64)))
         new = {path: self._parsed(names[row], value) for (row, path), value in zip(keys.documents, values, strict=True)}
+        arrays = {path: new.get(path) or self._node(path) for path in keys.chunks}
         for path, chunks in keys.chunks.items():
-            _check_chunks(names, path, chunks, new.get(path) or self._node(path))
+            _check_chunks(names, path, chunks, arrays[path])
         answers: list[Version | Changed] = [Changed(ABSENT)] * len(names)
         for row, path in sorted(keys.documents, key=lambda document: document[1]):
             answers[row] = self._put_document(path, new[path], expect[row])
         for path, chunks in keys.chunks.items():
-            node = self._node(path)
-            _check_chunks(names, path, chunks, node)
+            node = arrays[path]
+            if path in new:  # which another condition may have kept from being put
+                _check_chunks(names, path, chunks, node := self._node(path))
             assert isinstance(node, ArrayMetadata)
             published = self.nodes.chunks(path, node).publish(
                 chunks.columns(node.ndim),

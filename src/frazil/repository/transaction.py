@@ -27,7 +27,7 @@ from frazil.record import Record
 from frazil.repository.base import BaseReferences
 from frazil.repository.branches import Tip
 from frazil.repository.change_set import ChangeSet, NodeChange, above, grid_of, rank_of
-from frazil.repository.changes import NATIVE, ChangedReferences, Rows
+from frazil.repository.changes import NATIVE, SHARED, ChangedReferences, Rows
 from frazil.repository.chunks import ArrayChunks
 from frazil.repository.documents import from_attributes, from_metadata
 from frazil.repository.files import Files
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = ["Options", "Transaction"]
+__all__ = ["Options", "Transaction", "UnknownCommit"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
@@ -62,6 +62,14 @@ class Options(Record):
     serializable: bool = False
     runtime: Runtime = DEFAULT
     virtual: VirtualPlaces = NO_PLACES
+
+
+class UnknownCommit(Record):
+    """A commit of which is not known whether it happened; what it wrote is not removed. finals: the ids of its new nodes; state: of the session at that time"""
+
+    snapshot: ObjectId
+    finals: Mapping[int, int]
+    state: int
 
 
 class Transaction:
@@ -84,6 +92,7 @@ class Transaction:
         self.tip = tip
         self.forked = False
         self.state = 0
+        self.unknown: UnknownCommit | None = None
         self.finals: dict[int, int] = {}  # ids of nodes that were new, and were committed
         self.reads = ReadLog() if options.serializable and tip is not None else None
         self._dropped: list[Octets] = []
@@ -175,6 +184,7 @@ class Transaction:
         absolute = "/" + path
         with self.lock:
             self.require_writable()
+            self.state += 1
             if not path and not self.changes.has(absolute):
                 self.changes.add(NodeSnapshot(0, absolute))
             node = self.changes.get(absolute)
@@ -211,13 +221,15 @@ class Transaction:
         """A node with this metadata. Raises InvalidInputError for what the format cannot hold, or for another kind of node than the old one."""
         if old is not None and isinstance(metadata, ArrayMetadata) != (old.array is not None):
             raise InvalidInputError("another kind of node is there", path=path, hint="remove it first")
+        key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
         like = None if old is None or old.array is None else old.array.metadata
-        array = ArrayData(from_metadata(metadata, path, like)) if isinstance(metadata, ArrayMetadata) else None
-        return NodeSnapshot(0, path, from_attributes(metadata, path), array)
+        array = ArrayData(from_metadata(metadata, key, like)) if isinstance(metadata, ArrayMetadata) else None
+        return NodeSnapshot(0, path, from_attributes(metadata, key), array)
 
     def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
         with self.lock:
             self.require_writable()
+            self.state += 1
             made = {f"/{path}": self._as_node(f"/{path}", metadata) for path, metadata in nodes.items()}
             groups = self._groups_above(made)
             for path in made:
@@ -264,6 +276,7 @@ class Transaction:
         source, target = "/" + path, "/" + to
         with self.lock:
             self.require_writable()
+            self.state += 1
             if not path or target == source or target.startswith(source + "/"):
                 raise InvalidInputError(f"{source} cannot be moved to {target}", path=source)
             if not self.changes.has(source):
@@ -345,7 +358,7 @@ class Transaction:
         self._dropped = []
 
     def _erase_files(self, ids: Octets) -> None:
-        if len(ids) and self.files.store.capabilities.erasable:
+        if len(ids) and self.unknown is None and self.files.store.capabilities.erasable:
             self.files.store.erase_values([self.files.key(f"chunks/{text}") for text in encode_ids(ids)])
 
     @property
@@ -421,6 +434,6 @@ def _restored(
 def own_files(references: ChangedReferences) -> Octets:
     """The chunk files that a session wrote for an array: uint8[n, 12]. Packs may hold chunks of others; they are left to garbage collection."""
     columns = references.selected(references.current())
-    whole = (columns.kinds == NATIVE) & (columns.lengths > PACK_LIMIT)
+    whole = (columns.kinds == NATIVE) & (columns.lengths > PACK_LIMIT) & (columns.objects != SHARED)
     ids: Octets = columns.ids[whole]
     return ids

@@ -1,6 +1,6 @@
-"""Virtual chunks of a session: setting them, and fetching them beside chunks of other kinds.
+"""Virtual chunks of a session, fetched beside chunks of other kinds.
 
-Where their files may lie is in virtual.py, how references are looked through in virtual_columns.py."""
+Where their files may lie is in virtual.py; they are set in virtual_setting.py."""
 
 from __future__ import annotations
 
@@ -9,29 +9,25 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.format.ids import ID_BYTES
-from frazil.repository.changes import VIRTUAL, Rows
-from frazil.repository.virtual_columns import reference_columns, set_checks
-from frazil.stores.chunk_storage import NOWHERE, Located, fetch_located, object_spans
+from frazil.stores.chunk_storage import NOWHERE, Located, ObjectList, fetch_located, object_spans
 from frazil.stores.composing import joined_sources
 from frazil.stores.values import FOUND, STALE, Fetched, Version
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-    from frazil.repository.transaction import Transaction
     from frazil.repository.virtual import VirtualPlaces
     from frazil.repository.virtual_checks import FileCheck
     from frazil.stores.store import Store
 
     Columns = NDArray[np.int64]
 
-__all__ = ["VIRTUAL_KIND", "ObjectNames", "fetch_mixed", "set_virtual"]
+__all__ = ["VIRTUAL_KIND", "ObjectNames", "fetch_mixed"]
 
 VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[object]
 
 
-class ObjectNames(list[str]):
+class ObjectNames(ObjectList):
     """Names of what chunks lie in: first keys of chunk files, then locations, with the state that each of their files must have."""
 
     __slots__ = ("checks", "native")
@@ -40,40 +36,12 @@ class ObjectNames(list[str]):
         super().__init__([*keys, *locations])
         self.native, self.checks = len(keys), checks
 
-
-def set_virtual(
-    transaction: Transaction,
-    path: str,
-    coordinates: ArrayLike,
-    locations: str | Sequence[str],
-    offsets: ArrayLike,
-    lengths: ArrayLike,
-    *,
-    check: bool,
-) -> None:
-    """Lets chunks of the array at a normalised path lie in files elsewhere. check: keeps the present state of each file. Raises InvalidInputError, ReadOnlyError,
-    NotFoundError, StoreError; then nothing was changed."""
-    transaction.require_writable()
-    absolute = "/" + path
-    with transaction.lock:
-        grid = transaction.grid_of(absolute)
-    made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path=absolute)
-    made = set_checks(made, transaction.options.virtual, look_up=check)
-    with transaction.lock:
-        changes = transaction.changes
-        known = {text: number for number, text in enumerate(changes.locations)}
-        numbers = np.array([changes.location(name, known) for name in made.names], np.int64)
-        changes.location_checks.update(made.checks)
-        count = len(made.coordinates)
-        rows = Rows(
-            made.coordinates,
-            np.full(count, VIRTUAL, np.uint8),
-            np.zeros((count, ID_BYTES), np.uint8),
-            numbers[made.locations] if count else np.zeros(0, np.int64),
-            made.offsets,
-            made.lengths,
+    def take(self, rows: Columns) -> ObjectNames:
+        """These names alone, with what is known of them; int64[k], ascending."""
+        keys, files = rows[rows < self.native].tolist(), (rows[rows >= self.native] - self.native).tolist()
+        return ObjectNames(
+            [self[i] for i in keys], [self[self.native + i] for i in files], [self.checks[i] for i in files]
         )
-        transaction.set_rows(absolute, rows)
 
 
 def fetch_mixed(

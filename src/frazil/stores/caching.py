@@ -15,6 +15,7 @@ from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.content import read_values
 from frazil.stores.kept_values import Filling, KeptValues, Part
+from frazil.stores.keys import check_key
 from frazil.stores.paging import fetch_in_pages, pages_of
 from frazil.stores.ranges import grouped_writes
 from frazil.stores.store import Store
@@ -306,6 +307,11 @@ class CachingStore(WrappedStore):
     ) -> list[Version | Changed]:
         with self._dropped(names):
             return self.inner.put_many(names, pieces, expect)
+
+    def create(self, key: str, value: Buffer) -> bool:
+        check_key(key)
+        with self._dropped([key]):
+            return self._create_inside(key, value)
 
     def append_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

@@ -1,7 +1,7 @@
 """The port between arrays and the places where their encoded chunks lie, in columns; and its plain form, one object a chunk under keys.
 
 A chunk here is what the array stores as one: a shard, where there are shards. Which bytes of it are wanted, and what they mean, is the array's part.
-fetch_located, object_spans and what they use serve storages in which chunks share objects; PlainChunks is none, so tests alone call them so far."""
+fetch_located, object_spans and what they use serve storages in which chunks share objects or lie inline; PlainChunks is none."""
 
 from __future__ import annotations
 
@@ -43,9 +43,11 @@ __all__ = [
     "INLINE",
     "NOWHERE",
     "STORED",
+    "AnsweredBuffers",
     "ChunkKeys",
     "ChunkStorage",
     "Located",
+    "ObjectList",
     "PlainChunks",
     "fetch_located",
     "fetch_spans",
@@ -57,14 +59,25 @@ STORED: Final = 1  # in the object names[object], which may turn out not to be t
 INLINE: Final = 2  # in the buffer inline[object], so there
 
 _PAGE = 65536  # keys listed at a time
+_NO_OBJECT: Final = (NOWHERE, INLINE)
 _NONE: Final = np.full(1, None)
+
+
+class ObjectList(list[str]):
+    """Names of objects of which a storage knows more than that; what it derives from this keeps that in `take`."""
+
+    __slots__ = ()
+
+    def take(self, rows: Columns) -> Sequence[str]:
+        """These names alone; int64[k], ascending."""
+        return [self[i] for i in rows.tolist()]
 
 
 class Located(Record):
     """Where chunks lie, a row a chunk.
 
     names       the objects, each once: a row's object is names[object[row]]
-    kind        uint8[n]: NOWHERE, STORED or INLINE
+    kind        uint8[n]: NOWHERE, STORED, INLINE, or a storage's own, above those: then in an object that fetch_located cannot read
     object      int64[n], a row of names (of inline, where kind says so)
     base        int64[n], the chunk's first byte in its object or buffer
     length      int64[n], the chunk's bytes; -1: it is the whole object, and base is 0
@@ -87,7 +100,7 @@ class Located(Record):
 
     def key(self, row: int) -> str | None:
         """The key of a chunk's object, for errors; None where it has none."""
-        return self.names[int(self.object[row])] if self.kind[row] == STORED else None
+        return None if self.kind[row] in _NO_OBJECT else self.names[int(self.object[row])]
 
     def labels(self) -> Sequence[str]:
         """Of each chunk, what to remember things of it under together with its version: another one for each chunk of an object; "" where nothing is to be
@@ -106,10 +119,11 @@ class Located(Record):
         if self.plain:
             names, count = [self.names[i] for i in rows.tolist()], len(rows)
             return Located(names, kind, np.arange(count), self.base[:count], self.length[:count], plain=True)
-        stored = kind == STORED
-        used, place[stored] = np.unique(place[stored], return_inverse=True)
+        named = self._named()[rows]
+        used, place[named] = np.unique(place[named], return_inverse=True)
+        own = self.names if isinstance(self.names, ObjectList) else None
         return self._replace(
-            names=[self.names[i] for i in used.tolist()],
+            names=[self.names[i] for i in used.tolist()] if own is None else own.take(used),
             kind=kind,
             object=place,
             base=self.base[rows],
@@ -119,8 +133,12 @@ class Located(Record):
 
     def parts(self, most: int) -> list[Columns]:
         """All rows, ascending, in parts of at most `most` objects."""
-        number = np.where(self.kind == STORED, self.object // most, 0)
+        number = np.where(self._named(), self.object // most, 0)
         return [np.flatnonzero(number == part) for part in range(max(-(-len(self.names) // most), 1))]
+
+    def _named(self) -> NDArray[np.bool_]:
+        """bool[n]: which chunks lie in objects."""
+        return np.asarray((self.kind != NOWHERE) & (self.kind != INLINE), np.bool_)
 
     def expected_objects(self, expect: Sequence[Version | None]) -> Sequence[Version | None] | None:
         """For each object one of the versions that its chunks expect (a row each), None for any; and None alone where nothing is expected of objects."""
@@ -193,6 +211,7 @@ _ONE = Located(
 )  # the columns of a single chunk in an object of its own, made once
 for _column in _ONE[1:5]:
     _column.flags.writeable = False
+_ONE_WITHOUT_NAME = _ONE[1:]
 
 
 class PlainChunks:
@@ -220,7 +239,7 @@ class PlainChunks:
         )
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
-        return Located((self.keys.encode_one(coordinates, self.prefix),), *_ONE[1:])
+        return Located((self.keys.encode_one(coordinates, self.prefix),), *_ONE_WITHOUT_NAME)
 
     def fetch(
         self,
@@ -302,7 +321,7 @@ def object_spans(located: Located, spans: Columns) -> Columns:
     return moved
 
 
-class _Answered(HeldBuffers):
+class AnsweredBuffers(HeldBuffers):
     """The buffers of an answer, with the store's answer for the objects, which is _UNASKED where nothing had to be asked."""
 
     __slots__ = ()
@@ -340,7 +359,7 @@ def fetch_located(
         rows[inline, 0] = -1 - len(buffers) - located.object[of_chunk]
         rows[inline, 1] = located.base[of_chunk] + start
     rows[status[spans[:, 0]] == STALE] = (MISSING, 0, 0)
-    sources = Sources(files, _Answered([*buffers, *located.inline], fetched))
+    sources = Sources(files, AnsweredBuffers([*buffers, *located.inline], fetched))
     return Fetched(sources, status.tolist(), versions, sizes, rows, young)
 
 
@@ -355,7 +374,7 @@ def _fetch_objects(
     """What the store has of the objects; _UNASKED where it need not be asked."""
     inner = _UNASKED
     if held is not None:
-        if not isinstance(held.sources.buffers, _Answered):
+        if not isinstance(held.sources.buffers, AnsweredBuffers):
             raise InvalidInputError("the answer to hold came from another storage")
         inner = held.sources.buffers.inner
     if not located.names or (inner is _UNASKED and not len(spans) and located.versions is not None):

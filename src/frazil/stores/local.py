@@ -19,7 +19,7 @@ from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, 
 from frazil.late import LateModule
 from frazil.stores import folders, folding
 from frazil.stores.disk_errors import NOWHERE, reason_of, refused
-from frazil.stores.keys import check_prefix
+from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.scarcity import patiently
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -36,11 +36,13 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    flat_buffer,
     object_rows,
     resolve_span,
 )
 
 if TYPE_CHECKING:
+    from frazil._kernel import Buffer
     from frazil.stores import linking
 else:
     linking = LateModule("frazil.stores.linking")
@@ -228,6 +230,24 @@ class LocalStore(Store):
             else:
                 raise refused("cannot be written", code, names[i])
         return answers
+
+    def create(self, key: str, value: Buffer) -> bool:
+        """As the port says, without a lock file: nothing lies in the folder before the value is whole. Raises AlreadyExistsError as put_many does."""
+        check_key(key)
+        self._check_writable([key])
+        return patiently(partial(self._created, key, flat_buffer(value)))
+
+    def _created(self, key: str, value: bytes | memoryview) -> bool:
+        code = errno.ENOENT
+        for _ in range(2):
+            root = self._made()
+            self._check_case(root, [key])
+            code = _kernel.create_file(root.fd, key, value, self.sync)
+            if code != errno.ENOENT or not root.is_gone():  # else somebody removed the root folder
+                break
+        if code not in {0, errno.EEXIST}:
+            raise refused("cannot be written", code, key)
+        return code == 0
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         """As the port says. Folders stay (see erase_prefix)."""

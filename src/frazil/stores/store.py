@@ -189,6 +189,16 @@ class Store(ABC):
             self._require("conditional")
         return self.put_many([key], pieces_of([value]), [expect])[0]
 
+    def create(self, key: str, value: Buffer) -> bool:
+        """Stores a value under a key that has none: True, or False where one is there already, which stays as it is. For keys that everybody only
+        ever creates and nobody replaces, such as the reference files of repositories: a store may do without the locks of `put`. Of many creators, also
+        of other programs that keep to this, one is told True. The value appears whole or not at all; an error says nothing about whether it did.
+        Raises StoreError where the store is not conditional."""
+        check_key(key)
+        self._require("writable")
+        self._require("conditional")
+        return not isinstance(self.put(key, value, ABSENT), Changed)
+
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
         """As put, with the value behind the one that is there. Whether the old bytes pass through the caller, capabilities.appendable says."""
         check_key(key)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.stores.content import HeldBuffers, as_buffers
-from frazil.stores.keys import check_prefix
+from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.paging import fetch_in_pages, pages_of
 from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Pieces, Version
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
 
 __all__ = ["BufferedStore", "ReadOnlyStore", "WrappedStore", "read_only"]
 
@@ -44,6 +48,20 @@ class WrappedStore(Store):
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         return self.inner.put_many(names, pieces, expect)
+
+    def create(self, key: str, value: Buffer) -> bool:
+        """As the port says. A subclass that changes what putting does, and not this, has its way here too: then a value is put."""
+        kind = type(self)
+        if kind.put_many is not WrappedStore.put_many or kind.put is not Store.put:
+            return super().create(key, value)
+        return self._create_inside(key, value)
+
+    def _create_inside(self, key: str, value: Buffer) -> bool:
+        """Hands a creation on, checked as this store and not only the inner one would."""
+        check_key(key)
+        self._require("writable")
+        self._require("conditional")
+        return self.inner.create(key, value)
 
     def append_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

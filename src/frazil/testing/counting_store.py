@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from frazil.record import Record
 from frazil.stores.store import Store
-from frazil.stores.values import MISSING, Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.values import MISSING, Changed, Columns, Fetched, Pieces, Version, pieces_of
 from frazil.stores.wrappers import BufferedStore
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
 
 __all__ = ["CountingStore", "Request"]
 
 
 class Request(Record):
-    """One request. operation: "fetch" (a span), "look up" (a name without a span), "put", "append", "erase" or "list"; nbytes: of the values that it
+    """One request. operation: "fetch" (a span), "look up" (a name without a span), "put" (a creation too), "append", "erase" or "list"; nbytes: of the values that it
     carried."""
 
     operation: str
@@ -73,6 +77,10 @@ class CountingStore(BufferedStore):
     ) -> list[Version | Changed]:
         self._count_written("put", names, pieces)
         return super().put_many(names, pieces, expect)
+
+    def create(self, key: str, value: Buffer) -> bool:
+        self._count_written("put", [key], pieces_of([value]))
+        return self._create_inside(key, value)
 
     def append_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

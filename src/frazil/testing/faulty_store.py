@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
@@ -14,6 +14,9 @@ from frazil.stores.content import HeldBuffers
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Pieces, Sources, Version, flat_buffer
 from frazil.stores.wrappers import BufferedStore
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
 
 __all__ = ["Fault", "FaultPlan", "FaultyStore"]
 
@@ -67,8 +70,8 @@ class FaultPlan:
 
 
 class FaultyStore(BufferedStore):
-    """A store over a store whose operations fail by a plan. Calls are counted by operation; list_keys and list_level are both "list", append_many is
-    put_many."""
+    """A store over a store whose operations fail by a plan. Calls are counted by operation; list_keys and list_level are both "list", append_many and
+    create are put_many."""
 
     __slots__ = ("_lock", "calls", "plan")
 
@@ -107,6 +110,12 @@ class FaultyStore(BufferedStore):
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         return self._written(super().append_many, names, pieces, expect)
+
+    def create(self, key: str, value: Buffer) -> bool:
+        kind = self._begin("put_many", [key])
+        created = kind != "cut" and self._create_inside(key, value)
+        self._end("put_many", kind, [key])
+        return created
 
     def _written(
         self,

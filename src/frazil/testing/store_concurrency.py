@@ -38,6 +38,35 @@ class StoreConcurrencyTests(StoreTestBase):
         assert len(won) == 1
         assert {answer.version for answer in answers if isinstance(answer, Changed)} == set(won)
 
+    def test_one_thread_creates_a_key_that_nobody_replaces(self) -> None:
+        store = self.new_store()
+        if not store.capabilities.conditional:
+            return
+        told: list[tuple[int, int]] = []
+
+        def create(n: int) -> None:
+            told.extend((i, n) for i in range(20) if store.create(f"refs/{i}", b"%d" % n * 1000))
+
+        run_threads([partial(create, n) for n in range(THREADS)])
+        assert sorted(i for i, _ in told) == list(range(20)), "one is told so"
+        assert [store.get(f"refs/{i}") for i, n in told] == [b"%d" % n * 1000 for _, n in told]
+
+    def test_a_key_is_created_or_put(self) -> None:
+        store = self.new_store()
+        if not store.capabilities.conditional:
+            return
+        told: list[str] = []
+
+        def write(n: int) -> None:
+            value = b"%d" % n
+            for i in range(20):
+                key = f"refs/{i}"
+                if store.create(key, value) if n % 2 else isinstance(store.put(key, value, ABSENT), bytes):
+                    told.append(key)
+
+        run_threads([partial(write, n) for n in range(THREADS)])
+        assert sorted(told) == sorted(f"refs/{i}" for i in range(20))
+
     def test_readers_see_whole_values(self) -> None:
         store = self.filled(a=bytes(100_000))
 

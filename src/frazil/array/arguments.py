@@ -1,0 +1,60 @@
+"""Checks of arguments that many calls have in common; each names the argument that is wrong. What makes an array is checked in creation.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from frazil.codecs.registry import Registry, RuntimeTransformer
+from frazil.errors import InvalidInputError
+from frazil.runtime import Runtime
+
+T = TypeVar("T")
+
+
+def check_flag(value: object, name: str) -> None:
+    """Raises InvalidInputError unless a flag, which may decide over what is stored, is True or False."""
+    if not isinstance(value, bool):
+        raise InvalidInputError(f"{name} is {value!r}; it must be True or False")
+
+
+def check_mapping(value: object, name: str) -> None:
+    """Raises InvalidInputError for what is no mapping of names."""
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(f"{name} is {value!r}; it must be a mapping", path=name)
+    for key in value:
+        if not isinstance(key, str):
+            raise InvalidInputError(f"{name} has the key {key!r}; keys must be text", path=name)
+
+
+def check_depth(value: object, name: str = "max_depth") -> None:
+    """Raises InvalidInputError for what is no number of levels."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if value is not None and not (whole and value >= 0):  # type: ignore[operator] # which is whole
+        raise InvalidInputError(f"{name} is {value!r}; it must be a whole number from 0, or None for all levels")
+
+
+def check_sequence(value: Sequence[T], name: str) -> tuple[T, ...]:
+    """A list or tuple as a tuple. Raises InvalidInputError for anything else."""
+    if not isinstance(value, list | tuple):
+        raise InvalidInputError(f"{name} is {value!r}; it must be a list", path=name)
+    return tuple(value)
+
+
+def check_transformers(value: Sequence[RuntimeTransformer], name: str) -> tuple[RuntimeTransformer, ...]:
+    """Storage transformers that a user adds at opening. Raises InvalidInputError for what cannot make a store of a store."""
+    made = check_sequence(value, name)
+    for transformer in made:
+        if not callable(transformer):
+            raise InvalidInputError(f"{name} has {transformer!r}; each must make a store of a store", path=name)
+    return made
+
+
+def check_surroundings(registry: object, runtime: object) -> None:
+    """Raises InvalidInputError for what is no Registry and no Runtime."""
+    if not isinstance(registry, Registry):
+        raise InvalidInputError(f"registry is {registry!r}; it must be a frazil.Registry")
+    if not isinstance(runtime, Runtime):
+        raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")

@@ -1,0 +1,98 @@
+"""`frazil import`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+from tests.cli.conftest import TEMP, write_netcdf
+
+import frazil
+from frazil.cli.main import main
+
+
+def temp(
+    location: str, path: str = "level1/temp", **options: object
+) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    repo = frazil.Repository.open(location, **options)  # type: ignore[arg-type]
+    return np.asarray(repo.readonly_session().root[path][...])
+
+
+@pytest.mark.parametrize("flag", [None, "--virtual", "--adopt"])
+def test_a_file_into_a_new_repository(flag: str | None, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "ocean.nc", "new.repo", *([flag] if flag else [])]) == 0
+    said = capfd.readouterr()
+    repo = frazil.Repository.open("new.repo")
+    assert said == (f"{repo.lookup('main')}  2 arrays\n", "")
+    assert next(iter(repo.history())).message == "Import ocean.nc"
+    prefix = Path(os.path.realpath("ocean.nc")).parent.as_uri() + "/"
+    assert np.array_equal(temp("new.repo", virtual_prefixes=[prefix] if flag == "--virtual" else []), TEMP)
+    chunks = [path.read_bytes() for path in Path("new.repo/chunks").glob("*")]
+    assert (Path("ocean.nc").read_bytes() in chunks) == (flag == "--adopt")
+    if flag == "--virtual":
+        assert main(["get", "new.repo", "flat", "3:5", "--virtual-prefix", prefix]) == 0
+        assert capfd.readouterr().out == "[3 4]\n"
+
+
+def test_a_branch_and_a_group(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = frazil.Repository.open("sea.repo").lookup_branch("main")
+    arguments = ["import", "ocean.nc", "sea.repo@dev", "--path", "from/file", "-m", "the file", "--json"]
+    assert main(arguments) == 0
+    document = json.loads(capfd.readouterr().out)
+    repo = frazil.Repository.open("sea.repo")
+    assert document == {
+        "snapshot": repo.lookup_branch("dev"),
+        "branch": "dev",
+        "arrays": ["from/file/flat", "from/file/level1/temp"],
+        "skipped": [],
+    }
+    assert repo.lookup_branch("main") == before
+    assert next(iter(repo.history("dev"))).message == "the file"
+
+
+def test_several_files(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_netcdf(place / "classic.nc", "NETCDF3_CLASSIC")
+    (place / "notes.txt").write_text("no such file")
+    assert main(["import", "ocean.nc", "classic.nc", "notes.txt", "missing.nc", "new.repo", "--path", "all"]) == 0
+    said = capfd.readouterr()
+    assert said.out.endswith("  4 arrays\n")
+    lines = said.err.splitlines()
+    assert [line.split(":")[:3] for line in lines] == [
+        ["frazil", " skipped", " notes.txt"],
+        ["frazil", " skipped", " missing.nc"],
+    ]
+    assert np.array_equal(temp("new.repo", "all/ocean/level1/temp"), TEMP)
+    assert np.array_equal(temp("new.repo", "all/classic/temp"), TEMP)
+    assert len(list(frazil.Repository.open("new.repo").history())) == 2
+
+
+def test_what_is_skipped_is_told(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with netCDF4.Dataset(place / "text.nc", "w") as file:
+        file.createDimension("n", 3)
+        file.createVariable("words", str, ("n",))
+    assert main(["import", "text.nc", "new.repo"]) == 1
+    said = capfd.readouterr()
+    assert said.out == ""
+    first, last = said.err.splitlines()
+    assert first.startswith("frazil: skipped: text.nc: /words: ")
+    assert last == "frazil: nothing could be imported"
+    assert not (place / "new.repo").exists()
+    with netCDF4.Dataset(place / "text.nc", "a") as file:
+        file.createVariable("good", "i4", ("n",))[...] = 1
+    assert main(["import", "text.nc", "new.repo", "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["arrays"] == ["good"]
+    assert [(part["file"], part["path"], part["attribute"]) for part in document["skipped"]] == [
+        ("text.nc", "words", None)
+    ]
+
+
+def test_nothing_is_committed_where_something_is_there(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tip = frazil.Repository.open("sea.repo").lookup_branch("main")
+    assert main(["import", "ocean.nc", "sea.repo", "--adopt"]) == 1
+    assert "choose another group with --path" in capfd.readouterr().err
+    assert frazil.Repository.open("sea.repo").lookup_branch("main") == tip
