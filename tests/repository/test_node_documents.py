@@ -70,7 +70,9 @@ def test_changes_show_beside_what_is_remembered(repo: frazil.Repository) -> None
 def test_a_codec_that_is_not_known_is_told_of_at_each_opening(repo: frazil.Repository, tmp_path: Path) -> None:
     other = frazil.Repository.create(tmp_path / "r", durable=False)
     with other.transaction("main", message="odd") as root:
-        root.create_array("a", shape=(2,), dtype="f4", codecs=["bytes", {"name": "zstd", "configuration": {"level": 1}}])
+        root.create_array(
+            "a", shape=(2,), dtype="f4", codecs=["bytes", {"name": "zstd", "configuration": {"level": 1}}]
+        )
     registry = frazil.codecs.Registry(
         [(name, codec) for name, codec in frazil.codecs.DEFAULT_REGISTRY.codecs if name != "zstd"]
     )

@@ -83,7 +83,7 @@ class NodeIndex:
     ) -> None:
         self.data, self.key = data, key
         self.paths: list[str] = [] if paths is None else paths
-        self.rows: memoryview[int] = _NO_ROWS if rows is None else memoryview(rows).cast("q")
+        self.rows: memoryview[int] = _NO_ROWS if rows is None else memoryview(rows).cast("q")  # type: ignore[arg-type] # see Buffer
         self.entries: Mapping[str, int] = dict(zip(self.paths, range(0, ROW * len(self.paths), ROW), strict=True))
         self._order: Order | None = None
         self._metadata: dict[bytes, ZarrArrayMetadata] = {}

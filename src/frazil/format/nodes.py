@@ -82,7 +82,7 @@ class Nodes:
 
     def __contains__(self, path: object) -> bool:
         if path in self._changes:
-            return self._changes[path] is not None  # type: ignore[index] # it is a path, then
+            return self._changes[path] is not None
         return path in self._index.entries
 
     def __iter__(self) -> Iterator[str]:
@@ -111,13 +111,12 @@ class Nodes:
         return None if path in self._changes else self._index.document(path)
 
     def is_array(self, path: str) -> bool | None:
-        """Whether the node is an array, without decoding it whole; None where it cannot be told. Raises KeyError where there is none."""
-        node = self._changes.get(path)
-        if node is not None:
-            return node.array is not None
+        """Whether the node is an array, without decoding it whole; None where it cannot be told, or there is no node."""
         if path in self._changes:
-            raise KeyError(path)
-        return self._index.is_array(self._index.entries[path])
+            node = self._changes[path]
+            return None if node is None else node.array is not None
+        entry = self._index.entries.get(path)
+        return None if entry is None else self._index.is_array(entry)
 
     def subtree(self, path: str) -> list[str]:
         """The paths at and beneath a path, in order."""

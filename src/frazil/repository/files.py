@@ -163,7 +163,7 @@ class Files:
         self._remember(encoded)
         self._snapshots.put(name, written, 1)
 
-    def _remember(self, encoded: Mapping[str, Buffer]) -> None:
+    def _remember(self, encoded: Mapping[str, bytes | memoryview]) -> None:
         for name, data in encoded.items():
             self._others.put(name, data, len(data) + _ENTRY)
 
@@ -189,7 +189,7 @@ _HINTS: Final = {
 }
 
 
-def _encoded(files: Sequence[tuple[ObjectId, Manifest]]) -> dict[str, Buffer]:
+def _encoded(files: Sequence[tuple[ObjectId, Manifest]]) -> dict[str, bytes | memoryview]:
     return {manifest_key(file): flat_buffer(encode_manifest(manifest)) for file, manifest in files}
 
 

@@ -71,7 +71,7 @@ class NodeDocuments:
             decoded = decode_attributes_of(data)
             if isinstance(decoded, AttributesReference):
                 decoded = self._files.attributes(decoded.id, decoded.location)
-            known = to_group(decoded).attributes  # type: ignore[assignment] # a dict of its own
+            known = check_object(as_json(to_group(decoded).attributes, None), None)
             if len(data) <= _SMALL:
                 _make_room(self._attributes)
                 self._attributes[data] = known
