@@ -62,7 +62,7 @@ $(ZARR2)/ready: requirements/zarr2.txt
 # --- using it -------------------------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(VENV)/demo $(VENV)/kernel ## write, read and draw a real data set (the GLOBE land mask, 933 MB)
+demo: $(VENV)/demo $(VENV)/kernel ## write, read, draw and commit a real data set (the GLOBE land mask, 933 MB)
 	$(BIN)/python examples/demo.py
 
 # --- tests ----------------------------------------------------------------------------------------------------------------------------

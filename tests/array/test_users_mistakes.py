@@ -28,7 +28,7 @@ RUBBISH = [
     [],
     (),
     {},
-    object(),
+    ...,
     [None],
     np.zeros(3),
     KeyError("boom"),

@@ -137,6 +137,8 @@ def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFix
         (["import", "ocean.nc", "sea.repo@v1"], ["v1"]),
         (["import", "sea.zarr", "new.repo"], ["sea.zarr"]),
         (["import", "missing.nc", "new.repo"], ["missing.nc"]),
+        (["convert", "sea.repo"], ["in place", "DESTINATION"]),
+        (["convert", "sea.repo@v1/level1", "a.zarr"], ["level1", "leave the path out"]),
         (["repo", "log", "sea.zarr"], ["no repository", "frazil repo init sea.zarr"]),
         (["repo", "log", "sea.repo@v1/level1"], ["level1", "no meaning"]),
         (["repo", "diff", "sea.repo", "v1", "v9"], ["'v9'"]),

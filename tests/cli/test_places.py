@@ -52,6 +52,16 @@ def test_the_commands_read_there(place: Path, capfd: pytest.CaptureFixture[str])
     assert (place / "a.png").stat().st_size > 0
 
 
+@pytest.mark.parametrize(("location", "names"), [("sea.repo", ["level1", "salt"]), ("sea.repo@dev", ["level1"])])
+def test_a_state_becomes_a_plain_folder(
+    location: str, names: list[str], place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", location, "plain.zarr"]) == 0
+    group = frazil.open_group("plain.zarr")
+    assert list(group) == names
+    assert float(np.asarray(group["level1/temp"][0, 0, 0])) == first(location)
+
+
 def test_what_is_there_under_this_name_comes_first(place: Path) -> None:
     frazil.create_array("sea.repo@dev", data=[1, 2, 3])
     assert split_location("sea.repo@dev") is None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
+from tests.beside import data
 
 import frazil
 from frazil.cli.main import main
@@ -74,6 +76,20 @@ def test_log_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str])
     assert found[1]["metadata"] == {"by": "me"}
     assert found[2]["message"] == "first data\n\nof the sea"
     assert found[0]["written_at"].endswith("Z")
+
+
+def test_the_first_snapshot_has_the_id_that_opens_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The library of the alpha gave it another id in histories than its file has."""
+    with tarfile.open(data("icechunk-alpha-repo.tar.gz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    location = next(str(path.parent) for path in tmp_path.glob("**/refs"))
+    commits = json.loads(said(["repo", "log", location, "--json"], capfd))
+    assert [commit["parent"] for commit in commits] == [*(commit["id"] for commit in commits[1:]), None]
+    assert said(["tree", f"{location}@{commits[-1]['id']}"], capfd) == "/\n"
+    count = len(commits) - 1
+    assert json.loads(said(["repo", "log", location, "--json", "-n", str(count)], capfd)) == commits[:count]
+    text = said(["repo", "log", location, "--graph"], capfd)
+    assert text.splitlines()[-1].startswith(f"* {commits[-1]['id']}")
 
 
 def test_graph(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:

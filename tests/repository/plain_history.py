@@ -13,8 +13,7 @@ from frazil.repository.conflicts import Append, append_of
 from frazil.repository.difference import ChunkDifference, Difference, Resize
 
 CHUNK = (2, 1)  # elements of a chunk along each axis
-NAMES = "abc"
-PATHS = [f"/{name}" for name in NAMES] + [f"/{one}/{two}" for one, two in product(NAMES, NAMES)] + ["/a/b/c", "/b/a/c"]
+PATHS = ["/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/b/b", "/a/b/a"]  # few, so that two sides meet
 
 Chunk = tuple[int, int]
 
@@ -138,30 +137,29 @@ class PlainSession:
 
     def step(self, name: str, first: int, second: int, third: int) -> None:
         """One change; the numbers say of what and how."""
-        arrays = [number for number, node in sorted(self.nodes.items()) if node.is_array]
-        path = PATHS[first % len(PATHS)]
-        if name in {"create", "rename", "remove", "attributes"}:
-            known = [node.path for _, node in sorted(self.nodes.items())]
-            there = known[first % len(known)] if known else "/a"
-            if name == "create":
-                self.create(path, second % 2 == 0, 1 + third % 5)
-            elif name == "rename":
-                self.rename(there, PATHS[second % len(PATHS)])
+        every = sorted(self.nodes)
+        arrays = [number for number in every if self.nodes[number].is_array]
+        if name == "create":
+            self.create(PATHS[first % len(PATHS)], second % 2 == 0, 1 + third % 5)
+        elif name in {"rename", "remove", "attributes"} and every:
+            number = every[first % len(every)]
+            if name == "rename":
+                self.rename(self.nodes[number].path, PATHS[second % len(PATHS)])
             elif name == "remove":
-                self.remove(there)
-            elif (number := self.at(there)) is not None:
+                self.remove(self.nodes[number].path)
+            else:
                 self.change(number, attributes=second % 3)
         elif arrays:
             number = arrays[first % len(arrays)]
             if name == "write":
-                self.write(number, (second % 4, third % 2))
+                self.write(number, (second % 3, third % 2))
             elif name == "erase":
-                self.erase(number, (second % 4, third % 2))
+                self.erase(number, (second % 3, third % 2))
             elif name == "metadata":
                 self.change(number, metadata=second % 3)
             elif name == "resize":
                 self.resize(number, (1 + second % 7, 1 + third % 3))
-            else:
+            elif name == "append":
                 self.append(number, second % 4 // 3, 1 + third % 3)
 
     def run(self, steps: list[tuple[str, int, int, int]]) -> None:
@@ -195,28 +193,81 @@ def reaches_out(chunk: Chunk, stored: Stored, shape: tuple[int, int]) -> bool:
     )
 
 
-numbers = st.integers(0, 30)
+numbers = st.integers(0, 7)
 step_names = ("create", "rename", "remove", "attributes", "write", "write", "erase", "metadata", "resize", "append")
 steps = st.tuples(st.sampled_from(step_names), numbers, numbers, numbers)
-histories = st.lists(steps, max_size=5)
+histories = st.lists(steps, min_size=1, max_size=4)
+BEGINNINGS = [
+    [PlainNode("/a", None, False), PlainNode("/a/b", 1, True, shape=(5, 2)), PlainNode("/b", None, False)],
+    [PlainNode("/a", None, False), PlainNode("/a/b", 1, False), PlainNode("/a/b/a", 2, True, shape=(4, 2))],
+    [PlainNode("/b", None, True, shape=(3, 2))],
+    [],
+]
+
+
+def begin(nodes: list[PlainNode], made: count[int], chunks: list[Chunk]) -> State:
+    """A state to begin from, and which chunks its arrays have, where these are in their grids."""
+    first = PlainSession({}, made)
+    for node in nodes:
+        number = first.put(node)
+        for chunk in chunks if node.is_array else ():
+            first.write(number, chunk)
+    return first.nodes
+
+
+# what a session may do at once, beside single steps
+TOGETHER: list[list[tuple[str, int, int, int]]] = [
+    [("remove", 0, 0, 0), ("create", 0, 1, 0)],
+    [("remove", 0, 0, 0), ("create", 0, 0, 0)],
+    [("remove", 0, 0, 0), ("create", 4, 0, 0)],
+    [("remove", 1, 0, 0), ("create", 4, 0, 4)],
+    [("rename", 0, 2, 0), ("create", 0, 1, 0)],
+    [("rename", 0, 2, 0), ("create", 0, 0, 0)],
+    [("rename", 0, 2, 0), ("write", 0, 0, 0)],
+    [("rename", 1, 2, 0), ("remove", 0, 0, 0)],
+    [("rename", 1, 2, 0), ("remove", 0, 0, 0), ("create", 4, 0, 0)],
+    [("create", 2, 1, 0), ("rename", 0, 2, 0), ("attributes", 1, 1, 0)],
+    [("metadata", 0, 1, 0), ("write", 0, 0, 0)],
+    [("metadata", 0, 1, 0), ("resize", 0, 1, 1)],
+    [("metadata", 0, 1, 0), ("append", 0, 0, 1)],
+    [("resize", 0, 1, 1), ("append", 0, 0, 6)],
+    [("append", 0, 0, 0), ("write", 0, 0, 0)],
+    [("append", 0, 0, 0), ("append", 0, 3, 0)],
+    [("append", 0, 0, 0), ("erase", 0, 0, 0)],
+    [("attributes", 0, 1, 0), ("rename", 0, 2, 0)],
+]
+
+
+def every_session(base: State, made: count[int]) -> list[PlainSession]:
+    """What one session can do in a step, or in some that are done together; of what comes to the same, one."""
+    single = [
+        *[("create", path, kind, 0) for path in range(len(PATHS)) for kind in range(2)],
+        *[("rename", node, path, 0) for node in range(len(base)) for path in range(len(PATHS))],
+        *[("remove", node, 0, 0) for node in range(len(base))],
+        *[("attributes", node, value, 0) for node in range(len(base)) for value in (1, 2)],
+        *[(name, 0, row, column) for name in ("write", "erase") for row, column in ((0, 0), (0, 1), (1, 0), (2, 1))],
+        *[("metadata", 0, value, 0) for value in (1, 2)],
+        *[("resize", 0, row, column) for row, column in ((0, 1), (1, 1), (3, 1), (5, 1), (6, 1), (4, 0), (4, 2))],
+        *[("append", 0, axis, by) for axis in (0, 3) for by in (0, 2)],
+    ]
+    sessions = []
+    outcomes: list[object] = [base]
+    for steps in [*[[step] for step in single], *TOGETHER]:
+        session = PlainSession(base, made)
+        session.run(steps)
+        outcome = {node.path: (number in base and number, node) for number, node in session.nodes.items()}
+        if session.nodes != base and outcome not in outcomes:
+            sessions.append(session)
+            outcomes.append(outcome)
+    return sessions
 
 
 @st.composite
 def sides(draw: st.DrawFn) -> tuple[State, PlainSession, PlainSession]:
     """A state, and two sessions that changed it."""
     made = count(1)
-    first = PlainSession({}, made)
-    for path, is_array, size in (
-        ("/a", False, 0),
-        ("/a/b", True, 4),
-        ("/b", False, 0),
-        ("/b/a", False, 0),
-        ("/c", True, 5),
-    ):
-        if draw(st.booleans()):
-            first.run([("create", PATHS.index(path), 0 if is_array else 1, size - 1)])
-    first.run(draw(st.lists(steps, max_size=4)))
-    base = first.nodes
+    chunks = draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), unique=True))
+    base = begin(draw(st.sampled_from(BEGINNINGS)), made, chunks)
     ours, theirs = PlainSession(base, made), PlainSession(base, made)
     ours.run(draw(histories))
     theirs.run(draw(histories))

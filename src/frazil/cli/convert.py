@@ -7,7 +7,9 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command, add_location
 from frazil.cli.output import add_json, is_terminal, say, say_json
+from frazil.cli.places import hierarchy_at
 from frazil.cli.progress import Progress
+from frazil.errors import InvalidInputError
 from frazil.operations.convert import FORMATS, prepare
 
 
@@ -36,7 +38,10 @@ def run(options: Namespace) -> None:
     if options.overwrite and options.destination is None:
         options.refuse("--overwrite has no meaning in place: give DESTINATION")
     to = 3 if options.to == "3" else options.to
-    task = prepare(options.location, options.destination, to, overwrite=options.overwrite, recode=options.recode)
+    source = hierarchy_at(options.location)
+    if options.destination is None and source is not options.location:
+        raise InvalidInputError("a repository is not converted in place", hint="give DESTINATION")
+    task = prepare(source, options.destination, to, overwrite=options.overwrite, recode=options.recode)
     if options.dry_run:
         done = task.survey()
     else:
@@ -60,6 +65,7 @@ COMMAND = Command(
         ("frazil convert old.zr3 --dry-run", "what it would take to do so in place"),
         ("frazil convert old.zr3", "in place"),
         ("frazil convert ocean.zarr ocean.zr3 --to draft --recode", "to the draft of December 2022, which has no zstd"),
+        ("frazil convert sea.repo@v1 v1.zarr", "what a repository had at a tag, as a plain folder"),
         ("frazil convert ocean.zarr old2.zr3 --to draft-2021 --json", "for zarr-python 2; what was done, for programs"),
     ),
     add_arguments,

@@ -14,7 +14,7 @@ from frazil.errors import FrazilError, InvalidInputError, NotFoundError, Selecti
 from frazil.operations.window import Window, window
 from frazil.record import Record
 from frazil.stores.local import LocalStore
-from frazil.stores.locations import resolve
+from frazil.stores.locations import Location, resolve
 
 MAIN = "main"
 
@@ -113,13 +113,17 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
     return _in_repository(named, path, prefixes)
 
 
-def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
+def _session(named: Named, prefixes: list[str] | None) -> frazil.Session:
     if not named.reference:
         raise InvalidInputError(
             "nothing is named after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
         )
     repo = open_repository(named.repository, prefixes)
-    session = repo.readonly_session(snapshot=repo.lookup(named.reference))
+    return repo.readonly_session(snapshot=repo.lookup(named.reference))
+
+
+def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
+    session = _session(named, prefixes)
     below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
     try:
         return session.open(below)
@@ -128,6 +132,18 @@ def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array
             return session.root
         error.hint = f"`frazil tree {named.repository}@{named.reference}` shows what is there"
         raise
+
+
+def hierarchy_at(location: str) -> Location:
+    """The hierarchy at LOCATION[@REF] as something to read keys of: of a repository its store at this point, else the location itself. Raises NotFoundError."""
+    named = split_location(location) or (Named(location, MAIN, "") if _has_repository(location) else None)
+    if named is None:
+        return location
+    if named.path:
+        raise InvalidInputError(
+            "a part of a repository has no meaning here", path=named.path, hint="leave the path out"
+        )
+    return _session(named, None).store
 
 
 def is_in_repository(location: str) -> bool:

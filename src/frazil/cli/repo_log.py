@@ -15,7 +15,7 @@ from frazil.cli.command import Command, add_location
 from frazil.cli.graph import draw, in_order
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.places import MAIN, open_reference
-from frazil.errors import DataError, NotFoundError
+from frazil.errors import DataError, MetadataError, NotFoundError
 from frazil.metadata.json_text import Json, as_json
 from frazil.record import Record
 
@@ -62,11 +62,13 @@ def run(options: Namespace) -> None:
         found: Iterable[tuple[str, Commit]] = [(key, commits[key]) for key in order]
     else:
         found = ((_file_id(repo, commit), commit) for commit in repo.history(MAIN if reference is None else reference))
-    shown = islice(found, options.number)
     if options.json:
-        say_json([_as_json(key, commit, names.get(key, Names())) for key, commit in shown])
+        told = list(islice(found, None if options.number is None else options.number + 1))
+        ids = {commit.id: key for key, commit in told}  # of a parent, too, that is not told itself
+        shown = told[: options.number]
+        say_json([_as_json(key, commit, names.get(key, Names()), ids) for key, commit in shown])
         return
-    for key, commit in shown:
+    for key, commit in islice(found, options.number):
         say(_told(key, commit, names.get(key, Names())))
 
 
@@ -133,16 +135,24 @@ def _time(time: datetime) -> str:
     return f"{time:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _as_json(key: str, commit: Commit, names: Names) -> Json:
+def _as_json(key: str, commit: Commit, names: Names, ids: Mapping[str, str]) -> Json:
     return {
         "id": key,
-        "parent": commit.parent,
+        "parent": None if commit.parent is None else ids.get(commit.parent, commit.parent),
         "message": commit.message,
         "written_at": commit.written_at.isoformat().replace("+00:00", "Z"),
-        "metadata": as_json(dict(commit.metadata), "metadata"),
+        "metadata": {name: _plain(value) for name, value in commit.metadata.items()},
         "branches": list(names.branches),
         "tags": list(names.tags),
     }
+
+
+def _plain(value: object) -> Json:
+    """A value as JSON; one that only other programs write (bytes, NaN) as text."""
+    try:
+        return as_json(value, "metadata")
+    except MetadataError:
+        return str(value)
 
 
 COMMAND = Command(

@@ -73,20 +73,21 @@ def import_scanned(
         group = _at(target, name)
         if attributes:
             group.attrs.update(attributes)
-    take = _taker(session, scanned, file, how, report)
-    arrays = []
-    for array in scanned.arrays:
+    made: list[tuple[ScannedArray, Array]] = []
+    for array in scanned.arrays:  # all of them before any value moves, as their paths may be taken
+        arguments = _copied(array) if how == "copy" else array.arguments()
         try:
-            made = target.create_array(array.path, **(_copied(array) if how == "copy" else array.arguments()))  # type: ignore[arg-type]
+            made.append((array, target.create_array(array.path, **arguments)))  # type: ignore[arg-type]
         except InvalidInputError as error:  # what a repository cannot hold
             skipped.append(Skipped(array.path, None, error.message))
-            continue
-        take(array, made)
-        arrays.append(made.path)
+    if made:
+        take = _taker(session, scanned, file, how, report)
+        for array, target_array in made:
+            take(array, target_array)
     state = os.stat(file)
     if (state.st_size, state.st_mtime_ns) != (scanned.size, scanned.modified):
         raise StoreError("the file changed while it was imported", key=file)
-    return Imported(tuple(arrays), tuple(skipped))
+    return Imported(tuple([array.path for _, array in made]), tuple(skipped))
 
 
 def _at(group: Group, path: str) -> Group:

@@ -30,7 +30,7 @@ __all__ = [
     "ChangedReferences",
     "PendingBytes",
     "Rows",
-    "native_rows",
+    "removed_rows",
 ]
 
 PENDING: Final = 0  # in memory: object is a segment of PendingBytes
@@ -86,10 +86,13 @@ class Rows(Record):
         self.lengths[at:end] = rows.lengths
 
 
-def native_rows(coordinates: Columns, ids: Octets, lengths: Columns) -> Rows:
-    """Chunks that are chunk files of their own."""
-    zeros = np.zeros(len(coordinates), np.int64)
-    return Rows(coordinates, np.full(len(coordinates), NATIVE, np.uint8), ids, zeros, zeros, lengths)
+def removed_rows(coordinates: Columns) -> Rows:
+    """Chunks that are not there any more."""
+    count = len(coordinates)
+    zeros = np.zeros(count, np.int64)
+    return Rows(
+        coordinates, np.full(count, REMOVED, np.uint8), np.zeros((count, ID_BYTES), np.uint8), zeros, zeros, zeros
+    )
 
 
 class PendingBytes:

@@ -17,7 +17,7 @@ from frazil.format.manifests import NATIVE as NATIVE_REFERENCE
 from frazil.format.manifests import VIRTUAL as VIRTUAL_REFERENCE
 from frazil.format.manifests import Manifest
 from frazil.record import Record
-from frazil.repository.changes import NATIVE, PENDING, REMOVED, SHARED, VIRTUAL, ChangedReferences, Rows
+from frazil.repository.changes import NATIVE, PENDING, REMOVED, SHARED, VIRTUAL, ChangedReferences, Rows, removed_rows
 from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
@@ -327,11 +327,7 @@ class ArrayChunks:
             changed = owner.to_change(self._key)
             fits = self._as_expected(coords, expect)
             there = self.locate(coords).kind != NOWHERE
-            count = len(coords)
-            zeros = np.zeros(count, np.int64)
-            kinds = np.full(count, REMOVED, np.uint8)
-            rows = Rows(coords, kinds, np.zeros((count, ID_BYTES), np.uint8), zeros, zeros, zeros)
-            answers = self._set(changed, rows, fits & there)
+            answers = self._set(changed, removed_rows(coords), fits & there)
         return [
             answer if not fit and isinstance(answer, Changed) else None
             for answer, fit in zip(answers, fits.tolist(), strict=True)

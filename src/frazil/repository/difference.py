@@ -13,6 +13,7 @@ import numpy as np
 from frazil.format.nodes import ArrayData, AttributesReference, Nodes, NodeSnapshot
 from frazil.record import Record
 from frazil.repository.chunk_comparison import Listed, compare_chunks, own_manifests
+from frazil.repository.freedoms import has_freedoms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,6 @@ Attributes: TypeAlias = "Mapping[str, Json] | AttributesReference | None"
 
 _TOLD: Final = 100  # chunks of an array, in JSON
 _AT_ONCE: Final = 64  # manifests that are fetched together, of several arrays
-_FREEDOMS: Final = "frazil"  # the flag of snapshots of ours that have overlays and extents
 
 
 class Resize(Record):
@@ -307,7 +307,7 @@ class _Found:
 def _listed(snapshot: Snapshot, node: int, array: ArrayData) -> Listed:
     lengths = zip(array.metadata.shape, array.metadata.chunk_shape, strict=True)
     grid = tuple([-(-size // length) for size, length in lengths])
-    return Listed(node, grid, array.manifests, _FREEDOMS in snapshot.flags)
+    return Listed(node, grid, array.manifests, has_freedoms(snapshot))
 
 
 def same_attributes(files: Files, left: Attributes, right: Attributes) -> bool:

@@ -21,14 +21,16 @@ from frazil.errors import (
 from frazil.format.ids import ObjectId, encode_id, encode_ids
 from frazil.format.nodes import ArrayData, NodeSnapshot
 from frazil.format.snapshots import Snapshot
+from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import MetadataExtensions
 from frazil.record import Record
 from frazil.repository.base import BaseReferences
 from frazil.repository.branches import Tip
 from frazil.repository.change_set import ChangeSet, NodeChange, above, grid_of, rank_of
-from frazil.repository.changes import NATIVE, SHARED, ChangedReferences, Rows
+from frazil.repository.changes import NATIVE, SHARED, ChangedReferences, Rows, removed_rows
 from frazil.repository.chunks import ArrayChunks
+from frazil.repository.coordinates import within
 from frazil.repository.documents import from_attributes, from_metadata
 from frazil.repository.files import Files
 from frazil.repository.freedoms import has_freedoms
@@ -211,11 +213,24 @@ class Transaction:
                 touched.shrunk |= any(now < then for now, then in zip(new.shape, old.shape, strict=True))
             if new.attributes == old.attributes:
                 replaced = replaced._replace(attributes=touched.node.attributes)
+            if replaced.array is not None and touched.node.array is not None and not self.freedoms:
+                self._drop_beyond(touched, replaced.array.metadata)
             touched.node = replaced._replace(id=touched.node.id)
             again = self._documents.of(touched.node)
             if isinstance(again, FrazilError):
                 raise again
             return again
+
+    def _drop_beyond(self, touched: NodeChange, metadata: ZarrArrayMetadata) -> None:
+        """Other programs leave references beyond the grid of an array that shrank: where it grows again, they are not to come back."""
+        stored = self.stored(touched.key)
+        old = touched.node.array
+        if stored is None or old is None or old.metadata.shape == metadata.shape:
+            return
+        coordinates = stored.coordinates()
+        beyond = coordinates[~within(coordinates, grid_of(old.metadata)) & within(coordinates, grid_of(metadata))]
+        if len(beyond):
+            touched.changed_references().set(removed_rows(beyond))
 
     def _as_node(self, path: str, metadata: Metadata, old: NodeSnapshot | None = None) -> NodeSnapshot:
         """A node with this metadata. Raises InvalidInputError for what the format cannot hold, or for another kind of node than the old one."""
