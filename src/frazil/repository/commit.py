@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import CommitUnknownError, InvalidInputError
+from frazil.errors import CommitUnknownError, InvalidInputError, StoreError
 from frazil.format import manifests as columns_of
 from frazil.format.ids import ID_BYTES, ObjectId, encode_id, new_id
 from frazil.format.manifests import Manifest, node_manifest
@@ -73,6 +73,7 @@ def attempt_commit(
         identity = new_id(os.urandom)
         snapshot, attribute_file = _snapshot(transaction, placed, finals, following, identity, message, properties)
         files.write_snapshot(identity, snapshot, placed.files)
+        written = files.snapshot(identity)  # now, so that nothing can fail when the commit has happened
         outcome, found = put_next(files, tip, identity)
         if outcome == UNKNOWN:
             transaction.unknown = UnknownCommit(identity, finals, transaction.state)
@@ -84,7 +85,7 @@ def attempt_commit(
         if outcome != COMMITTED:
             _take_back(transaction, placed, identity, attribute_file)
             return Attempt(None, found)
-        _go_on(transaction, identity, found, finals)
+        _go_on(transaction, identity, written, found, finals)
         return Attempt(identity, found)
 
 
@@ -283,6 +284,7 @@ def _settled(transaction: Transaction) -> Attempt | None:
     _go_on(
         transaction,
         unknown.snapshot,
+        transaction.files.snapshot(unknown.snapshot),
         tip._replace(sequence=tip.sequence + 1, snapshot=unknown.snapshot),
         unknown.finals,
     )
@@ -299,15 +301,19 @@ def _take_back(
     if attribute_file is not None:
         keys.append(files.key(f"attributes/{encode_id(attribute_file)}"))
     if files.store.capabilities.erasable:
-        files.store.erase_values(keys)
+        try:
+            files.store.erase_values(keys)
+        except StoreError:
+            pass
 
 
-def _go_on(transaction: Transaction, identity: ObjectId, tip: Tip | None, finals: Mapping[int, int]) -> None:
+def _go_on(
+    transaction: Transaction, identity: ObjectId, snapshot: Snapshot, tip: Tip | None, finals: Mapping[int, int]
+) -> None:
     """The session goes on from what it committed."""
     transaction.tip = tip
     transaction.unknown = None
     transaction.finals.update(finals)
-    snapshot = transaction.files.snapshot(identity)
     transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key))
     transaction.forget_reads()
     transaction.sweep()
