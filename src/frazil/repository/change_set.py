@@ -82,6 +82,10 @@ class ChangeSet:
             return None if key is None else self.nodes[key].node
         return self.base.get(path)
 
+    def document(self, path: str) -> tuple[bytes, bytes] | None:
+        """The attributes and metadata of a node of the base that was not changed, as Nodes.document gives them."""
+        return None if path in self._paths else self.base.document(path)
+
     def has(self, path: str) -> bool:
         return self._paths[path] is not None if path in self._paths else path in self.base
 

@@ -20,8 +20,7 @@ from frazil.errors import (
     StoreError,
 )
 from frazil.format.ids import ID_BYTES, ObjectId, encode_id, encode_ids
-from frazil.format.msgpack import Json
-from frazil.format.nodes import ArrayData, AttributesReference, BrokenNode, Node, NodeSnapshot
+from frazil.format.nodes import ArrayData, NodeSnapshot
 from frazil.format.snapshots import Snapshot
 from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -33,9 +32,10 @@ from frazil.repository.change_set import ChangeSet, NodeChange, above, grid_of, 
 from frazil.repository.changes import ChangedReferences, Rows, removed_rows
 from frazil.repository.chunks import ArrayChunks
 from frazil.repository.coordinates import within
-from frazil.repository.documents import from_attributes, from_metadata, to_group, to_metadata
+from frazil.repository.documents import from_attributes, from_metadata
 from frazil.repository.files import Files
 from frazil.repository.freedoms import has_freedoms
+from frazil.repository.node_documents import NodeDocuments
 from frazil.repository.pending import place_pending
 from frazil.repository.reads import ReadLog
 from frazil.repository.virtual import NO_PLACES, VirtualPlaces
@@ -89,6 +89,7 @@ class Transaction:
         options: Options = Options(),  # noqa: B008 # a frozen value
     ) -> None:
         self.files, self.known, self.options = files, known, options
+        self._documents = NodeDocuments(files, known)
         self.lock = threading.RLock()
         self.tip = tip
         self.forked = False
@@ -139,10 +140,17 @@ class Transaction:
 
     def find(self, path: str) -> Metadata | FrazilError | None:
         with self.lock:
-            node = self.changes.get(absolute := "/" + path)
             if self.reads is not None:
-                self.reads.node(absolute)
-        return None if node is None else self._metadata(node)
+                self.reads.node("/" + path)
+        return self._found("/" + path)
+
+    def _found(self, path: str) -> Metadata | FrazilError | None:
+        with self.lock:
+            nodes, document = self.changes.base, self.changes.document(path)
+            node = self.changes.get(path) if document is None else None
+        if document is not None:
+            return self._documents.at(nodes, path, document)
+        return None if node is None else self._documents.of(node)
 
     def exists(self, path: str) -> bool:
         with self.lock:
@@ -168,27 +176,9 @@ class Transaction:
             if self.reads is not None:
                 self.reads.listing(absolute, deep=True)
         for at in every:
-            with self.lock:
-                node = self.changes.get(at)
-            if node is not None:
-                yield at[1:], self._metadata(node)
-
-    def _metadata(self, node: Node) -> Metadata | FrazilError:
-        if isinstance(node, BrokenNode):
-            return node.error
-        try:
-            attributes = self.attributes_of(node)
-            if node.array is None:
-                return to_group(attributes)
-            return to_metadata(node.array.metadata, attributes, self.known)
-        except FrazilError as error:
-            error.path = error.path if error.path and error.path.startswith("/") else node.path
-            return error
-
-    def attributes_of(self, node: NodeSnapshot) -> Mapping[str, Json] | None:
-        if isinstance(node.attributes, AttributesReference):
-            return self.files.attributes(node.attributes.id, node.attributes.location)
-        return node.attributes
+            found = self._found(at)
+            if found is not None:
+                yield at[1:], found
 
     # --- nodes: changing -------------------------------------------------------------------------------------------------------------
 
@@ -202,7 +192,7 @@ class Transaction:
             node = self.changes.get(absolute)
             if node is None:
                 raise NotFoundError("the node is gone", path=absolute, hint="it was removed")
-            old = self._metadata(node)
+            old = self._documents.of(node)
             if isinstance(old, FrazilError):
                 raise old
             new = change(old)
@@ -226,7 +216,7 @@ class Transaction:
             if replaced.array is not None and touched.node.array is not None and not self.freedoms:
                 self._drop_beyond(touched, replaced.array.metadata)
             touched.node = replaced._replace(id=touched.node.id)
-            again = self._metadata(touched.node)
+            again = self._documents.of(touched.node)
             if isinstance(again, FrazilError):
                 raise again
             return again
