@@ -12,7 +12,7 @@ import numpy as np
 import frazil
 
 NAMES = ("a", "b", "c")
-PATHS = (*NAMES, *(f"{one}/{other}" for one in NAMES[:2] for other in NAMES))
+PATHS = (*NAMES, *(f"{one}/{other}" for one in ("a", "c") for other in NAMES))
 KINDS: dict[str, dict[str, object]] = {
     "inline": {"shape": (7,), "chunks": (3,), "dtype": "i4", "fill_value": 0},
     "sharded": {"shape": (6, 5), "chunks": (2, 2), "shards": (4, 4), "dtype": "i2", "fill_value": 0},

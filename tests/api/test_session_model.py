@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import frazil
 from frazil.errors import ConflictError
 from frazil.stores import LocalStore, MemoryStore, Store
 from tests.api.session_model import (
     OPERATIONS,
+    PATHS,
     Log,
     Node,
     Side,
@@ -32,7 +33,6 @@ from tests.api.session_model import (
 from tests.api.stored_files import check_files
 
 SESSIONS = 3
-MARKS = 3  # branches beside main
 numbers = st.integers(0, 2**10)
 which = st.integers(0, SESSIONS - 1)
 operations = st.tuples(st.sampled_from(OPERATIONS), numbers, numbers, st.integers(0, 200))
@@ -78,11 +78,15 @@ class Sessions(RuleBasedStateMachine):
         self.repo = frazil.Repository.create(
             self.store, compatible="alpha-library" if compatible else None, **self.options
         )  # type: ignore[arg-type]
+        side = begin({"": Node(-1)})
         with self.repo.transaction(message="root") as root:
             root.attrs["a"] = 0
+            side.state[""].attributes["a"] = 0
+            for number, path in enumerate(("a/a", "a/b", "c/a", "b", "c/b")):
+                assert act(root, side, ("array", PATHS.index(path), number, 5))
         self.commits: dict[str, Commit] = {}
         tip = self.repo.lookup("main")
-        self.commits[tip] = Commit(None, {"": Node(-1, attributes={"a": 0})}, Log())
+        self.commits[tip] = Commit(None, side.state, Log())
         self.branches = {"main": tip}
         self.tags: dict[str, str] = {}
         self.readers: list[tuple[frazil.Session, str]] = []
@@ -137,6 +141,21 @@ class Sessions(RuleBasedStateMachine):
             one.session.merge(pickle.loads(pickle.dumps(fork)) if travels else fork)
             check(one.session.root, one.side.state)
 
+    @rule(
+        first=st.lists(operations, min_size=1, max_size=3),
+        second=st.lists(operations, min_size=1, max_size=3),
+        how=st.sampled_from(["disjoint", "rebase"]),
+    )
+    def race(self, first: list[tuple[str, int, int, int]], second: list[tuple[str, int, int, int]], how: str) -> None:
+        """Two begin from one state, and both commit."""
+        for number in (0, 1):
+            self.close(number)
+            self._session(number)
+        for number, batch in enumerate((first, second)):
+            self.change(number, batch)
+        self.commit(0, None)
+        self.commit(1, how)
+
     @rule(number=which)
     def look(self, number: int) -> None:
         one = self._session(number)
@@ -163,7 +182,6 @@ class Sessions(RuleBasedStateMachine):
             with pytest.raises(ConflictError):
                 one.session.commit("too late", allow_empty=True)
             return
-        moved = tip != one.base
         try:
             if how == "rebase":
                 one.session.rebase()
@@ -173,22 +191,18 @@ class Sessions(RuleBasedStateMachine):
                 "commit", metadata={"number": self.made}, rebase=None if how == "rebase" else how, allow_empty=True
             )
         except ConflictError as error:
-            assert moved or self._was_moved(one)
-            if how is not None:
-                assert error.conflicts
-                theirs = self._since(tip, one.base)
-                assert theirs is None or may_conflict(one.side.log, theirs), str(error)
-            check(one.session.root, one.side.state)
-            if how is not None:  # it would conflict for ever
-                one.session.discard()
-                self.open[number] = None
+            conflicts, told = error.conflicts, str(error)
+        else:
+            self._rebased(one)
+            self._committed(one, identity)
             return
-        self._rebased(one)
-        self._committed(one, identity)
-
-    def _was_moved(self, one: Open) -> bool:
-        """A branch that was reset and came back has other numbers."""
-        return True
+        check(one.session.root, one.side.state)
+        if how is not None:
+            theirs = self._since(tip, one.base)
+            assert conflicts, told
+            assert theirs is None or may_conflict(one.side.log, theirs), told
+            one.session.discard()  # it would conflict for ever
+            self.open[number] = None
 
     def _since(self, tip: str, base: str) -> Log | None:
         """What was committed between two snapshots; None where one does not come from the other."""
@@ -307,13 +321,9 @@ class Sessions(RuleBasedStateMachine):
 
 
 def test_sessions_and_their_model() -> None:
-    from hypothesis.stateful import run_state_machine_as_test
-
-    run_state_machine_as_test(Sessions, settings=settings(max_examples=25, stateful_step_count=25))
+    run_state_machine_as_test(Sessions, settings=settings(max_examples=12, stateful_step_count=12))
 
 
 @pytest.mark.campaign
 def test_many_sessions_and_their_model() -> None:
-    from hypothesis.stateful import run_state_machine_as_test
-
     run_state_machine_as_test(Sessions, settings=settings(max_examples=1500, stateful_step_count=50))
