@@ -21,7 +21,7 @@ from frazil.repository.branches import MAIN, Tip
 from frazil.repository.conflicts import Solver
 from frazil.repository.difference import Difference, compare
 from frazil.repository.files import Files
-from frazil.repository.freedoms import next_node, with_flag
+from frazil.repository.freedoms import with_flag
 from frazil.repository.transaction import Options, Transaction
 from frazil.repository.virtual import open_places
 from frazil.runtime import DEFAULT, Runtime
@@ -257,9 +257,7 @@ class Repository:
         """What changed from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""
         ids = [history.lookup(self._files, name).snapshot for name in (old, new)]
         before, after = [self._files.snapshot(identity) for identity in ids]
-        common = history.common_ancestor(self._files, *ids)
-        same = None if common is None else next_node(self._files.snapshot(common))
-        return compare(self._files, before, after, same_below=same)
+        return compare(self._files, before, after, same_below=history.shared_nodes(self._files, *ids))
 
     # --- branches and tags ---------------------------------------------------------------------------------------------------------
 

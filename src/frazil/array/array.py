@@ -13,15 +13,13 @@ import numpy as np
 
 from frazil.array.access import Access, TableCache, Turn
 from frazil.array.attributes import Attributes, Update
-from frazil.array.creation import chunk_spec
 from frazil.array.nodes import Place, change_node, find_node
 from frazil.array.reading import read
+from frazil.array.settling import settle
 from frazil.array.single import read_single
 from frazil.array.transformed import chunk_storage
 from frazil.array.writing import write
-from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import Codec
-from frazil.codecs.leaf import Chain
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.codecs.sharding import ShardingIndexed
 from frazil.errors import (
@@ -80,23 +78,34 @@ class Array:
     What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Who replaces an
     array (overwrite=True) while others write to it through handles of the old one gets chunks of both: nothing in a plain store can tell."""
 
-    __slots__ = ("_access", "_changing", "_codecs", "_counts", "_fill", "_leaf", "_metadata", "_place", "_shape")
+    __slots__ = ("_fill", "_leaf", "_metadata", "_place", "_reached", "_settled", "_shape", "_storage")
 
     def __init__(self, place: Place, metadata: ArrayMetadata) -> None:
         self._place = place
-        runtime = place.runtime.checked()
         try:
-            self._codecs = place.registry.parse_codecs(metadata.codecs)
-            chain = _compiled(metadata, self._codecs)
-            storage = chunk_storage(place, metadata)
+            self._settled = settle(place, metadata)
+            self._storage = chunk_storage(place, metadata)
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise
-        self._access = Access(place.path, storage, chain, runtime, TableCache(runtime.cache_bytes), Turn())
-        self._leaf, self._counts = chain.leaf.shape, chain.leaf_counts if chain.levels else None
-        self._fill = metadata.fill_value.scalar
-        self._changing = Turn()
-        self._take(metadata)
+        self._leaf, self._fill = self._settled.chain.leaf.shape, self._settled.fill
+        self._reached: list[tuple[Access, Turn]] = []  # made when first needed: many arrays are only looked at
+        self._metadata, self._shape = metadata, metadata.shape
+
+    @property
+    def _access(self) -> Access:
+        return (self._reached or self._reach())[0][0]
+
+    @property
+    def _changing(self) -> Turn:
+        return (self._reached or self._reach())[0][1]
+
+    def _reach(self) -> list[tuple[Access, Turn]]:
+        """The first that any thread adds counts."""
+        chain, runtime = self._settled.chain, self._settled.runtime
+        access = Access(self._place.path, self._storage, chain, runtime, TableCache(runtime.cache_bytes), Turn())
+        self._reached.append((access, Turn()))
+        return self._reached
 
     def _take(self, metadata: ArrayMetadata) -> None:
         self._metadata, self._shape = metadata, metadata.shape
@@ -141,7 +150,7 @@ class Array:
     @property
     def shards(self) -> tuple[int, ...] | None:
         """Extent of a shard, or None without shards. The unit of writing."""
-        return self._outer if self._counts is not None else None
+        return self._outer if self._settled.counts is not None else None
 
     @property
     def _outer(self) -> tuple[int, ...]:
@@ -161,7 +170,7 @@ class Array:
     @property
     def codecs(self) -> tuple[Codec, ...]:
         """The codecs of a chunk; of an inner chunk, where there are shards."""
-        codecs = self._codecs
+        codecs = self._settled.codecs
         while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
             codecs = sharding.codecs
         return codecs
@@ -301,8 +310,8 @@ class Array:
 
     def _plan(self, selection: Selection) -> BoxPlan | PointPlan:
         if isinstance(selection, BoxSelection):
-            return box_plan(selection, self._leaf, self._counts)
-        return point_plan(selection, self._leaf, self._counts)
+            return box_plan(selection, self._leaf, self._settled.counts)
+        return point_plan(selection, self._leaf, self._settled.counts)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         if copy is False:
@@ -388,7 +397,7 @@ class Array:
             cleared = found[0]  # anew, should somebody else change the lengths meanwhile
             try:
                 resizing.clear_outside(
-                    self._access, self._outer, self._leaf, self._counts, cleared, lengths, self._fill
+                    self._access, self._outer, self._leaf, self._settled.counts, cleared, lengths, self._fill
                 )
             except FrazilError as error:
                 self._tell(error)
@@ -487,10 +496,3 @@ class Indexer:
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
         self._array._write(self._array._select(self._normalise, selection), value)
-
-
-def _compiled(metadata: ArrayMetadata, codecs: Sequence[Codec]) -> Chain:
-    grid = metadata.chunk_grid
-    if not isinstance(grid, RegularGrid):
-        raise MetadataError(f"arrays with a chunk grid of kind {type(grid).__name__} cannot be read", path="chunk_grid")
-    return compile_chain(codecs, chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value.data))

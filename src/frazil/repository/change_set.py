@@ -60,6 +60,12 @@ class ChangeSet:
         self.begun_removed: frozenset[int] = frozenset()
         self._paths: dict[str, int | None] = {}  # what is not as in the base; None: nothing is there now
 
+    def leave_files(self) -> None:
+        """From now on others refer to the chunk files that were written so far."""
+        for change in self:
+            if change.references is not None:
+                change.references.foreign = change.references.count
+
     @property
     def is_empty(self) -> bool:
         if None in self._paths.values():  # a path of the base where nothing is now
@@ -75,6 +81,10 @@ class ChangeSet:
             key = self._paths[path]
             return None if key is None else self.nodes[key].node
         return self.base.get(path)
+
+    def document(self, path: str) -> tuple[bytes, bytes] | None:
+        """The attributes and metadata of a node of the base that was not changed, as Nodes.document gives them."""
+        return None if path in self._paths else self.base.document(path)
 
     def has(self, path: str) -> bool:
         return self._paths[path] is not None if path in self._paths else path in self.base
@@ -183,12 +193,15 @@ class ChangeSet:
         other.removed, other._paths = dict(self.removed), dict(self._paths)
         other.pending = self.pending.copy()
         other.locations, other.location_checks = list(self.locations), dict(self.location_checks)
+        other.begun, other.begun_rows, other.begun_removed = self.begun, self.begun_rows, self.begun_removed
         return other
 
     def put(self, change: NodeChange) -> None:
         """Takes a change over from another change set."""
-        if change.base is not None and change.base.path != change.node.path:
-            self._forget(change.base.path)
+        base = change.base
+        # where it was something else may have been put already
+        if base is not None and base.path != change.node.path and self._paths.get(base.path) in (None, change.key):
+            self._forget(base.path)
         self.removed.pop(change.key, None)
         self.nodes[change.key] = change
         self._paths[change.node.path] = change.key

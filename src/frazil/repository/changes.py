@@ -145,12 +145,13 @@ class ChangedReferences:
 
     The index is a list of sorted runs, each more than twice as long as the next, so that a call costs no Python object per chunk."""
 
-    __slots__ = ("_bits", "_columns", "_runs", "count", "inherited", "rank")
+    __slots__ = ("_bits", "_columns", "_runs", "count", "foreign", "inherited", "rank")
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self.count = 0  # rows, superseded ones too
         self.inherited = 0  # of these, the first that a fork had from the start
+        self.foreign = 0  # and the first whose chunk files others may have, too: they are not this session's to remove
         self._columns = _empty(rank, _FIRST_ROOM)
         self._runs: list[_Run] = []
         self._bits = [0] * rank  # of a coordinate in a key
@@ -202,8 +203,9 @@ class ChangedReferences:
         return self._runs[0].rows if self._runs else np.zeros(0, np.int64)
 
     def settle(self, rows: Columns, ids: Octets, offsets: Columns) -> None:
-        """Pending rows now lie in chunk files."""
+        """Pending rows now lie in chunk files, which may hold more."""
         self._columns.kinds[rows] = NATIVE
+        self._columns.objects[rows] = SHARED
         self._columns.ids[rows] = ids
         self._columns.offsets[rows] = offsets
 
@@ -220,9 +222,19 @@ class ChangedReferences:
         """Another one with the same rows."""
         other = ChangedReferences(self.rank)
         other.count, other._bits = self.count, list(self._bits)
+        other.inherited, other.foreign = self.inherited, self.foreign
         other._columns = self._columns.pick(np.arange(len(self._columns.lengths)))
         other._runs = list(self._runs)
         return other
+
+    def whole_files(self, rows: Columns) -> Octets:
+        """The chunk files that this session wrote for one of these rows alone: uint8[k, 12]. Packs may hold chunks of others; they are left to garbage
+        collection."""
+        mine = rows[rows >= self.foreign]
+        ids: Octets = self._columns.ids[
+            mine[(self._columns.kinds[mine] == NATIVE) & (self._columns.objects[mine] != SHARED)]
+        ]
+        return ids
 
     def own(self) -> Columns:
         """The rows that count and were set since the fork, in order of their coordinates."""
@@ -293,6 +305,6 @@ def _restored(
 ) -> ChangedReferences:
     made = ChangedReferences(rank)
     made.set(Rows(*inherited))  # type: ignore[arg-type] # as they were taken from one
-    made.inherited = made.count
+    made.inherited = made.foreign = made.count
     made.set(Rows(*own))  # type: ignore[arg-type]
     return made

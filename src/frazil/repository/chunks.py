@@ -17,7 +17,7 @@ from frazil.format.manifests import NATIVE as NATIVE_REFERENCE
 from frazil.format.manifests import VIRTUAL as VIRTUAL_REFERENCE
 from frazil.format.manifests import Manifest
 from frazil.record import Record
-from frazil.repository.changes import NATIVE, PENDING, REMOVED, SHARED, VIRTUAL, ChangedReferences, Rows, removed_rows
+from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows, removed_rows
 from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
@@ -369,13 +369,9 @@ class ArrayChunks:
         """Sets the rows that fit; the version that each chunk has then, and for the others the one that was found."""
         kept = rows if fits.all() else rows.pick(fits)
         old = changed.find(kept.coordinates)
-        mine = old[old >= 0]
-        if len(mine):
-            whole = (changed.columns.kinds[mine] == NATIVE) & (changed.columns.objects[mine] != SHARED)
-            if self._owner.packing:  # what is shorter lies in a pack
-                whole &= changed.columns.lengths[mine] > PACK_LIMIT
-            self._owner.superseded(changed.columns.ids[mine[whole]])
+        left = changed.whole_files(old[old >= 0])
         numbers = changed.set(kept)
+        self._owner.superseded(left)
         if len(kept.coordinates) == len(rows.coordinates):
             return set_versions(rows, numbers)
         answers: list[Version | Changed] = []

@@ -1,4 +1,4 @@
-"""Committing: from what a session changed to files, in the order chunks, manifests, attribute file, snapshot, branch file; and the three outcomes.
+"""Committing: from what a session changed to files, in the order chunks, attribute file, manifests and snapshot, branch file; and the three outcomes.
 
 What goes into which manifest is decided in placement.py; following a branch that moved is in rebase.py."""
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import CommitUnknownError, InvalidInputError
+from frazil.errors import CommitUnknownError, InvalidInputError, StoreError
 from frazil.format import manifests as columns_of
 from frazil.format.ids import ID_BYTES, ObjectId, encode_id, new_id
 from frazil.format.manifests import Manifest, node_manifest
@@ -25,7 +25,7 @@ from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL
 from frazil.repository.freedoms import HISTORY, next_node, with_flag
 from frazil.repository.history import ancestry
 from frazil.repository.pending import place_pending
-from frazil.repository.placement import ArrayPlacement, Placed, place_references, wanted_manifests
+from frazil.repository.placement import ArrayPlacement, Placed, Placing
 from frazil.repository.transaction import Transaction, UnknownCommit
 from frazil.repository.virtual_checks import with_checks
 
@@ -70,10 +70,10 @@ def attempt_commit(
         following = next_node(transaction.base)
         finals = {change.key: following + at for at, change in enumerate(c for c in changes if c.is_new)}
         placed = _place(transaction, finals)
-        files.write_manifests(placed.files)
         identity = new_id(os.urandom)
         snapshot, attribute_file = _snapshot(transaction, placed, finals, following, identity, message, properties)
-        files.write_snapshot(identity, snapshot)
+        files.write_snapshot(identity, snapshot, placed.files)
+        written = files.snapshot(identity)  # now, so that nothing can fail when the commit has happened
         outcome, found = put_next(files, tip, identity)
         if outcome == UNKNOWN:
             transaction.unknown = UnknownCommit(identity, finals, transaction.state)
@@ -85,7 +85,7 @@ def attempt_commit(
         if outcome != COMMITTED:
             _take_back(transaction, placed, identity, attribute_file)
             return Attempt(None, found)
-        _go_on(transaction, identity, found, finals)
+        _go_on(transaction, identity, written, found, finals)
         return Attempt(identity, found)
 
 
@@ -109,9 +109,10 @@ def _place(transaction: Transaction, finals: Mapping[int, int]) -> _PlacedArrays
     changes, freedoms = transaction.changes, transaction.freedoms
     touched = [change for change in changes if change.references is not None and change.references.count]
     arrays = [_array_placement(changes, change, finals) for change in touched]
-    wanted = wanted_manifests(arrays, freedoms=freedoms, trusted=freedoms)
+    placing = Placing(arrays, freedoms=freedoms, trusted=freedoms)
+    wanted = placing.wanted()
     loaded = dict(zip(wanted, transaction.files.manifests(wanted), strict=True))
-    placed = place_references(arrays, loaded, freedoms=freedoms, trusted=freedoms, new_id=lambda: new_id(os.urandom))
+    placed = placing.place(loaded, lambda: new_id(os.urandom))
     gone: set[ObjectId] = set()
     for key in changes.removed:
         node = transaction.base.nodes.get(changes.removed[key])
@@ -265,9 +266,8 @@ def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
     asked = set(ids)
     if not asked:
         return asked
-    out = bytearray()
-    nodes.write(out)
-    return {identity for identity in asked if encode_id(identity).encode() not in out}
+    data = nodes.encoded()
+    return {identity for identity in asked if encode_id(identity).encode() not in data}
 
 
 # --- before and afterwards ----------------------------------------------------------------------------------------------------------------------------
@@ -284,6 +284,7 @@ def _settled(transaction: Transaction) -> Attempt | None:
     _go_on(
         transaction,
         unknown.snapshot,
+        transaction.files.snapshot(unknown.snapshot),
         tip._replace(sequence=tip.sequence + 1, snapshot=unknown.snapshot),
         unknown.finals,
     )
@@ -300,15 +301,19 @@ def _take_back(
     if attribute_file is not None:
         keys.append(files.key(f"attributes/{encode_id(attribute_file)}"))
     if files.store.capabilities.erasable:
-        files.store.erase_values(keys)
+        try:
+            files.store.erase_values(keys)
+        except StoreError:
+            pass
 
 
-def _go_on(transaction: Transaction, identity: ObjectId, tip: Tip | None, finals: Mapping[int, int]) -> None:
+def _go_on(
+    transaction: Transaction, identity: ObjectId, snapshot: Snapshot, tip: Tip | None, finals: Mapping[int, int]
+) -> None:
     """The session goes on from what it committed."""
     transaction.tip = tip
     transaction.unknown = None
     transaction.finals.update(finals)
-    snapshot = transaction.files.snapshot(identity)
     transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key))
     transaction.forget_reads()
     transaction.sweep()

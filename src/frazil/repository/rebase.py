@@ -19,10 +19,9 @@ from frazil.repository.changes import ChangedReferences
 from frazil.repository.conflicts import Append, Conflict, Solver, Taken, append_of, find_conflicts, solve
 from frazil.repository.coordinates import among
 from frazil.repository.difference import compare
-from frazil.repository.freedoms import next_node
-from frazil.repository.history import common_ancestor
+from frazil.repository.history import shared_nodes
 from frazil.repository.own import own_append, own_difference, own_reads
-from frazil.repository.transaction import Transaction
+from frazil.repository.transaction import Transaction, own_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +62,9 @@ class Meeting(Record):
     tip: Tip
     snapshot: Snapshot
     conflicts: list[Conflict]
+    same_below: (
+        int | None
+    )  # ids of nodes below it mean the same nodes in both; None: nodes are told apart by path alone
 
 
 def meet(transaction: Transaction) -> Meeting:
@@ -70,11 +72,10 @@ def meet(transaction: Transaction) -> Meeting:
     with transaction.lock:
         tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
-            return Meeting(tip, transaction.base, [])
+            return Meeting(tip, transaction.base, [], None)
         files = transaction.files
         new = files.snapshot(tip.snapshot)
-        common = common_ancestor(files, transaction.base_id, tip.snapshot)
-        same_below = None if common is None else next_node(files.snapshot(common))
+        same_below = shared_nodes(files, transaction.base_id, tip.snapshot)
         theirs = compare(files, transaction.base, new, same_below=same_below)
         appended = {
             change.node.path: append for change in transaction.changes if (append := own_append(change)) is not None
@@ -88,28 +89,36 @@ def meet(transaction: Transaction) -> Meeting:
             tip.snapshot,
             agree=_Agreement(transaction, new),
         )
-        return Meeting(tip, new, conflicts)
+        return Meeting(tip, new, conflicts, same_below)
 
 
 def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> None:
     """Carries the changes over to the tip of the branch. Raises ConflictError, with `conflicts`, where a solver does not solve all; then nothing was changed."""
     with transaction.lock:
         transaction.require_writable()
-        tip, new, conflicts = meet(transaction)
+        tip, new, conflicts, same_below = meet(transaction)
         if tip.snapshot == transaction.base_id:
             transaction.tip = tip
             return
-        carried = _Carried(new, conflicts, solve(conflicts, solver))
+        carried = _Carried(new, conflicts, solve(conflicts, solver), same_below)
         changes, shifts = carried.changes(transaction.changes)
         files, known, options = transaction.files, transaction.known, transaction.options
         ours = transaction.frozen()
         theirs = Transaction(files, tip.snapshot, new, None, known, options)
         base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
         changed = [rows.changed_rows(shift, base, ours, theirs) for shift in shifts]
+        before = transaction.base_id, transaction.base, transaction.changes
         transaction.begin(tip.snapshot, new, changes)
+        try:
+            for shift, values in zip(shifts, changed, strict=True):
+                rows.copy(shift, ours, transaction, values)
+        except BaseException:
+            transaction.begin(*before)
+            raise
         transaction.tip = tip
-        for shift, values in zip(shifts, changed, strict=True):
-            rows.copy(shift, ours, transaction, values)
+        left, kept = own_files(before[2]), {bytes(one) for one in own_files(transaction.changes)}
+        gone = [bytes(one) not in kept for one in left]
+        transaction.superseded(left[gone])
 
 
 class _Agreement:
@@ -143,8 +152,10 @@ def _new_tip(transaction: Transaction) -> Tip:
 class _Carried:
     """The changes of a session over another snapshot. taken: for each conflict, whose change counts."""
 
-    def __init__(self, new: Snapshot, conflicts: Sequence[Conflict], taken: Sequence[Taken]) -> None:
-        self._new = new
+    def __init__(
+        self, new: Snapshot, conflicts: Sequence[Conflict], taken: Sequence[Taken], same_below: int | None
+    ) -> None:
+        self._new, self._same_below = new, same_below
         self._nodes: dict[tuple[str, str], Taken] = {}
         self._dropped: dict[str, list[Columns]] = {}
         for conflict, answer in zip(conflicts, taken, strict=True):
@@ -157,16 +168,24 @@ class _Carried:
         """The change set over the new snapshot, and the rows that must be copied."""
         carried = ours.rebased(self._new.nodes)
         for key, path in ours.removed.items():
-            present = self._new.nodes.path_of(key)
+            present = self._present(key, path)
             if present is not None and self._says("changed", path) != "theirs" and carried.has(present):
                 carried.remove(present)
         shifts: list[Shift] = []
         for change in ours:
+            if not change.is_new:
+                self._carry(change, carried, shifts)
+        for change in ours:  # after what made room for them
             if change.is_new:
                 self._carry_new(change, carried)
-            else:
-                self._carry(change, carried, shifts)
         return carried, shifts
+
+    def _present(self, key: int, path: str) -> str | None:
+        """Where a node of the snapshot that the session began from is in the new one. An id that was given after their common ancestor is another node's."""
+        nodes = self._new.nodes
+        if self._same_below is None:
+            return path if path in nodes else None
+        return nodes.path_of(key) if key < self._same_below else None
 
     def _says(self, kind: str, path: str) -> Taken | None:
         return self._nodes.get((kind, path))
@@ -183,13 +202,13 @@ class _Carried:
 
     def _carry(self, change: NodeChange, carried: ChangeSet, shifts: list[Shift]) -> None:
         path = change.node.path
-        present = self._new.nodes.path_of(change.key)
+        present = None if change.base is None else self._present(change.key, change.base.path)
         if present is None or "theirs" in (self._says("deleted", path), self._says("parent", path)):
             return
         theirs = self._new.nodes.get(present)
         if not isinstance(theirs, NodeSnapshot) or change.base is None:
             return
-        made = NodeChange(change.key, theirs, self._merged(change, change.base, theirs))
+        made = NodeChange(theirs.id, theirs, self._merged(change, change.base, theirs))
         made.shrunk = change.shrunk
         if change.references is not None:
             made.references = self._references(change)
