@@ -304,6 +304,9 @@ class Checkout:
                 out[part] = whole[tuple(slice(0, length) for length in out[part].shape)]
         return out
 
+    def chunk_shape(self, path: str) -> tuple[int, ...]:
+        return zarr_of(self._array(path))[1]
+
     def _array(self, path: str) -> list[Any]:
         metadata = self.nodes[path].metadata
         need(metadata is not None, f"{path} is a group")

@@ -65,7 +65,7 @@ def values(session: frazil.Session, path: str) -> np.ndarray[Any, Any]:
 # --- the first ---------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("I185", "I205", "I303", "I310", "I311")
+@pytest.mark.rule("I134", "I185", "I205", "I311")
 def test_branches_and_tags_of_the_first(first: frazil.Repository) -> None:
     assert first.branches == ["main", "my-branch"]
     assert first.tags == ["it also works!", "it works!"]
@@ -98,7 +98,7 @@ def test_hierarchy_of_the_first(first: frazil.Repository) -> None:
         assert dict(session.open(path).attrs) == {"this": "is a nice array", "icechunk": 1, "size": 42.0}
 
 
-@pytest.mark.rule("I257", "I279", "I280", "I281", "I287", "I290")
+@pytest.mark.rule("I257", "I279", "I280", "I281", "I288")
 @pytest.mark.parametrize("branch", ["main", "my-branch"])
 def test_arrays_of_the_first(first: frazil.Repository, branch: str) -> None:
     session = first.readonly_session(branch)
@@ -130,7 +130,7 @@ def test_before_the_virtual_chunk_there_was_a_native_one(first: frazil.Repositor
     assert list(first.readonly_session(snapshot="WT2Z").root) == []
 
 
-@pytest.mark.rule("trap 60")
+@pytest.mark.rule("trap 54")
 def test_references_of_another_rank_are_never_shown(first: frazil.Repository) -> None:
     """Three of its manifests have keys (3, [i]), though node 3 has two dimensions."""
     session = first.readonly_session()
@@ -183,7 +183,7 @@ def test_branches_and_tags_of_the_varied() -> None:
         ]
 
 
-@pytest.mark.rule("I217", "I289", "I298")
+@pytest.mark.rule("I217", "I289")
 @pytest.mark.parametrize("snapshot", VARIED_IDS)
 def test_every_array_of_the_varied(snapshot: str) -> None:
     session = varied().readonly_session(snapshot=snapshot)
@@ -202,7 +202,7 @@ def test_every_array_of_the_varied(snapshot: str) -> None:
             assert hashlib.sha256(little.tobytes()).hexdigest() == known["sha256"], path
 
 
-@pytest.mark.rule("trap 61")
+@pytest.mark.rule("trap 55")
 @pytest.mark.parametrize("snapshot", VARIED_IDS)
 def test_shards_whose_writer_left_inner_chunks_out(snapshot: str) -> None:
     """Whoever wrote them wrapped its order of inner chunks around at those 2 of 20 in a shard: others stand twice in the file, these nowhere. The sum that was
