@@ -49,7 +49,8 @@ def varied() -> frazil.Repository:
     """The varied archive, with its virtual file in a store in memory."""
     files = MemoryStore()
     files.set("virtual.bin", beside(VARIED, "virtual.bin"))
-    return frazil.Repository.open(stored(VARIED), virtual_prefixes={"file:///tmp/icechunk-alpha-varied/": files})
+    folder = f"file://{expected()['virtual_file'].removesuffix('virtual.bin')}"
+    return frazil.Repository.open(stored(VARIED), virtual_prefixes={folder: files})
 
 
 def array_at(session: frazil.Session, path: str) -> frazil.Array:

@@ -291,7 +291,7 @@ def test_several_arrays_share_files() -> None:
             root.create_array(name, shape=(3000,), dtype="u1", chunks=(1000,), codecs=["bytes"])[...] = ord(name)
     (chunk,), (manifest,) = store.list_prefix("chunks/"), store.list_prefix("manifests/")
     assert store.get(chunk) in (b"x" * 3000 + b"y" * 3000, b"y" * 3000 + b"x" * 3000)
-    assert {node for node, _ in unpack(store.get(manifest) or b"")[2]} == {1, 2}
+    assert len({node for node, _ in unpack(store.get(manifest) or b"")[2]}) == 2
     root = repo.readonly_session().root
     assert all((root[name][...] == ord(name)).all() for name in "xy")
 
