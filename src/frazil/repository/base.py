@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.format.ids import ObjectId
 from frazil.format.nodes import ManifestReference
 from frazil.repository.references import Extents, References, read_extents
 from frazil.repository.virtual_checks import FileCheck, read_checks
@@ -73,6 +74,15 @@ class BaseReferences:
     def coordinates(self) -> Columns:
         every = [self._at(number).coordinates() for number in range(len(self._ids))]
         return np.concatenate([np.zeros((0, self._rank), np.int64), *every])
+
+    def holding(self, file: ObjectId) -> Columns:
+        """int64[n, d]: the chunks that lie in a chunk file, as far as the manifests at hand say. Nothing is fetched."""
+        found = [np.zeros((0, self._rank), np.int64)]
+        for references in list(self._loaded.values()):
+            manifest, coordinates = references.manifests[0], references.coordinates()
+            _, rows = references.find(coordinates)
+            found.append(coordinates[(manifest.ids[rows] == np.frombuffer(file, np.uint8)).all(axis=1)])
+        return np.concatenate(found)
 
     def _wanted(self, coordinates: Columns) -> list[int]:
         """The manifests in which one of the coordinates may be."""

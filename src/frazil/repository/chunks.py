@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from frazil.format.ids import ID_BYTES, encode_ids
+from frazil.errors import FormatError
+from frazil.format.ids import ID_BYTES, ObjectId, decode_id, encode_ids
 from frazil.format.manifests import INLINE as INLINE_REFERENCE
 from frazil.format.manifests import NATIVE as NATIVE_REFERENCE
 from frazil.format.manifests import VIRTUAL as VIRTUAL_REFERENCE
@@ -72,6 +73,9 @@ class Base(Protocol):
 
     def coordinates(self) -> Columns:
         """int64[n, d]: all that have a reference."""
+
+    def holding(self, file: ObjectId) -> Columns:
+        """int64[n, d]: the chunks that are known to lie in a chunk file."""
 
 
 class Owner(Protocol):
@@ -354,7 +358,22 @@ class ArrayChunks:
         return np.where(located.kind == NOWHERE, -1, located.length)
 
     def coordinates(self, key: str, ndim: int) -> tuple[int, ...] | None:
-        return None  # a chunk file may hold many chunks
+        owner, start = self._owner, self._owner.files.key("chunks/")
+        try:
+            file = decode_id(key.removeprefix(start))
+        except FormatError:
+            return None
+        with owner.lock:
+            changed, base = owner.changed(self._key), owner.stored(self._key)
+            coords = np.zeros((0, self._rank), np.int64) if base is None else base.holding(file)
+            if changed is not None:
+                rows = changed.current()
+                mine = (changed.columns.ids[rows] == np.frombuffer(file, np.uint8)).all(axis=1)
+                coords = np.concatenate((coords, changed.columns.coordinates[rows[mine]]))
+            located = self.locate(coords := sorted_coordinates(coords))
+        there = np.flatnonzero(located.kind == STORED).tolist()
+        found = [row for row in there if located.names[located.object[row]] == key]
+        return tuple(coords[found[0]].tolist()) if len(found) == 1 else None  # it may hold many chunks
 
     def _as_expected(self, coords: Columns, expect: Sequence[Version | None]) -> NDArray[np.bool_]:
         fits = np.ones(len(coords), np.bool_)
