@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import ConflictError
+from frazil.errors import ConflictError, NotFoundError
 from frazil.stores import MemoryStore
 
 
@@ -131,6 +131,7 @@ def test_ids_that_were_given_again_are_other_nodes(repo: frazil.Repository) -> N
     repo.reset_branch("main", base)
     with repo.transaction(message="another") as root:
         small(root, "q", 4)
+    held = other.root["p"]
     one.rebase()
     assert not one.has_changes
     with pytest.raises(ConflictError, match="/p"):
@@ -138,6 +139,10 @@ def test_ids_that_were_given_again_are_other_nodes(repo: frazil.Repository) -> N
     other.rebase("theirs")
     assert values(repo.readonly_session().root) == {"a": 1, "b": 2, "q": 4}
     np.testing.assert_array_equal(other.root["q"][...], [4] * 4)
+    for act in (lambda: held[...], lambda: held.__setitem__(0, 7)):
+        with pytest.raises(NotFoundError, match="gone"):
+            act()  # type: ignore[no-untyped-call]
+    assert not other.has_changes
 
 
 def test_ids_mean_nothing_where_nobody_counts_them() -> None:
@@ -155,3 +160,26 @@ def test_ids_mean_nothing_where_nobody_counts_them() -> None:
     with pytest.raises(ConflictError, match="/p"):
         session.commit("mine", rebase="disjoint")
     assert (repo.readonly_session().root["q"][...] == 0).all()
+
+
+@pytest.mark.parametrize("compatible", [None, "alpha-library"])
+def test_arrays_that_are_held_follow_commits_and_rebases(compatible: str | None) -> None:
+    repo = frazil.Repository.create(MemoryStore(), compatible=compatible)
+    session = repo.writable_session()
+    one, other = small(session.root, "one", 1), small(session.root, "other", 2)
+    for turn in range(3):
+        session.commit("mine")
+        with repo.transaction(message="theirs") as root:
+            root["one"][2:] = 10 + turn
+            if turn == 1:
+                del root["other"]
+            if turn == 2:
+                small(root, "new", 9)
+        one[:2] = turn
+        session.rebase()
+        assert one[...].tolist() == [turn] * 2 + [10 + turn] * 2
+        if turn == 0:
+            assert other[...].tolist() == [2] * 4
+        else:
+            with pytest.raises(NotFoundError):
+                other[...]

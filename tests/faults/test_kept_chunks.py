@@ -35,14 +35,23 @@ def value_of(store: MemoryStore, name: str = "main") -> int:
     return int(value)
 
 
+def _writes_of_a_commit() -> int:
+    _, store, repo = faulty()
+    session = repo.writable_session()
+    large(session.root)
+    before = store.calls["put_many"]
+    session.commit("counted")
+    return store.calls["put_many"] - before
+
+
 @pytest.mark.parametrize("solver", ["ours", "theirs"])
 def test_what_an_unknown_commit_refers_to_stays(solver: str) -> None:
     inner, store, repo = faulty()
     session = repo.writable_session()
     array = large(session.root)
-    fetched = store.calls["fetch"]
-    faults = [Fault("put_many", store.calls["put_many"] + 3, "lose"), *(Fault("fetch", fetched + k) for k in (1, 2, 3))]
-    store.plan = FaultPlan(faults)
+    faults = [Fault("fetch", store.calls["fetch"] + number) for number in (1, 2, 3)]
+    # the last write of a commit is that of the branch file
+    store.plan = FaultPlan([Fault("put_many", store.calls["put_many"] + _writes_of_a_commit(), "lose"), *faults])
     with pytest.raises(CommitUnknownError):
         session.commit("one")
     store.plan = FaultPlan()

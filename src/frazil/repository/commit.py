@@ -313,7 +313,7 @@ def _go_on(
     """The session goes on from what it committed."""
     transaction.tip = tip
     transaction.unknown = None
-    transaction.finals.update(finals)
+    transaction.finals.update({key: transaction.handle(number) for key, number in finals.items()})
     transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key))
     transaction.forget_reads()
     transaction.sweep()

@@ -44,7 +44,7 @@ def fork(parent: Transaction) -> Transaction:
         # no two forks give the same key to a new node
         changes.next_key = -(1 + int.from_bytes(os.urandom(7), "big")) << 7
         made.begin(parent.base_id, parent.base, changes)
-        made.finals = dict(parent.finals)
+        made.finals, made.moved = dict(parent.finals), list(parent.moved)
         return made
 
 

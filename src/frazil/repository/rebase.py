@@ -4,8 +4,8 @@ What conflicts is said in conflicts.py. Rows of arrays that have to be read and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
 
 __all__ = ["Meeting", "RowCopies", "Shift", "meet", "rebase"]
+
+_LAST_ID: Final = 2**32  # and one
 
 
 class Shift(Record):
@@ -116,9 +118,21 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             transaction.begin(*before)
             raise
         transaction.tip = tip
+        transaction.moved.append(_other_nodes(before[1], new, same_below))
         left, kept = own_files(before[2]), {bytes(one) for one in own_files(transaction.changes)}
         gone = [bytes(one) not in kept for one in left]
         transaction.superseded(left[gone])
+
+
+def _other_nodes(old: Snapshot, new: Snapshot, same_below: int | None) -> Container[int]:
+    """The ids of nodes of one snapshot that may be those of other nodes in the other."""
+    if same_below is not None:
+        return range(same_below, _LAST_ID)
+    return {
+        number
+        for path in old.nodes
+        if (number := old.nodes.id_of(path)) is not None and number != new.nodes.id_of(path)
+    }
 
 
 class _Agreement:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -52,6 +52,7 @@ __all__ = ["Options", "Transaction", "UnknownCommit", "own_files"]
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 _WAITING_BYTES: Final = 2**26  # of chunks in memory, before they are written
+_ID_BITS: Final = 40  # more than ids of nodes have
 _GRACE: Final = 16  # superseded chunk files that stay for those who may be reading them
 
 
@@ -96,6 +97,7 @@ class Transaction:
         self.state = 0
         self.unknown: UnknownCommit | None = None
         self.finals: dict[int, int] = {}  # ids of nodes that were new, and were committed
+        self.moved: list[Container[int]] = []  # for each rebase, the ids that may be other nodes' since
         self.reads = ReadLog() if options.serializable and tip is not None else None
         self._dropped: list[Octets] = []
         self.begin(base_id, base, ChangeSet(base.nodes))
@@ -132,9 +134,19 @@ class Transaction:
         if self.read_only:
             raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
 
+    def handle(self, key: int) -> int:
+        """The key of a node for those who keep it: it says, too, after which rebase it was given."""
+        return key if key < 0 else key + (len(self.moved) + 1 << _ID_BITS)
+
     def key_of(self, key: int) -> int:
-        """The key that a node has now; a new one gets its id when it is committed."""
-        return self.finals.get(key, key)
+        """The key that a node has now; a new one gets its id when it is committed. Raises NotFoundError where the id is another node's since a rebase."""
+        key = self.finals.get(key, key)
+        if key < 1 << _ID_BITS:
+            return key
+        given, number = key >> _ID_BITS, key & (1 << _ID_BITS) - 1
+        if any(number in gone for gone in self.moved[given - 1 :]):
+            raise NotFoundError("the array is gone", hint="it is not in what the session was rebased to")
+        return number
 
     # --- nodes: reading --------------------------------------------------------------------------------------------------------------
 
@@ -309,7 +321,7 @@ class Transaction:
             key = self.changes.key_at(absolute)
             if key is None or not self.changes.is_array(absolute):
                 raise NotFoundError("the array is gone", path=absolute, hint="it was removed")
-            return ArrayChunks(self, key, len(metadata.shape))
+            return ArrayChunks(self, self.handle(key), len(metadata.shape))
 
     def changed(self, key: int) -> ChangedReferences | None:
         key = self.key_of(key)
@@ -409,7 +421,7 @@ class Transaction:
         with self.lock:
             made = Transaction(self.files, self.base_id, self.base, None, self.known, self.options)
             made.begin(self.base_id, self.base, self.changes.copy())
-            made.finals = dict(self.finals)
+            made.finals, made.moved = dict(self.finals), list(self.moved)
             return made
 
     def discard(self) -> None:
