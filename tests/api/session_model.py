@@ -52,7 +52,7 @@ State = dict[str, Node]  # by path; "" is the root
 
 @dataclass
 class Log:
-    """What was done since a session began. chunks: of arrays by uid; marks: "attributes", "shape", "shrunk", "append"; paths: where nodes came or went"""
+    """What was done since a session began. chunks: of arrays by uid; marks: "attributes", "shape", "append", "moved", "gone"; paths: where nodes came or went"""
 
     chunks: dict[int, set[tuple[int, ...]]] = field(default_factory=dict)
     edges: dict[int, set[tuple[int, ...]]] = field(default_factory=dict)
@@ -224,8 +224,6 @@ def _resize(root: frazil.Group, side: Side, first: int, second: int, _: int) -> 
     node.values[:kept] = old[:kept]
     if shape != old.shape:
         side.log.mark(node.uid, "shape")
-    if shape[0] < old.shape[0]:
-        side.log.mark(node.uid, "shrunk")
     return True
 
 
@@ -287,7 +285,7 @@ def merge(side: Side, theirs: State) -> State:
         if uid in mine and uid in base:
             if mine[uid][0] != base[uid][0]:
                 path = mine[uid][0]
-            node = _merge_nodes(base[uid][1], mine[uid][1], node, shrunk="shrunk" in side.log.marks.get(uid, set()))
+            node = _merge_nodes(base[uid][1], mine[uid][1], node, resized="shape" in side.log.marks.get(uid, set()))
         assert path not in merged
         merged[path] = copy.deepcopy(node)
     for uid, (path, node) in mine.items():
@@ -297,12 +295,12 @@ def merge(side: Side, theirs: State) -> State:
     return merged
 
 
-def _merge_nodes(base: Node, mine: Node, other: Node, *, shrunk: bool) -> Node:
+def _merge_nodes(base: Node, mine: Node, other: Node, *, resized: bool) -> Node:
     attributes = mine.attributes if mine.attributes != base.attributes else other.attributes
     if base.values is None or mine.values is None or other.values is None:
         return Node(other.uid, None, (), attributes)
     old, ours, theirs = base.values, mine.values, other.values
-    if not shrunk and _grew(old, ours) and _grew(old, theirs):
+    if not resized and _grew(old, ours) and _grew(old, theirs):
         values = np.concatenate([theirs, ours[len(old) :]])
         where = tuple(slice(0, extent) for extent in old.shape)
         values[where] = np.where(ours[where] != old, ours[where], theirs[where])

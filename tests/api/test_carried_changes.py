@@ -183,3 +183,14 @@ def test_arrays_that_are_held_follow_commits_and_rebases(compatible: str | None)
         else:
             with pytest.raises(NotFoundError):
                 other[...]
+
+
+def test_an_append_of_a_fork_is_an_append(repo: frazil.Repository) -> None:
+    session = repo.writable_session()
+    fork = session.fork()
+    fork.root["a"].append([8, 8, 8])
+    session.merge(fork)
+    with repo.transaction(message="theirs") as root:
+        root["a"].append([9])
+    session.commit("mine", rebase="disjoint")
+    np.testing.assert_array_equal(repo.readonly_session().root["a"][...], [1] * 4 + [9] + [8] * 3)

@@ -207,7 +207,7 @@ class _Merge:
                 self._refuse("metadata", change.node.path)
                 return
             mine.node = change.node
-            mine.shrunk |= change.shrunk
+            mine.shrunk, mine.appended = mine.shrunk | change.shrunk, change.appended
         if rows is None or not len(rows.coordinates):
             return
         references = mine.changed_references()
