@@ -60,6 +60,7 @@ def test_a_commit_is_seen_by_later_sessions_alone(repo: frazil.Repository) -> No
     assert repo.readonly_session(snapshot=identity[:6]).root["sea/temp"][0, 0] == 1
 
 
+@pytest.mark.rule("I29")
 def test_time_travel(repo: frazil.Repository) -> None:
     ids = []
     for number in range(3):
@@ -231,6 +232,7 @@ def test_conflicts_are_told_and_solved(repo: frazil.Repository) -> None:
     assert repo.readonly_session().root["sea/temp"][:2, 0].tolist() == [5, 9]
 
 
+@pytest.mark.rule("I28")
 def test_serializable_sessions_see_write_skew(repo: frazil.Repository) -> None:
     with repo.transaction(message="first") as root:
         for name in "ab":
@@ -297,6 +299,7 @@ def test_forks_write_and_one_commits(repo: frazil.Repository) -> None:
     assert session.root["big"][0] == 1
 
 
+@pytest.mark.rule("I31")
 def test_moved_subtrees_keep_their_chunks(repo: frazil.Repository) -> None:
     with repo.transaction(message="first") as root:
         sea(root)
@@ -325,6 +328,7 @@ def test_moved_subtrees_keep_their_chunks(repo: frazil.Repository) -> None:
             repo.writable_session().root.move(path, to)
 
 
+@pytest.mark.rule("I305")
 def test_two_creators_one_wins(store: Store) -> None:
     assert not frazil.Repository.exists(store)
     frazil.Repository.create(store)
@@ -353,6 +357,7 @@ def test_small_chunks_are_inline_or_packed_and_large_ones_alone(store: Store) ->
     assert len(inner.list_prefix("chunks/")) == 3
 
 
+@pytest.mark.rule("I47")
 def test_superseded_chunk_files_are_removed(store: Store) -> None:
     repo = frazil.Repository.create(store)
     session = repo.writable_session()

@@ -123,20 +123,24 @@ class Session:
 
         message      what was done and why;  metadata: JSON values by name, kept with the snapshot
         rebase       what to do where the branch has moved: None raises ConflictError; "disjoint" goes on if nobody else changed the same things; "ours", "theirs"
-                     or a function of a Conflict decide
+                     or a function of a Conflict decide. Where nothing is left to commit then, the id is that of the tip
         allow_empty  commits also where nothing was changed
         Raises ConflictError (nothing is lost: rebase and commit again), CommitUnknownError (the answer was lost), InvalidInputError where there is nothing to
         commit, ReadOnlyError, StoreError."""
         if not isinstance(message, str):
             raise InvalidInputError(f"the message is {message!r}; it must be text")
         properties = check_object(as_json({} if metadata is None else metadata, "metadata"), "metadata")
+        transaction, rebased = self._transaction, False
         for _ in range(_TRIES):
+            if rebased and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
+                return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
             attempt = attempt_commit(self._transaction, message, properties, allow_empty=allow_empty)
             if attempt.committed is not None:
                 return encode_id(attempt.committed)
             if rebase is None:
                 raise self._moved()
             self.rebase(rebase)
+            rebased = True
         raise ConflictError(f"others committed to {self.branch!r} before each of {_TRIES} attempts", hint="try again")
 
     def _moved(self) -> ConflictError:

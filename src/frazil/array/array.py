@@ -78,7 +78,7 @@ class Array:
     What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Who replaces an
     array (overwrite=True) while others write to it through handles of the old one gets chunks of both: nothing in a plain store can tell."""
 
-    __slots__ = ("_fill", "_leaf", "_metadata", "_place", "_reached", "_settled", "_shape", "_storage")
+    __slots__ = ("_fill", "_leaf", "_lengths", "_metadata", "_place", "_reached", "_seen", "_settled", "_storage")
 
     def __init__(self, place: Place, metadata: ArrayMetadata) -> None:
         self._place = place
@@ -90,7 +90,8 @@ class Array:
             raise
         self._leaf, self._fill = self._settled.chain.leaf.shape, self._settled.fill
         self._reached: list[tuple[Access, Turn]] = []  # made when first needed: many arrays are only looked at
-        self._metadata, self._shape = metadata, metadata.shape
+        self._seen = 0 if place.nodes is None else place.nodes.renewals
+        self._take(metadata)
 
     @property
     def _access(self) -> Access:
@@ -108,13 +109,24 @@ class Array:
         return self._reached
 
     def _take(self, metadata: ArrayMetadata) -> None:
-        self._metadata, self._shape = metadata, metadata.shape
+        self._metadata, self._lengths = metadata, metadata.shape
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """The lengths; read anew where all nodes have changed, as in a session that was rebased."""
+        nodes = self._place.nodes
+        if nodes is not None and nodes.renewals != self._seen:
+            renewals = nodes.renewals
+            self.refresh()
+            self._seen = renewals
+        return self._lengths
 
     # --- what it is ----------------------------------------------------------------------------------------------------------------
 
     @property
     def metadata(self) -> ArrayMetadata:
         """The document, as a frozen value."""
+        _ = self._shape  # which reads it anew where it must
         return self._metadata
 
     @property
@@ -132,10 +144,7 @@ class Array:
     @property
     def size(self) -> int:
         """Number of elements."""
-        size = 1
-        for extent in self._shape:
-            size *= extent
-        return size
+        return prod(self._shape)
 
     @property
     def nbytes(self) -> int:
@@ -200,7 +209,7 @@ class Array:
 
     def read_attributes(self) -> Mapping[str, object]:
         """The attributes, as they were when the array was opened or last changed through it."""
-        return self._metadata.attributes
+        return self.metadata.attributes
 
     def change_attributes(self, update: Update) -> None:
         """Writes what `update` makes of the stored attributes; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
@@ -209,10 +218,7 @@ class Array:
     @property
     def nchunks(self) -> int:
         """Number of chunks (innermost ones) that the array is made of, stored or not."""
-        count = 1
-        for extent, chunk in zip(self._shape, self._leaf, strict=True):
-            count *= -(-extent // chunk)
-        return count
+        return prod(-(-extent // chunk) for extent, chunk in zip(self._shape, self._leaf, strict=True))
 
     def nchunks_initialized(self) -> int:
         """Number of chunks (innermost ones) that are stored. Lists the array's keys and reads the index of every shard."""
@@ -402,7 +408,6 @@ class Array:
             except FrazilError as error:
                 self._tell(error)
                 raise
-        self._extended(found[0], lengths)
 
     def append(self, values: ArrayLike, axis: int = 0) -> tuple[int, ...]:
         """Grows the array along `axis` by the extent of `values` there, and writes them there; the new shape. Of several appends at once each
@@ -426,17 +431,13 @@ class Array:
             return stored.with_shape([n + data.shape[d] * (d == axis) for d, n in enumerate(stored.shape)])
 
         grown = self._change(change)
-        self._extended(old[0], grown.shape)
+        if data.shape[axis]:
+            self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
         place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
         edges = [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
         self._store(basic(place, tuple(edges)), data)
         return grown.shape
-
-    def _extended(self, old: tuple[int, ...], new: tuple[int, ...]) -> None:
-        for axis, (before, after) in enumerate(zip(old, new, strict=True)):
-            if after > before:
-                self._access.storage.extend(axis, before, after)
 
     def refresh(self) -> Array:
         """Reads the document anew, as others may have changed the shape or the attributes; self. One request.
@@ -471,7 +472,7 @@ class Array:
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
-        return f"<frazil.Array {self._place} {self.dtype} {self._shape} chunks {self.chunks}{shards}>"
+        return f"<frazil.Array {self._place} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Array) and self._place == other._place and self._metadata == other._metadata

@@ -11,6 +11,7 @@ from frazil.errors import InvalidInputError, NotFoundError
 from frazil.format.nodes import BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.repository.changes import ChangedReferences, PendingBytes
+from frazil.repository.conflicts import Append
 from frazil.repository.virtual_checks import FileCheck, distinct_location
 
 __all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "rank_of"]
@@ -18,14 +19,15 @@ __all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "rank_of"]
 
 class NodeChange:
     """A node that the session touched. key: its own; base: as it was in the snapshot, None where it is new; node: as it is now; references: chunks that were
-    changed, None where none were; shrunk: an axis became shorter, so that what was written is no mere append"""
+    changed, None where none were; shrunk: an axis became shorter, so that what was written is no mere append; appended: how far the array grew by appends"""
 
-    __slots__ = ("base", "key", "node", "references", "shrunk")
+    __slots__ = ("appended", "base", "key", "node", "references", "shrunk")
 
     def __init__(self, key: int, base: NodeSnapshot | None, node: NodeSnapshot) -> None:
         self.key, self.base, self.node = key, base, node
         self.references: ChangedReferences | None = None
         self.shrunk = False
+        self.appended: Append | None = None
 
     @property
     def is_new(self) -> bool:
@@ -40,7 +42,7 @@ class NodeChange:
     def copy(self) -> NodeChange:
         other = NodeChange(self.key, self.base, self.node)
         other.references = None if self.references is None else self.references.copy()
-        other.shrunk = self.shrunk
+        other.shrunk, other.appended = self.shrunk, self.appended
         return other
 
 

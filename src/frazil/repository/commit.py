@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import CommitUnknownError, InvalidInputError, StoreError
+from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, StoreError
 from frazil.format import manifests as columns_of
 from frazil.format.ids import ID_BYTES, ObjectId, encode_id, new_id
 from frazil.format.manifests import Manifest, node_manifest
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = ["Attempt", "attempt_commit"]
+__all__ = ["Attempt", "attempt_commit", "settle_unknown"]
 
 _FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
 
@@ -60,9 +60,9 @@ def attempt_commit(
         if tip is None:
             raise InvalidInputError("a fork is not committed", hint="merge it into the session that it came from")
         check_commits(transaction.files)
-        known = _settled(transaction)
+        known = settle_unknown(transaction)
         if known is not None:
-            return known
+            return Attempt(known, transaction.tip)
         if transaction.changes.is_empty and not allow_empty:
             raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
         files, changes = transaction.files, transaction.changes
@@ -273,22 +273,26 @@ def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
 # --- before and afterwards ----------------------------------------------------------------------------------------------------------------------------
 
 
-def _settled(transaction: Transaction) -> Attempt | None:
-    """Where the answer to an earlier attempt was lost, and nothing was changed since: whether that one is in the branch now."""
+def settle_unknown(transaction: Transaction) -> ObjectId | None:
+    """Finds out whether a commit happened whose answer was lost: its snapshot, where it did, and then the session goes on from it.
+
+    Raises ConflictError where it did happen and something was changed since, which cannot be told from what was committed."""
     unknown, tip = transaction.unknown, transaction.tip
-    if unknown is None or tip is None or unknown.state != transaction.state:
+    if unknown is None or tip is None:
         return None
     now = open_tip(transaction.files, tip.branch, tip)
     if all(commit.snapshot != unknown.snapshot for commit in ancestry(transaction.files, now.snapshot)):
         return None
-    _go_on(
-        transaction,
-        unknown.snapshot,
-        transaction.files.snapshot(unknown.snapshot),
-        tip._replace(sequence=tip.sequence + 1, snapshot=unknown.snapshot),
-        unknown.finals,
-    )
-    return Attempt(unknown.snapshot, transaction.tip)
+    if unknown.state != transaction.state:
+        raise ConflictError(
+            "the commit whose answer was lost did happen, and something was changed after it",
+            key=transaction.files.key(f"snapshots/{encode_id(unknown.snapshot)}"),
+            hint="discard the session, and make the later changes again in a new one",
+        )
+    written = transaction.files.snapshot(unknown.snapshot)
+    there = tip._replace(sequence=tip.sequence + 1, snapshot=unknown.snapshot)
+    _go_on(transaction, unknown.snapshot, written, there, unknown.finals)
+    return unknown.snapshot
 
 
 def _take_back(
@@ -314,6 +318,6 @@ def _go_on(
     transaction.tip = tip
     transaction.unknown = None
     transaction.finals.update(finals)
-    transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key))
+    transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key), same=True)
     transaction.forget_reads()
     transaction.sweep()

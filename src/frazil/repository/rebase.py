@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from frazil.errors import ConflictError, NotFoundError
+from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.format.nodes import NodeSnapshot
 from frazil.format.snapshots import Snapshot
 from frazil.record import Record
 from frazil.repository.branches import Tip, open_tip
 from frazil.repository.change_set import ChangeSet, NodeChange
 from frazil.repository.changes import ChangedReferences
+from frazil.repository.commit import settle_unknown
 from frazil.repository.conflicts import Append, Conflict, Solver, Taken, append_of, find_conflicts, solve
 from frazil.repository.coordinates import among
 from frazil.repository.difference import compare
@@ -48,9 +49,11 @@ class Shift(Record):
 class RowCopies(Protocol):
     """What knows arrays: rows that are no whole chunks are read from one transaction and written to another."""
 
-    def changed_rows(self, shift: Shift, base: Transaction, ours: Transaction, theirs: Transaction) -> object | None:
-        """Values of the rows before `old` in the chunk that `old` lies in, where the session changed them, too; None where it did not. Raises ConflictError
-        where both did."""
+    def changed_rows(
+        self, shift: Shift, base: Transaction, ours: Transaction, theirs: Transaction
+    ) -> tuple[object | None, Columns]:
+        """Values of the rows before `old` in the chunks that `old` lies in, where the session changed them, too; None where it did not. And where both did: the
+        coordinates of those chunks, int64[n, d]; there are none elsewhere."""
 
     def copy(self, shift: Shift, ours: Transaction, target: Transaction, changed: object | None) -> None:
         """Writes the rows that were appended, and those that changed_rows gave, to the rebased session."""
@@ -96,6 +99,9 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
     """Carries the changes over to the tip of the branch. Raises ConflictError, with `conflicts`, where a solver does not solve all; then nothing was changed."""
     with transaction.lock:
         transaction.require_writable()
+        if transaction.tip is None:
+            raise InvalidInputError("a fork is not rebased", hint="merge it into the session that it came from")
+        settle_unknown(transaction)
         tip, new, conflicts, same_below = meet(transaction)
         if tip.snapshot == transaction.base_id:
             transaction.tip = tip
@@ -107,11 +113,17 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         theirs = Transaction(files, tip.snapshot, new, None, known, options)
         base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
         changed = [rows.changed_rows(shift, base, ours, theirs) for shift in shifts]
+        clashes = [
+            Conflict("chunks", shift.path, chunks, transaction.base_id, tip.snapshot) if len(chunks) else None
+            for shift, (_, chunks) in zip(shifts, changed, strict=True)
+        ]
+        answers = iter(solve([clash for clash in clashes if clash is not None], solver))
+        lost = [clash is not None and next(answers) == "theirs" for clash in clashes]
         before = transaction.base_id, transaction.base, transaction.changes
         transaction.begin(tip.snapshot, new, changes)
         try:
-            for shift, values in zip(shifts, changed, strict=True):
-                rows.copy(shift, ours, transaction, values)
+            for shift, (values, _), theirs_count in zip(shifts, changed, lost, strict=True):
+                rows.copy(shift, ours, transaction, None if theirs_count else values)
         except BaseException:
             transaction.begin(*before)
             raise
@@ -209,7 +221,7 @@ class _Carried:
         if not isinstance(theirs, NodeSnapshot) or change.base is None:
             return
         made = NodeChange(theirs.id, theirs, self._merged(change, change.base, theirs))
-        made.shrunk = change.shrunk
+        made.shrunk, made.appended = change.shrunk, change.appended
         if change.references is not None:
             made.references = self._references(change)
         shift = _shift(change, theirs)
@@ -261,6 +273,7 @@ def _grow(made: NodeChange, shift: Shift) -> None:
     assert array is not None
     shape = list(array.metadata.shape)
     shape[shift.axis] = shift.new + shift.by
+    made.appended = Append(shift.axis, shift.old + shift.by, shift.new + shift.by)
     made.node = made.node._replace(array=array._replace(metadata=array.metadata._replace(shape=tuple(shape))))
 
 

@@ -31,6 +31,7 @@ from frazil.repository.branches import Tip
 from frazil.repository.change_set import ChangeSet, NodeChange, above, grid_of, rank_of
 from frazil.repository.changes import ChangedReferences, Rows, removed_rows
 from frazil.repository.chunks import ArrayChunks
+from frazil.repository.conflicts import Append
 from frazil.repository.coordinates import within
 from frazil.repository.documents import from_attributes, from_metadata
 from frazil.repository.files import Files
@@ -93,19 +94,20 @@ class Transaction:
         self.lock = threading.RLock()
         self.tip = tip
         self.forked = False
-        self.state = 0
+        self.state = self.renewals = 0
         self.unknown: UnknownCommit | None = None
         self.finals: dict[int, int] = {}  # ids of nodes that were new, and were committed
         self.reads = ReadLog() if options.serializable and tip is not None else None
         self._dropped: list[Octets] = []
         self.begin(base_id, base, ChangeSet(base.nodes))
 
-    def begin(self, base_id: ObjectId, base: Snapshot, changes: ChangeSet) -> None:
-        """Goes on from another snapshot with these changes."""
+    def begin(self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False) -> None:
+        """Goes on from another snapshot with these changes. same: all nodes are as they were, so that who knows one need not look anew"""
         self.base_id, self.base, self.changes = base_id, base, changes
         self.started_at = time.time_ns()
         self._references: dict[int, BaseReferences | None] = {}
         self.state += 1
+        self.renewals += not same
 
     def __repr__(self) -> str:
         at = encode_id(self.base_id) if self.tip is None else self.tip.branch
@@ -310,6 +312,14 @@ class Transaction:
             if key is None or not self.changes.is_array(absolute):
                 raise NotFoundError("the array is gone", path=absolute, hint="it was removed")
             return ArrayChunks(self, key, len(metadata.shape))
+
+    def appended(self, key: int, axis: int, old: int, new: int) -> None:
+        with self.lock:
+            change = self._change_of(self.key_of(key))
+            if change.appended is None:
+                change.appended = Append(axis, old, new)
+            elif (change.appended.axis, change.appended.new) == (axis, old):
+                change.appended = change.appended._replace(new=new)
 
     def changed(self, key: int) -> ChangedReferences | None:
         key = self.key_of(key)
