@@ -167,8 +167,11 @@ class _Merge:
 
     def _locations(self, changes: ChangeSet) -> dict[int, int]:
         known = {text: number for number, text in enumerate(self._target.locations)}
-        self._target.location_checks.update(changes.location_checks)
-        return {number: self._target.location(text, known) for number, text in enumerate(changes.locations)}
+        checks = changes.location_checks
+        return {
+            number: self._target.location(text, checks.get(text), known)
+            for number, text in enumerate(changes.locations)
+        }
 
     def _remove(self, key: int, changes: ChangeSet) -> None:
         path = self._parent.path_of(key)
