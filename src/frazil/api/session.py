@@ -204,7 +204,8 @@ class Session:
         path     of the array;  coords: int64[n, d], in its chunk grid
         urls     where each chunk lies: one for all, or n of them ("file:///data/sea.nc")
         offsets  and lengths: bytes, one for all or n of each
-        check    keeps size and time of each file, so that reading tells when it was changed
+        check    keeps size and time of each file, so that reading tells when it was changed. Not in a repository that the library of the alpha can use, which would
+                 drop them: there a file that was changed is read as it is
         Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
         set_virtual(self._transaction, self._array_path(path), coords, urls, offsets, lengths, check=check)
 

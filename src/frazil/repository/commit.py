@@ -222,8 +222,8 @@ def _final_node(
 
 
 def _separate_attributes(transaction: Transaction, changed: dict[str, NodeSnapshot | None]) -> ObjectId | None:
-    """Moves attributes that are large to a file of their own, where that was asked for; its id."""
-    limit = transaction.options.attribute_limit
+    """Moves attributes that are large to a file of their own, where that was asked for, and others can do without; its id."""
+    limit = transaction.options.attribute_limit if transaction.freedoms else None
     large = [
         node
         for node in changed.values()
