@@ -12,7 +12,7 @@ from frazil.format.nodes import BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.repository.changes import ChangedReferences, PendingBytes
 from frazil.repository.conflicts import Append
-from frazil.repository.virtual_checks import FileCheck
+from frazil.repository.virtual_checks import FileCheck, distinct_location
 
 __all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "rank_of"]
 
@@ -57,16 +57,18 @@ class ChangeSet:
         self.locations: list[str] = []  # of virtual chunks
         self.location_checks: dict[str, FileCheck] = {}
         self.next_key = next_key
+        self.identity = b""  # what forks know these changes by; nobody forked them where it is empty
+        self.origin = b""  # of a fork, the identity of what it was made from
         self.begun: dict[int, NodeSnapshot] = {}  # of a fork, the nodes that it began with
         self.begun_rows: dict[int, int] = {}  # and how many rows each array's changes had in the parent
         self.begun_removed: frozenset[int] = frozenset()
         self._paths: dict[str, int | None] = {}  # what is not as in the base; None: nothing is there now
 
     def leave_files(self) -> None:
-        """From now on others refer to the chunk files that were written so far."""
+        """From now on others refer to the chunk files that were written so far: they are nobody's to remove, but garbage collection's."""
         for change in self:
             if change.references is not None:
-                change.references.foreign = change.references.count
+                change.references.share_files()
 
     @property
     def is_empty(self) -> bool:
@@ -174,12 +176,15 @@ class ChangeSet:
         """Paths of the base where nothing is now."""
         return [path for path, key in self._paths.items() if key is None]
 
-    def location(self, text: str, known: dict[str, int]) -> int:
-        """The number of the location of virtual chunks; `known` is what the caller remembers of them."""
+    def location(self, text: str, check: FileCheck | None, known: dict[str, int]) -> int:
+        """The number of the location of virtual chunks that rest on this check; `known` is what the caller remembers of them."""
+        text = distinct_location(text, check, known, self.location_checks)
         number = known.get(text)
         if number is None:
             number = known[text] = len(self.locations)
             self.locations.append(text)
+            if check is not None:
+                self.location_checks[text] = check
         return number
 
     def rebased(self, base: Nodes) -> ChangeSet:
@@ -195,6 +200,7 @@ class ChangeSet:
         other.removed, other._paths = dict(self.removed), dict(self._paths)
         other.pending = self.pending.copy()
         other.locations, other.location_checks = list(self.locations), dict(self.location_checks)
+        other.identity, other.origin = self.identity, self.origin
         other.begun, other.begun_rows, other.begun_removed = self.begun, self.begun_rows, self.begun_removed
         return other
 

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 PENDING: Final = 0  # in memory: object is a segment of PendingBytes
-NATIVE: Final = 1  # in the chunk file with the row's id; object is SHARED where that holds more than this chunk, whatever its length
+NATIVE: Final = 1  # in the chunk file with the row's id; object is SHARED where that holds more than this chunk, or others may refer to it, too
 VIRTUAL: Final = 2  # in a file elsewhere: object is a number of the change set's locations
 REMOVED: Final = 3  # not there any more
 SHARED: Final = -1
@@ -145,13 +145,12 @@ class ChangedReferences:
 
     The index is a list of sorted runs, each more than twice as long as the next, so that a call costs no Python object per chunk."""
 
-    __slots__ = ("_bits", "_columns", "_runs", "count", "foreign", "inherited", "rank")
+    __slots__ = ("_bits", "_columns", "_runs", "count", "inherited", "rank")
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self.count = 0  # rows, superseded ones too
         self.inherited = 0  # of these, the first that a fork had from the start
-        self.foreign = 0  # and the first whose chunk files others may have, too: they are not this session's to remove
         self._columns = _empty(rank, _FIRST_ROOM)
         self._runs: list[_Run] = []
         self._bits = [0] * rank  # of a coordinate in a key
@@ -222,19 +221,22 @@ class ChangedReferences:
         """Another one with the same rows."""
         other = ChangedReferences(self.rank)
         other.count, other._bits = self.count, list(self._bits)
-        other.inherited, other.foreign = self.inherited, self.foreign
+        other.inherited = self.inherited
         other._columns = self._columns.pick(np.arange(len(self._columns.lengths)))
         other._runs = list(self._runs)
         return other
 
     def whole_files(self, rows: Columns) -> Octets:
-        """The chunk files that this session wrote for one of these rows alone: uint8[k, 12]. Packs may hold chunks of others; they are left to garbage
+        """The chunk files that nobody but this session has, for one of these rows alone: uint8[k, 12]. Packs may hold chunks of others; they are left to garbage
         collection."""
-        mine = rows[rows >= self.foreign]
         ids: Octets = self._columns.ids[
-            mine[(self._columns.kinds[mine] == NATIVE) & (self._columns.objects[mine] != SHARED)]
+            rows[(self._columns.kinds[rows] == NATIVE) & (self._columns.objects[rows] != SHARED)]
         ]
         return ids
+
+    def share_files(self) -> None:
+        """From now on others refer to the chunk files of all rows, too; a row says so wherever it is taken."""
+        self._columns.objects[self._columns.kinds == NATIVE] = SHARED
 
     def own(self) -> Columns:
         """The rows that count and were set since the fork, in order of their coordinates."""
@@ -305,6 +307,6 @@ def _restored(
 ) -> ChangedReferences:
     made = ChangedReferences(rank)
     made.set(Rows(*inherited))  # type: ignore[arg-type] # as they were taken from one
-    made.inherited = made.foreign = made.count
+    made.inherited = made.count
     made.set(Rows(*own))  # type: ignore[arg-type]
     return made

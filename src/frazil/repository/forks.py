@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fork", "merge"]
 
+_IDENTITY_BYTES: Final = 16
+
 
 def fork(parent: Transaction) -> Transaction:
     """A session over the same snapshot, with what the parent changed so far. Raises ReadOnlyError."""
@@ -32,10 +35,13 @@ def fork(parent: Transaction) -> Transaction:
         parent.require_writable()
         made = Transaction(parent.files, parent.base_id, parent.base, None, parent.known, parent.options)
         made.forked = True
+        parent.changes.leave_files()
+        parent.changes.identity = parent.changes.identity or os.urandom(_IDENTITY_BYTES)
         changes = parent.changes.copy()
+        changes.identity, changes.origin = b"", parent.changes.identity
         for change in changes:
             if change.references is not None:
-                change.references.inherited = change.references.foreign = change.references.count
+                change.references.inherited = change.references.count
         changes.begun = {change.key: change.node for change in changes}
         changes.begun_rows = {
             change.key: change.references.count for change in parent.changes if change.references is not None
@@ -50,15 +56,17 @@ def fork(parent: Transaction) -> Transaction:
 
 def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
     """Takes over what forks changed. Raises ConflictError, with the conflicts, and InvalidInputError for what is no fork of this session as it is now."""
-    with parent.lock:
+    with ExitStack() as held:
+        held.enter_context(parent.lock)
         parent.require_writable()
         target = parent.changes.copy()
         for one in forks:
-            if not one.forked or one.base_id != parent.base_id:
+            if not one.forked or not target.identity or one.changes.origin != target.identity:
                 raise InvalidInputError(
                     f"{one!r} is no fork of this session as it is now",
                     hint="merge forks before you commit, rebase or discard",
                 )
+            held.enter_context(one.lock)
             conflicts = _Merge(parent, target).take(one.changes)
             if conflicts:
                 error = ConflictError(
@@ -70,6 +78,7 @@ def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
                 raise error
         for one in forks:
             one.changes.leave_files()
+        target.leave_files()
         parent.changes = target
         parent.state += 1
 
@@ -158,8 +167,11 @@ class _Merge:
 
     def _locations(self, changes: ChangeSet) -> dict[int, int]:
         known = {text: number for number, text in enumerate(self._target.locations)}
-        self._target.location_checks.update(changes.location_checks)
-        return {number: self._target.location(text, known) for number, text in enumerate(changes.locations)}
+        checks = changes.location_checks
+        return {
+            number: self._target.location(text, checks.get(text), known)
+            for number, text in enumerate(changes.locations)
+        }
 
     def _remove(self, key: int, changes: ChangeSet) -> None:
         path = self._parent.path_of(key)

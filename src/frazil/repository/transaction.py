@@ -439,7 +439,9 @@ class Transaction:
         with self.lock:
             self.require_writable()
             left = own_files(self.changes)
-            self.begin(self.base_id, self.base, ChangeSet(self.base.nodes, self.changes.next_key))
+            empty = ChangeSet(self.base.nodes, self.changes.next_key)
+            empty.origin = self.changes.origin  # a fork remains one
+            self.begin(self.base_id, self.base, empty)
             self.superseded(left)
             self.sweep()
             self.forget_reads()
@@ -468,6 +470,7 @@ def _restored(
     made = Transaction(files, base_id, base, tip, known, options)
     if changes is not None:
         made.forked = True
+        changes.identity = b""  # its own forks know the one that was pickled: rows are numbered anew here
         made.begin(base_id, base, changes)
     return made
 
