@@ -321,7 +321,7 @@ class Sessions(RuleBasedStateMachine):
 
 
 def test_sessions_and_their_model() -> None:
-    run_state_machine_as_test(Sessions, settings=settings(max_examples=12, stateful_step_count=12))
+    run_state_machine_as_test(Sessions, settings=settings(max_examples=8, stateful_step_count=10))
 
 
 @pytest.mark.campaign

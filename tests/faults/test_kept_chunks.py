@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import CommitUnknownError, StoreError
+from frazil.errors import CommitUnknownError, ConflictError, StoreError
 from frazil.stores import MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
 
@@ -44,8 +44,8 @@ def _writes_of_a_commit() -> int:
     return store.calls["put_many"] - before
 
 
-@pytest.mark.parametrize("solver", ["ours", "theirs"])
-def test_what_an_unknown_commit_refers_to_stays(solver: str) -> None:
+@pytest.mark.parametrize("act", ["rebase", "discard"])
+def test_what_an_unknown_commit_refers_to_stays(act: str) -> None:
     inner, store, repo = faulty()
     session = repo.writable_session()
     array = large(session.root)
@@ -57,9 +57,13 @@ def test_what_an_unknown_commit_refers_to_stays(solver: str) -> None:
     store.plan = FaultPlan()
     one = frazil.Repository.open(inner).lookup("main")
     array[...] = 2
-    session.rebase(solver)
-    session.commit("two", allow_empty=True)
-    assert value_of(inner) == (2 if solver == "ours" else 1)
+    if act == "rebase":
+        with pytest.raises(ConflictError, match="did happen"):
+            session.rebase("ours")
+    session.discard()
+    with frazil.Repository.open(inner).transaction(message="two") as root:
+        root["a"][...] = 3  # type: ignore[index]
+    assert value_of(inner) == 3
     assert value_of(inner, one) == 1
 
 
