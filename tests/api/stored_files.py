@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 import numpy as np
 
@@ -22,13 +23,15 @@ def read_snapshots(store: Store) -> dict[ObjectId, Snapshot]:
     return {decode_id(key.removeprefix("snapshots/")): decode_snapshot(store.get(key) or b"", key) for key in keys}
 
 
-def check_files(store: Store, *, garbage: bool = True) -> None:
-    """garbage: whether chunk files may be left that no snapshot refers to"""
+def check_files(store: Store, *, garbage: bool = True, reached: Collection[str] | None = None) -> None:
+    """garbage: whether chunk files may be left that no snapshot refers to;  reached: the snapshots that count, where others may be left by commits that did not happen"""
     manifests: dict[ObjectId, Manifest] = {}
     keys = store.list_prefix("chunks/")
     sizes = dict(zip(keys, store.sizes(keys).tolist(), strict=True))
     used: set[str] = set()
     for file, snapshot in read_snapshots(store).items():
+        if reached is not None and encode_id(file) not in reached:
+            continue
         try:
             used |= _check_snapshot(store, snapshot, manifests, sizes)
         except AssertionError as error:

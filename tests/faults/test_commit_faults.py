@@ -83,7 +83,7 @@ def test_every_outcome_is_true(kind: str, rival: bool, tmp_path: Path) -> None:
         told[outcome] = told.get(outcome, 0) + 1
         store.plan = FaultPlan()
         go_on(session, inner, outcome)
-        check_files(inner)
+        check_files(inner, reached=[commit.id for commit in frazil.Repository.open(inner).history()])
     assert {"error", "unknown"} <= told.keys() | ({"unknown"} if rival else set())
     assert "committed" not in told if rival else "conflict" not in told
 
@@ -179,7 +179,7 @@ def random_faults(seeds: range) -> None:
                 blocks = root["count"][...].reshape(6, 400)  # type: ignore[call-overload]
                 assert (blocks == blocks[:, :1]).all(), "chunks are whole"
                 assert blocks.max() == root.attrs.get("turn", 0)
-        check_files(inner)
+        check_files(inner, reached=[commit.id for commit in frazil.Repository.open(inner).history()])
 
 
 def test_a_store_that_fails_now_and_then() -> None:

@@ -92,7 +92,7 @@ def kill_committers(path: Path, rounds: int, writers: int) -> None:
         ids = [commit.id for commit in repo.history()]
         for identity in ids[:-2] if len(ids) < 30 else ids[:10]:
             check_snapshot(repo.readonly_session(snapshot=identity).root, writers)
-    check_files(LocalStore(path))
+    check_files(LocalStore(path), reached=[commit.id for commit in repo.history()])
     with repo.transaction(message="after") as root:
         root["large"][...] = 77  # type: ignore[index]
     assert (repo.readonly_session().root["large"][...] == 77).all()  # type: ignore[call-overload]
