@@ -5,7 +5,7 @@ It writes chunk files; manifests are the commit's."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
 
 __all__ = ["place_pending"]
+
+_NEW: Final = 2**32  # above the ids that nodes have
 
 
 def place_pending(changes: ChangeSet, files: Files, *, packing: bool) -> None:
@@ -56,7 +58,10 @@ def _lengths(change: NodeChange, rows: Columns) -> Columns:
 def _write_packs(changes: ChangeSet, parts: list[tuple[NodeChange, Columns]], files: Files, *, packing: bool) -> None:
     columns = [change.changed_references().selected(rows) for change, rows in parts]
     lengths = np.concatenate([part.lengths for part in columns])
-    nodes = np.repeat([change.key for change, _ in parts], [len(rows) for _, rows in parts])
+    keys = [
+        change.key if change.key >= 0 else _NEW - change.key for change, _ in parts
+    ]  # in the order of their ids to be
+    nodes = np.repeat(keys, [len(rows) for _, rows in parts])
     order = reading_order(nodes, [part.coordinates for part in columns])
     packed = plan_packs(Pending(order, lengths), packing=packing)
     rows = np.empty((len(packed.rows), 3), np.int64)
