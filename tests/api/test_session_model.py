@@ -6,6 +6,7 @@ import copy
 import pickle
 import shutil
 import tempfile
+import uuid
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,7 +69,7 @@ class Sessions(RuleBasedStateMachine):
     )
     def create(self, compatible: bool, packing: bool, limit: int | None, local: bool) -> None:
         self.folder = tempfile.mkdtemp() if local else None
-        self.store = LocalStore(self.folder) if self.folder else MemoryStore()
+        self.store = LocalStore(self.folder) if self.folder else MemoryStore(f"sessions {uuid.uuid4()}")
         self.options: dict[str, object] = {
             "durable": False,
             "chunk_packing": "auto" if packing else "off",
@@ -94,6 +95,8 @@ class Sessions(RuleBasedStateMachine):
         self.made = 0
 
     def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.erase_prefix("")
         if getattr(self, "folder", None):
             shutil.rmtree(str(self.folder))
 

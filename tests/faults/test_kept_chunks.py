@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ SIDE = 2**21  # bytes of a chunk that is a file of its own
 
 
 def faulty() -> tuple[MemoryStore, FaultyStore, frazil.Repository]:
-    inner = MemoryStore()
+    inner = MemoryStore(f"kept {uuid.uuid4()}")  # by its name, a fork that travelled has the same one
     frazil.Repository.create(inner)
     store = FaultyStore(inner)
     return inner, store, frazil.Repository.open(store)
