@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from itertools import count, product
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.repository.conflicts import Append, append_of
+from frazil.repository.conflicts import Append, Conflict, append_of
 from frazil.repository.difference import ChunkDifference, Difference, Resize
 
 CHUNK = (2, 1)  # elements of a chunk along each axis
@@ -170,6 +171,11 @@ class PlainSession:
             except Clash:
                 self.nodes = before
 
+    def has_replaced_a_group(self) -> bool:
+        """Whether a node is where it was, but in a group that came to be there in place of another: to this model, which knows groups by number, it has moved."""
+        both = [(node, self.nodes[number]) for number, node in self.base.items() if number in self.nodes]
+        return any(was.path == now.path and was.parent != now.parent for was, now in both)
+
     def appended(self) -> dict[str, Append]:
         """Arrays that grew by appends alone, by their paths."""
         found = {}
@@ -271,7 +277,22 @@ def sides(draw: st.DrawFn) -> tuple[State, PlainSession, PlainSession]:
     ours, theirs = PlainSession(base, made), PlainSession(base, made)
     ours.run(draw(histories))
     theirs.run(draw(histories))
+    assume(
+        not ours.has_replaced_a_group() and not theirs.has_replaced_a_group() and not in_different_groups(ours, theirs)
+    )
     return base, ours, theirs
+
+
+def in_different_groups(ours: PlainSession, theirs: PlainSession) -> bool:
+    """Whether both moved a node to one path, but one of them into a group that was there and the other into another: to this model, these are two places."""
+    base = ours.base
+    both = [
+        (ours.nodes[number], theirs.nodes[number]) for number in base if number in ours.nodes and number in theirs.nodes
+    ]
+    return any(
+        one.path == other.path and one.parent != other.parent and (one.parent in base or other.parent in base)
+        for one, other in both
+    )
 
 
 # --- what changed ---------------------------------------------------------------------------------------------------------------------
@@ -402,4 +423,84 @@ def without_appends(base: State, mine: State, numbers: dict[int, Append]) -> Sta
         chunks = {chunk: stored for chunk, stored in mine[number].chunks.items() if chunk[axis] < first}
         chunks |= {chunk: stored for chunk, stored in was.chunks.items() if chunk[axis] >= first}
         result[number] = replace(mine[number], shape=was.shape, chunks=chunks)
+    return result
+
+
+def given_up(base: State, mine: State, theirs: State, conflicts: list[Conflict]) -> State:
+    """What is left of one side's changes where all conflicts are answered with "theirs"."""
+    result = dict(mine)
+    number_at = {node.path: number for number, node in mine.items()}
+    for kind, path, chunks, *_ in conflicts:
+        if kind == "changed" and chunks is None:
+            number = next(number for number, node in base.items() if node.path == path and number not in mine)
+            result[number] = base[number]
+            continue
+        number = number_at[path]
+        if number not in base:  # created or parent
+            result.pop(number, None)
+            continue
+        was, now = base[number], result.get(number)
+        if kind == "deleted" and chunks is None:
+            result.pop(number, None)
+        elif now is None:
+            pass  # given up already
+        elif kind in {"created", "parent", "renamed"}:
+            result[number] = replace(now, path=was.path, parent=was.parent)
+        elif kind == "attributes":
+            result[number] = replace(now, attributes=was.attributes)
+        elif kind in {"chunks", "deleted"} and chunks is not None:
+            given = {(row, column) for row, column in chunks.tolist()}
+            kept = {chunk: stored for chunk, stored in now.chunks.items() if chunk not in given}
+            kept |= {chunk: stored for chunk, stored in was.chunks.items() if chunk in given}
+            result[number] = replace(now, chunks=kept)
+        else:  # metadata, or chunks that were cut off
+            result[number] = replace(now, metadata=was.metadata, shape=was.shape, chunks=was.chunks)
+    # what was in a group of ours that was given up is in theirs
+    twins = {
+        number: next((other for other, there in theirs.items() if there.path == node.path), None)
+        for number, node in mine.items()
+        if number not in base and number not in result
+    }
+    return {number: replace(node, parent=twins.get(node.parent or 0, node.parent)) for number, node in result.items()}
+
+
+def overruled(base: State, mine: State, theirs: State, conflicts: list[Conflict]) -> State:
+    """What is left of theirs where all conflicts are answered with "ours"."""
+    result = dict(theirs)
+    number_at = {node.path: number for number, node in mine.items()}
+    their_number_at = {node.path: number for number, node in theirs.items()}
+
+    def drop_new(path: str) -> None:
+        for number, node in theirs.items():
+            if number not in base and (node.path + "/").startswith(path + "/"):
+                result.pop(number, None)
+
+    for kind, path, chunks, *_ in conflicts:
+        if kind == "changed":
+            number = next(number for number, node in base.items() if node.path == path and number not in mine)
+            drop_new(theirs[number].path)
+            result[number] = base[number]
+            continue
+        number = number_at[path]
+        if kind == "created":
+            twin = their_number_at.get(path)
+            if twin is None or twin in base:
+                continue
+            if number in base or mine[number].is_array or theirs[twin].is_array:
+                drop_new(path)
+            elif twin in result:
+                result[twin] = replace(result[twin], attributes=mine[number].attributes)
+        elif number in base:
+            was, now = base[number], result[number]
+            if kind in {"renamed", "parent"}:
+                result[number] = replace(now, path=was.path, parent=was.parent)
+            elif kind == "attributes":
+                result[number] = replace(now, attributes=was.attributes)
+            elif kind == "metadata":
+                result[number] = replace(now, metadata=was.metadata, shape=was.shape)
+            elif chunks is not None:
+                given = {(row, column) for row, column in chunks.tolist()}
+                kept = {chunk: stored for chunk, stored in now.chunks.items() if chunk not in given}
+                kept |= {chunk: stored for chunk, stored in was.chunks.items() if chunk in given}
+                result[number] = replace(now, chunks=kept)
     return result
