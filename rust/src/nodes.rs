@@ -5,6 +5,7 @@ use std::str;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::base32;
 use crate::columns::{Bytes, wrong};
 use crate::decode::FailureRows;
 use crate::failures::Code;
@@ -13,8 +14,9 @@ use crate::msgpack::{Read, Reader, broken};
 use crate::segment::Segment;
 use crate::share::detached;
 
-/// Start of the key, start of the value, its end, the node's id, its kind.
-type Row = [i64; 5];
+/// Start of the key, start of the value, its end, the node's id, its kind; of a plain node also where its attributes begin, of a plain array its metadata and
+/// its list of manifests.
+type Row = [i64; 8];
 
 const UNKNOWN: i64 = -1;
 const GROUP: i64 = 0;
@@ -43,9 +45,11 @@ fn index(data: &[u8], at: usize, count: usize) -> Read<Index<'_>> {
         let Ok(path) = str::from_utf8(path) else { return broken(start, "the path of a node must be UTF-8") };
         let middle = reader.at();
         let (id, kind) = glance(reader.clone());
+        let spans = if kind == UNKNOWN { None } else { plain(reader.clone(), path).ok().flatten() };
+        let [attributes, metadata, manifests] = spans.unwrap_or([UNKNOWN; 3]);
         reader.skip()?;
         paths.push(path);
-        rows.push([start as i64, middle as i64, reader.at() as i64, id, kind]);
+        rows.push([start as i64, middle as i64, reader.at() as i64, id, kind, attributes, metadata, manifests]);
     }
     Ok(Index { paths, rows, end: reader.at() })
 }
@@ -70,11 +74,48 @@ fn kind(mut reader: Reader<'_>) -> Read<i64> {
     })
 }
 
+/// Where attributes, metadata and manifests begin, of a node in which nothing but its attributes and its metadata can be wrong: those are looked at in Python, as
+/// the manifests are when they are needed.
+fn plain(mut reader: Reader<'_>, path: &str) -> Read<Option<[i64; 3]>> {
+    let names = path.strip_prefix('/').unwrap_or("");
+    if path != "/" && names.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return Ok(None);
+    }
+    reader.array("a node")?;
+    reader.skip()?; // its id
+    if reader.text("the path of a node")? != path.as_bytes() {
+        return Ok(None);
+    }
+    let attributes = reader.at() as i64;
+    reader.skip()?;
+    if reader.clone().text("the kind of a node").is_ok() {
+        return Ok(Some([attributes, UNKNOWN, UNKNOWN]));
+    }
+    reader.variant("the kind of a node")?;
+    if reader.array("the data of an array")? != 2 {
+        return Ok(None);
+    }
+    let metadata = reader.at() as i64;
+    reader.skip()?;
+    let manifests = reader.at() as i64;
+    for _ in 0..reader.array("the manifests of an array")? {
+        if reader.array("a reference to a manifest")? != 2 || base32::decode(reader.text("the id of a manifest")?).is_none() {
+            return Ok(None);
+        }
+        for _ in 0..reader.array("the extents of a manifest")? {
+            for _ in 0..reader.array("the extents of a manifest")? {
+                reader.natural(u64::from(u32::MAX), "the extents of a manifest")?;
+            }
+        }
+    }
+    Ok(Some([attributes, metadata, manifests]))
+}
+
 /// Paths, rows, the place behind the last entry.
 type Found = (Vec<Py<PyString>>, Option<Segment>, usize, FailureRows);
 
 #[pyfunction]
-fn index_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) -> PyResult<Found> {
+fn find_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) -> PyResult<Found> {
     let data = Bytes::new(data, "data")?;
     let data = data.as_slice();
     if at > data.len() {
@@ -91,7 +132,7 @@ fn index_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize)
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(index_nodes, module)?)
+    module.add_function(wrap_pyfunction!(find_nodes, module)?)
 }
 
 #[cfg(test)]
@@ -125,6 +166,28 @@ mod tests {
             assert!(row[0] < row[1] && row[1] < row[2]);
             end = row[2];
         }
+    }
+
+    #[test]
+    fn parts_of_plain_nodes_are_found() {
+        let found = |bytes: &[u8]| {
+            let index = index(bytes, 0, 1).unwrap_or_else(|broken| panic!("{broken:?}"));
+            let row = index.rows[0];
+            (row[5], row[6], row[7])
+        };
+        let nothing = (UNKNOWN, UNKNOWN, UNKNOWN);
+        let array = |path: &[u8], manifests: &[u8]| [b"\xa2/a\x94\x07", path, b"\xc0\x81\xa5Array\x92\x91\xc3", manifests].concat();
+        let reference = b"\x91\x92\xb4000G40R40M30E209185G\x92\x92\x00\xcd\x01\x00\x90";
+        assert_eq!(found(b"\xa2/a\x94\x07\xa2/a\xc0\xa5Group"), (8, UNKNOWN, UNKNOWN));
+        assert_eq!(found(b"\xa1/\x94\x07\xa1/\xc0\xa5Group"), (6, UNKNOWN, UNKNOWN));
+        assert_eq!(found(&array(b"\xa2/a", b"\x90")), (8, 17, 19));
+        assert_eq!(found(&array(b"\xa2/a", reference)), (8, 17, 19));
+        assert_eq!(found(&array(b"\xa2/b", b"\x90")), nothing);
+        assert_eq!(found(&array(b"\xa2/a", b"\x91\xc0")), nothing);
+        assert_eq!(found(&array(b"\xa2/a", b"\x91\x92\xa1Z\x90")), nothing);
+        assert_eq!(found(b"\xa1a\x94\x07\xa1a\xc0\xa5Group"), nothing);
+        assert_eq!(found(b"\xa3/..\x94\x07\xa3/..\xc0\xa5Group"), nothing);
+        assert_eq!(found(b"\xa3/a/\x94\x07\xa3/a/\xc0\xa5Group"), nothing);
     }
 
     #[test]

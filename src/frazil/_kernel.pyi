@@ -235,9 +235,10 @@ def order_references(nodes: Buffer, starts: Buffer, coordinates: Buffer) -> Segm
 
 # --- snapshots ------------------------------------------------------------------------------------------------------------------------
 
-def index_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | None, int, Failures]:
+def find_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | None, int, Failures]:
     """Where the nodes of a snapshot of the Icechunk alpha lie: `count` entries of a map, the first at `at`.
 
-    Returns the paths as they come, the place behind the last entry, and rows of int64, one for each entry: where it begins (with its key), where its value begins and
-    ends, the node's id, and its kind (0 group, 1 array); -1 for an id or kind that the first look does not tell. Where the bytes end first, or a key is
+    Returns the paths as they come, the place behind the last entry, and rows of 8 int64, one for each entry: where it begins (with its key), where its value begins and
+    ends, the node's id, its kind (0 group, 1 array), and where its attributes, the metadata of an array and its list of manifests begin; -1 for what the first look does
+    not tell, and for the parts of a node of which more than attributes and metadata may be wrong. Where the bytes end first, or a key is
     no text, there are no rows, but one failure, whose unit is the position in the file."""

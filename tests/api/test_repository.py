@@ -60,6 +60,7 @@ def test_a_commit_is_seen_by_later_sessions_alone(repo: frazil.Repository) -> No
     assert repo.readonly_session(snapshot=identity[:6]).root["sea/temp"][0, 0] == 1
 
 
+@pytest.mark.rule("I29")
 def test_time_travel(repo: frazil.Repository) -> None:
     ids = []
     for number in range(3):
@@ -231,6 +232,7 @@ def test_conflicts_are_told_and_solved(repo: frazil.Repository) -> None:
     assert repo.readonly_session().root["sea/temp"][:2, 0].tolist() == [5, 9]
 
 
+@pytest.mark.rule("I28")
 def test_serializable_sessions_see_write_skew(repo: frazil.Repository) -> None:
     with repo.transaction(message="first") as root:
         for name in "ab":
@@ -297,6 +299,7 @@ def test_forks_write_and_one_commits(repo: frazil.Repository) -> None:
     assert session.root["big"][0] == 1
 
 
+@pytest.mark.rule("I31")
 def test_moved_subtrees_keep_their_chunks(repo: frazil.Repository) -> None:
     with repo.transaction(message="first") as root:
         sea(root)
@@ -325,6 +328,7 @@ def test_moved_subtrees_keep_their_chunks(repo: frazil.Repository) -> None:
             repo.writable_session().root.move(path, to)
 
 
+@pytest.mark.rule("I305")
 def test_two_creators_one_wins(store: Store) -> None:
     assert not frazil.Repository.exists(store)
     frazil.Repository.create(store)
@@ -353,6 +357,7 @@ def test_small_chunks_are_inline_or_packed_and_large_ones_alone(store: Store) ->
     assert len(inner.list_prefix("chunks/")) == 3
 
 
+@pytest.mark.rule("I47")
 def test_superseded_chunk_files_are_removed(store: Store) -> None:
     repo = frazil.Repository.create(store)
     session = repo.writable_session()
@@ -399,3 +404,17 @@ def test_what_snapshots_cannot_hold_is_refused_by_name(
         session.root.create_array("a", **{"shape": (4,), "dtype": "i4", "chunks": (2,), **arguments})  # type: ignore[arg-type]
     assert caught.value.hint
     assert not session.has_changes
+
+
+def test_packs_lie_in_the_order_that_is_given(repo: frazil.Repository) -> None:
+    session = repo.writable_session()
+    array = session.root.create_array("a", shape=(4000, 2), dtype="u1", chunks=(1000, 1), codecs=["bytes"])
+    array[...] = 1 + np.arange(4000)[:, None] // 1000 * 2 + np.arange(2)
+    for wrong in (lambda *_: [0] * 8, lambda *_: None, lambda *_: 1 / 0):
+        with pytest.raises(InvalidInputError, match="packing_order"):
+            session.commit("wrong", packing_order=wrong)  # type: ignore[arg-type]
+    session.commit("columns", packing_order=lambda path, chunks: np.lexsort((chunks[:, 0], chunks[:, 1])))
+    files = repo.readonly_session().store.nodes.files  # type: ignore[attr-defined]
+    (key,) = files.store.list_prefix("chunks/")
+    assert list(files.store.get(key)[::1000]) == [1, 3, 5, 7, 2, 4, 6, 8]
+    assert repo.readonly_session().root["a"][::1000].tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]  # type: ignore[index, union-attr]

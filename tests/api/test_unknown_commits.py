@@ -31,7 +31,7 @@ def test_an_unknown_commit_keeps_everything(act: str) -> None:
     session = frazil.Repository.open(store).writable_session()
     array = session.root.create_array("a", shape=(2**21,), dtype="u1", chunks=(2**21,), codecs=["bytes"])
     array[...] = 3
-    store.plan = lost(store, 3)
+    store.plan = lost(store, 2)
     with pytest.raises(CommitUnknownError):
         session.commit("one")
     store.plan = FaultPlan([])

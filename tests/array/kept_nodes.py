@@ -20,6 +20,8 @@ Chunks = Callable[[int, ArrayMetadata], ChunkStorage]
 class KeptNodes:
     """Nodes by path, each with a number that no other one gets; chunks: those of the array with a number."""
 
+    renewals = 0  # nothing changes but by what is asked here
+
     def __init__(self, chunks: Chunks | None = None) -> None:
         self.store = MemoryStore()
         self.nodes: dict[str, tuple[int, Metadata | FrazilError]] = {"": (0, GroupMetadata())}

@@ -31,3 +31,14 @@ def files_in(name: str, folder: str) -> dict[str, bytes]:
     found = {key: value for key, value in repository(name).items() if key.startswith(f"{folder}/")}
     assert found
     return found
+
+
+def beside(name: str, file: str) -> bytes:
+    """A file of an archive that is not in the repository, such as "expected.json"."""
+    with tarfile.open(data(f"{name}.tar.gz")) as archive:
+        for entry in archive:
+            if entry.isfile() and entry.name.endswith(f"/{file}"):
+                opened = archive.extractfile(entry)
+                assert opened is not None
+                return opened.read()
+    raise AssertionError(file)

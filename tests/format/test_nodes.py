@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import frazil.format.nodes as nodes_module
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.ids import decode_id
-from frazil.format.msgpack import Reader
+from frazil.format.msgpack import Reader, write_map
 from frazil.format.nodes import (
     ArrayData,
     AttributesReference,
@@ -20,8 +20,10 @@ from frazil.format.nodes import (
     Node,
     Nodes,
     NodeSnapshot,
+    decode_attributes_of,
     index_nodes,
 )
+from frazil.format.zarr_metadata import read_metadata
 from tests.format import documents, strategies
 from tests.format.encoding import Pairs, Raw, Wide, encoded
 
@@ -348,3 +350,78 @@ def test_what_is_not_there() -> None:
     assert nodes != 5
     assert nodes != groups("/b")
     assert repr(nodes) == "<Nodes: 1>"
+
+
+@given(strategies.nodes(least=1), st.lists(strategies.nodes(), max_size=3), st.data())
+def test_what_is_spliced_is_what_is_gathered(old: Nodes, rounds: list[Nodes], data: st.DataObject) -> None:
+    """Snapshot after snapshot, each over the bytes of the one before; beside it, the same nodes copied one by one."""
+    nodes = opened(written(old))
+    for new in rounds:
+        removed = data.draw(st.lists(st.sampled_from([*nodes, "/not there"]), max_size=3))
+        changes = {**{path: node_of(new, path) for path in new}, **dict.fromkeys(removed)}
+        changed = nodes.changed(changes)
+        gathered = bytearray()
+        write_map(gathered, len(changed))
+        changed._gather(gathered)
+        assert changed.encoded() == bytes(gathered)
+        assert written(changed) == bytes(gathered)
+        nodes = changed.indexed(b"before" + changed.encoded(), 6, KEY)
+        assert nodes == changed == opened(bytes(gathered))
+        assert list(nodes) == sorted(nodes, key=lambda path: path.split("/")[1:] if path != "/" else [""])
+        assert written(nodes) == bytes(gathered)
+        assert len(nodes) == len(changed) == len(list(nodes))
+        assert sorted(nodes.differing(opened(bytes(gathered)))) == []
+        for path in nodes:
+            number = node_of(nodes, path).id
+            assert nodes.id_of(path) == changed.id_of(path) == number
+            assert node_of(nodes, nodes.path_of(number) or "").id == number
+            assert node_of(changed, changed.path_of(number) or "").id == number
+        assert nodes.highest_id() == changed.highest_id()
+        nodes = pickle.loads(pickle.dumps(nodes))
+
+
+@given(strategies.nodes(), st.data())
+def test_nodes_in_any_order_are_written_in_theirs(old: Nodes, data: st.DataObject) -> None:
+    paths = data.draw(st.permutations(list(old)))
+    entries = [written(Nodes({path: node_of(old, path)}))[1:] for path in paths]
+    out = bytearray()
+    write_map(out, len(paths))
+    nodes = opened(bytes(out) + b"".join(entries))
+    assert nodes == old
+    assert written(nodes) == written(old)
+    gone = data.draw(st.sets(st.sampled_from(paths)) if paths else st.just(set[str]()))
+    left = nodes.changed(dict.fromkeys(gone))
+    assert written(left) == written(Nodes({path: node_of(old, path) for path in old if path not in gone}))
+
+
+@given(strategies.nodes())
+def test_equal_documents_have_equal_bytes(nodes: Nodes) -> None:
+    read = opened(written(nodes))
+    for path in read:
+        node = node_of(read, path)
+        alone = opened(written(Nodes({"/other": node._replace(id=0, path="/other")})))
+        document = read.document(path)
+        assert document is not None
+        assert document == alone.document("/other")
+        assert (document[1] == b"") is (node.array is None)
+        assert decode_attributes_of(document[0]) == node.attributes
+        assert read.changed({path: node}).document(path) is None
+    assert read.document("/not there") is None
+
+
+@pytest.mark.parametrize("node", BAD.values(), ids=BAD)
+def test_a_broken_node_has_no_document_that_could_be_read(node: object) -> None:
+    nodes = opened([("/bad", node)])
+    document = nodes.document("/bad")
+    if document is not None:  # then it is the attributes or the metadata that are broken
+        with pytest.raises(FormatError):
+            decode_attributes_of(document[0])
+            read_metadata(Reader(document[1], None))
+
+
+@pytest.mark.parametrize("path", ["/a\0", "/a\0b", "/a/\0", "/\0\0/a", "/\1", "/a\1b"])
+def test_names_with_the_lowest_characters_have_their_place(path: str) -> None:
+    paths = ["/", "/a", "/a/b", "/a/b/c", "/a ", "/a/\1", "/b", path]
+    by_components = sorted(paths, key=lambda path: path.split("/")[1:] if path != "/" else [""])
+    assert list(groups(*paths)) == by_components
+    assert groups(*paths).subtree("/a") == [at for at in by_components if at == "/a" or at.startswith("/a/")]

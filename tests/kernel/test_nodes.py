@@ -9,16 +9,20 @@ from hypothesis import strategies as st
 
 from frazil import _kernel
 from frazil.errors import FormatError
+from frazil.format.ids import decode_id
 from frazil.format.msgpack import Reader, pack, skip_values
+from frazil.format.node_values import path_mistake
 from tests.format import documents
 from tests.format.encoding import Pairs, Wide, encoded
 
+EXTENTS = [[documents.ID, [[0, 300], [7, 2**32 - 1]]], [documents.OTHER, []]]
 NODES = [
     documents.group("/"),
     documents.array("/a", 7),
     documents.array("/b", 2**32 - 1, data_type="unknown"),
     [Wide(3), Wide("/c"), {"Inline": {"x": [1, {"y": None}]}}, Wide("Group")],
     documents.named("node", documents.group("/named")),
+    [5, "/5", None, {"Array": [documents.metadata(), EXTENTS]}],
     [2**32, "/d", None, "Group"],
     [-1, "/d", None, "Group"],
     ["text", "/e", None, {"Array": 5}],
@@ -29,11 +33,18 @@ NODES = [
     [],
     "Group",
 ]
-FILE = encoded(Pairs([(f"/{at}", node) for at, node in enumerate(NODES)]))
+
+
+def _path_of(node: object, at: int) -> str:
+    path = node[1] if isinstance(node, list) and len(node) > 1 else None
+    return path if isinstance(path, str) else f"/{at}"
+
+
+FILE = encoded(Pairs([(_path_of(node, at), node) for at, node in enumerate(NODES)]))
 
 
 def by_kernel(data: bytes, at: int, count: int) -> tuple[list[str], list[list[int]], int] | None:
-    paths, rows, end, failures = _kernel.index_nodes(data, at, count)
+    paths, rows, end, failures = _kernel.find_nodes(data, at, count)
     if failures:
         assert (paths, rows, end, len(failures)) == ([], None, at, 1)
         position, _, text = failures[0]
@@ -41,7 +52,7 @@ def by_kernel(data: bytes, at: int, count: int) -> tuple[list[str], list[list[in
         assert text
         return None
     assert rows is not None
-    return paths, np.frombuffer(rows, np.int64).reshape(-1, 5).tolist(), end
+    return paths, np.frombuffer(rows, np.int64).reshape(-1, 8).tolist(), end
 
 
 def by_hand(data: bytes, at: int, count: int) -> tuple[list[str], list[list[int]], int] | None:
@@ -52,7 +63,9 @@ def by_hand(data: bytes, at: int, count: int) -> tuple[list[str], list[list[int]
             paths.append(reader.text("a path"))
             middle = reader.at
             reader.skip("a node")
-            rows.append([start, middle, reader.at, *_glance(Reader(data, None, middle))])
+            glance = _glance(Reader(data, None, middle))
+            parts = _parts(Reader(data, None, middle), paths[-1]) if glance[1] >= 0 else None
+            rows.append([start, middle, reader.at, *glance, *(parts or (-1, -1, -1))])
     except FormatError:
         return None
     return paths, rows, reader.at
@@ -72,12 +85,40 @@ def _glance(reader: Reader) -> tuple[int, int]:
         return number, -1
 
 
+def _parts(reader: Reader, path: str) -> tuple[int, int, int] | None:
+    """Where attributes, metadata and manifests of a node begin that is an array of four, of a kind that is known; None where more than those could be wrong."""
+    try:
+        reader.array("a node")
+        reader.skip("an id")
+        if path_mistake(path) is not None or reader.text("a path") != path:
+            return None
+        attributes = reader.at
+        reader.skip("attributes")
+        if not reader.variant("a kind")[1]:
+            return attributes, -1, -1
+        if reader.array("an array") != 2:
+            return None
+        metadata = reader.at
+        reader.skip("metadata")
+        manifests = reader.at
+        for _ in range(reader.array("manifests")):
+            if reader.array("a manifest") != 2:
+                return None
+            decode_id(reader.text("an id"))
+            for _ in range(reader.array("extents")):
+                for _ in range(reader.array("coordinates")):
+                    reader.integer("a coordinate", 0, 2**32 - 1)
+    except FormatError:
+        return None
+    return attributes, metadata, manifests
+
+
 def test_nodes_of_every_kind() -> None:
     found = by_kernel(FILE, 1, len(NODES))
     assert found == by_hand(FILE, 1, len(NODES))
     assert found is not None
-    assert [row[3:] for row in found[1]] == [
-        *([1, 0], [7, 1], [2**32 - 1, 1], [3, 0], [-1, -1], [-1, -1], [-1, -1], [-1, -1]),
+    assert [row[3:5] for row in found[1]] == [
+        *([1, 0], [7, 1], [2**32 - 1, 1], [3, 0], [-1, -1], [5, 1], [-1, -1], [-1, -1], [-1, -1]),
         *([5, -1], [5, -1], [-1, -1], [-1, -1], [-1, -1], [-1, -1]),
     ]
 
@@ -103,6 +144,6 @@ def test_counts_that_lie_are_refused_at_once(count: int) -> None:
 
 def test_wrong_arguments_are_the_caller_s_mistake() -> None:
     with pytest.raises(ValueError, match="beyond the data"):
-        _kernel.index_nodes(b"", 1, 0)
+        _kernel.find_nodes(b"", 1, 0)
     with pytest.raises(OverflowError):
-        _kernel.index_nodes(b"", -1, 0)
+        _kernel.find_nodes(b"", -1, 0)

@@ -31,6 +31,8 @@ from frazil.stores.store import Store
 class PlainNodes:
     """Nodes of a plain Zarr hierarchy as a port."""
 
+    renewals = 0  # as handles of plain stores never look anew
+
     def __init__(self, store: Store) -> None:
         self.store = store
         self.place = Place(store)

@@ -38,6 +38,7 @@ def chunk_files(store: Store) -> list[str]:
     return store.list_prefix("chunks/")
 
 
+@pytest.mark.rule("I295")
 @pytest.mark.parametrize("where", ["disk", "memory"])
 def test_it_is_copied_whole_and_read_in_parts(where: str, file: Path, tmp_path: Path) -> None:
     store: Store = frazil.stores.LocalStore(tmp_path / "sea.repo") if where == "disk" else MemoryStore()

@@ -46,6 +46,7 @@ READS_FAIL = [Fault("fetch", call) for call in range(1, 20)]
 # --- lost answers ------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("I182")
 def test_a_lost_answer_is_read_back() -> None:
     files, first = created(MemoryStore())
     mine = some_id()
@@ -172,6 +173,7 @@ def contents(files: Files) -> dict[int, bytes]:
 # --- races -------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("I148", "I171")
 @pytest.mark.parametrize("sync", [False, True])
 def test_processes_give_no_number_twice(tmp_path: Path, sync: bool) -> None:
     commits = 10 if sync else 40
@@ -223,6 +225,7 @@ def test_what_a_killed_writer_leaves(tmp_path: Path) -> None:
     assert left == [branch_key(MAIN, 1).rpartition("/")[2] + ".__lock"]
 
 
+@pytest.mark.rule("I211", "I305")
 def test_of_two_creators_one_wins(tmp_path: Path) -> None:
     def race(number: int, create: Callable[[Files], object]) -> None:
         won: list[int] = []

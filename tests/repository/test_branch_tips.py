@@ -57,6 +57,7 @@ HARMLESS = [
 # --- tips --------------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("I320")
 @given(st.sets(st.integers(0, 40) | st.integers(0, LAST_SEQUENCE), min_size=1), st.sets(st.sampled_from(HARMLESS)))
 def test_a_cold_tip_is_the_highest_number(numbers: set[int], foreign: set[str]) -> None:
     files = empty_files()
@@ -117,6 +118,7 @@ def test_how_much_is_asked() -> None:
     assert store.count() < 50
 
 
+@pytest.mark.rule("I48", "I320")
 def test_listings_are_limited() -> None:
     asked: list[int | None] = []
 
@@ -146,6 +148,7 @@ def test_foreign_folders_are_passed_over() -> None:
     assert store.count("list") < 6
 
 
+@pytest.mark.rule("I48")
 def test_a_store_that_cannot_list_is_probed() -> None:
     files = Files(Without(MemoryStore(), listable=False))
     assert read_tip(files, "b") is None

@@ -164,6 +164,7 @@ def test_the_last_file_is_the_last() -> None:
         delete_branch(files, "full")
 
 
+@pytest.mark.rule("I45")
 @pytest.mark.parametrize(
     "write",
     [
@@ -305,6 +306,7 @@ def test_names_that_are_refused(name: str) -> None:
     assert len(files.store.list()) == 2
 
 
+@pytest.mark.rule("I144", "I345")
 def test_tags_are_never_moved() -> None:
     files, first = created()
     second = put_snapshot(files, 2, [1])
@@ -320,6 +322,7 @@ def test_tags_are_never_moved() -> None:
         read_tag(files, "gone")
 
 
+@pytest.mark.rule("I120")
 def test_foreign_folders_and_files_in_refs() -> None:
     files, _ = created()
     for key in ("refs/config", "refs/branch./ZZZZZZZZ.json", "refs/tag.empty/x.json", "refs/branch.none/ref.json", "refs/other/a", "refs/branch.%41/x",

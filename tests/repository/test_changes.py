@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import StoreError
-from frazil.repository.changes import NATIVE, PENDING, ChangedReferences, PendingBytes, Rows
+from frazil.repository.changes import NATIVE, PENDING, SHARED, ChangedReferences, PendingBytes, Rows
 from frazil.stores.values import Pieces, Sources, pieces_of
 
 
@@ -77,7 +77,7 @@ def test_rows_settle_and_move() -> None:
     changed.settle(numbers[1:], np.full((1, 12), 8, np.uint8), np.array([16]))
     kept = changed.columns
     assert kept.kinds.tolist() == [PENDING, NATIVE]
-    assert kept.objects.tolist() == [3, 5]
+    assert kept.objects.tolist() == [3, SHARED]
     assert kept.offsets.tolist() == [40, 16]
 
 

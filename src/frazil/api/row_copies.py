@@ -8,9 +8,7 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.nodes import Place, find_node
-from frazil.errors import ConflictError
 from frazil.metadata.model import ArrayMetadata
-from frazil.repository.conflicts import Conflict
 from frazil.repository.rebase import Shift
 from frazil.repository.transaction import Transaction
 
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from frazil.runtime import Runtime
     from frazil.stores.store import Store
 
+    Columns = NDArray[np.int64]
     Values = NDArray[np.generic]
 
 __all__ = ["ArrayRows"]
@@ -34,21 +33,22 @@ class ArrayRows:
     def __init__(self, store: Store, registry: Registry, runtime: Runtime) -> None:
         self._store, self._registry, self._runtime = store, registry, runtime
 
-    def changed_rows(self, shift: Shift, base: Transaction, ours: Transaction, theirs: Transaction) -> Values | None:
+    def changed_rows(
+        self, shift: Shift, base: Transaction, ours: Transaction, theirs: Transaction
+    ) -> tuple[Values | None, Columns]:
         before = self._open(base, shift.before)
         low = shift.old - shift.old % _chunk(before, shift.axis)
+        nowhere = np.zeros((0, before.ndim), np.int64)
         if low == shift.old:
-            return None
+            return None, nowhere
         was = _rows(before, shift.axis, low, shift.old)
         mine = _rows(self._open(ours, shift.path), shift.axis, low, shift.old)
         if mine.tobytes() == was.tobytes():
-            return None
+            return None, nowhere
         other = _rows(self._open(theirs, shift.theirs), shift.axis, low, shift.old)
-        if other.tobytes() != was.tobytes():
-            error = ConflictError("both changed the rows behind which both appended", path=shift.path)
-            error.conflicts = [Conflict("chunks", "/" + shift.path.strip("/"), None, ours.base_id, theirs.base_id)]
-            raise error
-        return mine
+        if other.tobytes() == was.tobytes():
+            return mine, nowhere
+        return mine, _chunks_at(before, shift.axis, low)
 
     def copy(self, shift: Shift, ours: Transaction, target: Transaction, changed: object | None) -> None:
         source, array = self._open(ours, shift.path), self._open(target, shift.path)
@@ -67,6 +67,16 @@ class ArrayRows:
         node = find_node(place)
         assert isinstance(node, ArrayMetadata), "only arrays are appended to"
         return Array(place, node)
+
+
+def _chunks_at(array: Array, axis: int, low: int) -> Columns:
+    """The coordinates of the chunks whose rows begin at `low`: int64[n, d], sorted."""
+    extents = array.shards or array.chunks
+    grid = [-(-length // extent) for length, extent in zip(array.shape, extents, strict=True)]
+    grid[axis] = 1
+    coordinates = np.stack(np.unravel_index(np.arange(int(np.prod(grid))), grid), axis=1).astype(np.int64)
+    coordinates[:, axis] = low // extents[axis]
+    return coordinates
 
 
 def _chunk(array: Array, axis: int) -> int:

@@ -13,15 +13,13 @@ import numpy as np
 
 from frazil.array.access import Access, TableCache, Turn
 from frazil.array.attributes import Attributes, Update
-from frazil.array.creation import chunk_spec
 from frazil.array.nodes import Place, change_node, find_node
 from frazil.array.reading import read
+from frazil.array.settling import settle
 from frazil.array.single import read_single
 from frazil.array.transformed import chunk_storage
 from frazil.array.writing import write
-from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import Codec
-from frazil.codecs.leaf import Chain
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.codecs.sharding import ShardingIndexed
 from frazil.errors import (
@@ -80,32 +78,55 @@ class Array:
     What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Who replaces an
     array (overwrite=True) while others write to it through handles of the old one gets chunks of both: nothing in a plain store can tell."""
 
-    __slots__ = ("_access", "_changing", "_codecs", "_counts", "_fill", "_leaf", "_metadata", "_place", "_shape")
+    __slots__ = ("_fill", "_leaf", "_lengths", "_metadata", "_place", "_reached", "_seen", "_settled", "_storage")
 
     def __init__(self, place: Place, metadata: ArrayMetadata) -> None:
         self._place = place
-        runtime = place.runtime.checked()
         try:
-            self._codecs = place.registry.parse_codecs(metadata.codecs)
-            chain = _compiled(metadata, self._codecs)
-            storage = chunk_storage(place, metadata)
+            self._settled = settle(place, metadata)
+            self._storage = chunk_storage(place, metadata)
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise
-        self._access = Access(place.path, storage, chain, runtime, TableCache(runtime.cache_bytes), Turn())
-        self._leaf, self._counts = chain.leaf.shape, chain.leaf_counts if chain.levels else None
-        self._fill = metadata.fill_value.scalar
-        self._changing = Turn()
+        self._leaf, self._fill = self._settled.chain.leaf.shape, self._settled.fill
+        self._reached: list[tuple[Access, Turn]] = []  # made when first needed: many arrays are only looked at
+        self._seen = 0 if place.nodes is None else place.nodes.renewals
         self._take(metadata)
 
+    @property
+    def _access(self) -> Access:
+        return (self._reached or self._reach())[0][0]
+
+    @property
+    def _changing(self) -> Turn:
+        return (self._reached or self._reach())[0][1]
+
+    def _reach(self) -> list[tuple[Access, Turn]]:
+        """The first that any thread adds counts."""
+        chain, runtime = self._settled.chain, self._settled.runtime
+        access = Access(self._place.path, self._storage, chain, runtime, TableCache(runtime.cache_bytes), Turn())
+        self._reached.append((access, Turn()))
+        return self._reached
+
     def _take(self, metadata: ArrayMetadata) -> None:
-        self._metadata, self._shape = metadata, metadata.shape
+        self._metadata, self._lengths = metadata, metadata.shape
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """The lengths; read anew where all nodes have changed, as in a session that was rebased."""
+        nodes = self._place.nodes
+        if nodes is not None and nodes.renewals != self._seen:
+            renewals = nodes.renewals
+            self.refresh()
+            self._seen = renewals
+        return self._lengths
 
     # --- what it is ----------------------------------------------------------------------------------------------------------------
 
     @property
     def metadata(self) -> ArrayMetadata:
         """The document, as a frozen value."""
+        _ = self._shape  # which reads it anew where it must
         return self._metadata
 
     @property
@@ -123,10 +144,7 @@ class Array:
     @property
     def size(self) -> int:
         """Number of elements."""
-        size = 1
-        for extent in self._shape:
-            size *= extent
-        return size
+        return prod(self._shape)
 
     @property
     def nbytes(self) -> int:
@@ -141,7 +159,7 @@ class Array:
     @property
     def shards(self) -> tuple[int, ...] | None:
         """Extent of a shard, or None without shards. The unit of writing."""
-        return self._outer if self._counts is not None else None
+        return self._outer if self._settled.counts is not None else None
 
     @property
     def _outer(self) -> tuple[int, ...]:
@@ -161,7 +179,7 @@ class Array:
     @property
     def codecs(self) -> tuple[Codec, ...]:
         """The codecs of a chunk; of an inner chunk, where there are shards."""
-        codecs = self._codecs
+        codecs = self._settled.codecs
         while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
             codecs = sharding.codecs
         return codecs
@@ -191,7 +209,7 @@ class Array:
 
     def read_attributes(self) -> Mapping[str, object]:
         """The attributes, as they were when the array was opened or last changed through it."""
-        return self._metadata.attributes
+        return self.metadata.attributes
 
     def change_attributes(self, update: Update) -> None:
         """Writes what `update` makes of the stored attributes; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
@@ -200,10 +218,7 @@ class Array:
     @property
     def nchunks(self) -> int:
         """Number of chunks (innermost ones) that the array is made of, stored or not."""
-        count = 1
-        for extent, chunk in zip(self._shape, self._leaf, strict=True):
-            count *= -(-extent // chunk)
-        return count
+        return prod(-(-extent // chunk) for extent, chunk in zip(self._shape, self._leaf, strict=True))
 
     def nchunks_initialized(self) -> int:
         """Number of chunks (innermost ones) that are stored. Lists the array's keys and reads the index of every shard."""
@@ -301,8 +316,8 @@ class Array:
 
     def _plan(self, selection: Selection) -> BoxPlan | PointPlan:
         if isinstance(selection, BoxSelection):
-            return box_plan(selection, self._leaf, self._counts)
-        return point_plan(selection, self._leaf, self._counts)
+            return box_plan(selection, self._leaf, self._settled.counts)
+        return point_plan(selection, self._leaf, self._settled.counts)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         if copy is False:
@@ -388,12 +403,11 @@ class Array:
             cleared = found[0]  # anew, should somebody else change the lengths meanwhile
             try:
                 resizing.clear_outside(
-                    self._access, self._outer, self._leaf, self._counts, cleared, lengths, self._fill
+                    self._access, self._outer, self._leaf, self._settled.counts, cleared, lengths, self._fill
                 )
             except FrazilError as error:
                 self._tell(error)
                 raise
-        self._extended(found[0], lengths)
 
     def append(self, values: ArrayLike, axis: int = 0) -> tuple[int, ...]:
         """Grows the array along `axis` by the extent of `values` there, and writes them there; the new shape. Of several appends at once each
@@ -417,17 +431,13 @@ class Array:
             return stored.with_shape([n + data.shape[d] * (d == axis) for d, n in enumerate(stored.shape)])
 
         grown = self._change(change)
-        self._extended(old[0], grown.shape)
+        if data.shape[axis]:
+            self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
         place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
         edges = [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
         self._store(basic(place, tuple(edges)), data)
         return grown.shape
-
-    def _extended(self, old: tuple[int, ...], new: tuple[int, ...]) -> None:
-        for axis, (before, after) in enumerate(zip(old, new, strict=True)):
-            if after > before:
-                self._access.storage.extend(axis, before, after)
 
     def refresh(self) -> Array:
         """Reads the document anew, as others may have changed the shape or the attributes; self. One request.
@@ -462,7 +472,7 @@ class Array:
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
-        return f"<frazil.Array {self._place} {self.dtype} {self._shape} chunks {self.chunks}{shards}>"
+        return f"<frazil.Array {self._place} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Array) and self._place == other._place and self._metadata == other._metadata
@@ -487,10 +497,3 @@ class Indexer:
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
         self._array._write(self._array._select(self._normalise, selection), value)
-
-
-def _compiled(metadata: ArrayMetadata, codecs: Sequence[Codec]) -> Chain:
-    grid = metadata.chunk_grid
-    if not isinstance(grid, RegularGrid):
-        raise MetadataError(f"arrays with a chunk grid of kind {type(grid).__name__} cannot be read", path="chunk_grid")
-    return compile_chain(codecs, chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value.data))

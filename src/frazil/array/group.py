@@ -53,10 +53,11 @@ class Group(MutableMapping[str, "Array | Group"]):
 
     Keys are names or paths below the group ("level1/temp"); iteration gives the names of its direct members."""
 
-    __slots__ = ("_asked", "_metadata", "_place")
+    __slots__ = ("_asked", "_metadata", "_place", "_seen")
 
     def __init__(self, place: Place, metadata: GroupMetadata) -> None:
         self._place, self._metadata = place, metadata
+        self._seen = 0 if place.nodes is None else place.nodes.renewals
         self._asked: ref[_Names] | None = None  # the last iteration
 
     @property
@@ -71,7 +72,12 @@ class Group(MutableMapping[str, "Array | Group"]):
 
     @property
     def metadata(self) -> GroupMetadata:
-        """The document, as a frozen value."""
+        """The document, as a frozen value. It is read anew where all nodes have changed, as in a session that was rebased."""
+        nodes = self._place.nodes
+        if nodes is not None and nodes.renewals != self._seen:
+            self._seen = nodes.renewals
+            node = find_node(self._place)
+            self._metadata = node if isinstance(node, GroupMetadata) else GroupMetadata(implicit=True)
         return self._metadata
 
     @property
@@ -89,7 +95,7 @@ class Group(MutableMapping[str, "Array | Group"]):
 
     def read_attributes(self) -> Mapping[str, object]:
         """The attributes, as they were when the group was opened or last changed through it."""
-        return self._metadata.attributes
+        return self.metadata.attributes
 
     def change_attributes(self, update: Update) -> None:
         """Writes what `update` makes of the stored attributes; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""

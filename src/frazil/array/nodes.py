@@ -22,6 +22,7 @@ from frazil.errors import (
 from frazil.metadata.layout import Candidate, Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors, normalise
+from frazil.metadata.v3 import emit_node
 from frazil.metadata.v3_layout import V3
 from frazil.record import Record
 from frazil.runtime import DEFAULT, Runtime
@@ -159,9 +160,11 @@ def _look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadat
 def as_stored(place: Place, metadata: M) -> M:
     """The metadata of a new node as whoever opens it will find it. Raises MetadataError for what the dialect cannot say, InvalidInputError for storage
     transformers where chunks do not lie in a store."""
-    if place.nodes is not None and isinstance(metadata, ArrayMetadata) and metadata.storage_transformers:
+    if place.nodes is None:
+        return _parsed(place, type(metadata), place.layout.emit(metadata))
+    if isinstance(metadata, ArrayMetadata) and metadata.storage_transformers:
         raise no_transformers(place)
-    return _parsed(place, type(metadata), place.layout.emit(metadata))
+    return _parsed(place, type(metadata), emit_node(metadata, None))  # which nobody keeps
 
 
 def _parsed(place: Place, kind: type[M], document: bytes) -> M:

@@ -3,11 +3,12 @@ is opened or created; a user extends it with `with_codec` and its like, which re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Never
 
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.codecs.known import KNOWN, LateCodec
+from frazil.codecs.once import Once
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.asking import Asking
 from frazil.metadata.chunk_grids import ChunkGrid
@@ -41,12 +42,13 @@ class Registry(Value):
     """codecs: by name, as pairs; metadata: data types, chunk grids and chunk key encodings; storage_transformers: by name, as pairs;
     draft: what only documents of the draft of 2022 can name; hierarchy_extensions: generic ones of its zarr.json, by URI, as pairs."""
 
-    __slots__ = ("_codecs", "draft", "hierarchy_extensions", "metadata", "storage_transformers")
+    __slots__ = ("_codecs", "_once", "draft", "hierarchy_extensions", "metadata", "storage_transformers")
     _codecs: tuple[tuple[str, type[Codec] | LateCodec], ...]
     metadata: MetadataExtensions
     storage_transformers: tuple[tuple[str, StorageTransformer], ...]
     draft: DraftExtensions
     hierarchy_extensions: tuple[tuple[str, StorageTransformer], ...]
+    _once: Once
 
     def __init__(
         self,
@@ -61,6 +63,15 @@ class Registry(Value):
         self.storage_transformers = tuple(storage_transformers)
         self.draft = draft
         self.hierarchy_extensions = tuple(hierarchy_extensions)
+        self._once = Once()
+
+    @property
+    def once(self) -> Once:
+        """Remembers what was made with this registry. It is no part of the value."""
+        return self._once
+
+    def _fields(self) -> Iterator[tuple[str, object]]:
+        return ((name, value) for name, value in super()._fields() if name != "_once")
 
     def _with(
         self,

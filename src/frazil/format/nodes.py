@@ -1,31 +1,30 @@
-"""The nodes of a snapshot: one node as a value, and all of them as an index of spans, so that only what is touched is decoded.
+"""The nodes of a snapshot: those that were read, as an index of their bytes, and what was changed over them; what did not change is copied when they are written.
 
-The rest of a snapshot lives in snapshots.py."""
+One node as a value is in node_values.py, the index in node_index.py. The rest of a snapshot lives in snapshots.py."""
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil import _kernel
-from frazil.errors import FormatError, InvalidInputError
-from frazil.format.ids import ObjectId, decode_id, encode_id
-from frazil.format.msgpack import (
-    Json,
-    Reader,
-    write_array,
-    write_map,
-    write_natural,
-    write_text,
-    write_value,
+from frazil.errors import InvalidInputError
+from frazil.format.msgpack import Json, Reader, write_map
+from frazil.format.node_index import END, ROW, NodeIndex, Order, find_nodes, sort_key
+from frazil.format.node_values import (
+    ArrayData,
+    AttributesReference,
+    BrokenNode,
+    ManifestReference,
+    Node,
+    NodeSnapshot,
+    read_attributes,
+    read_id,
+    write_entry,
 )
-from frazil.format.zarr_metadata import ZarrArrayMetadata, read_metadata, write_metadata
-from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,75 +39,25 @@ __all__ = [
     "Node",
     "NodeSnapshot",
     "Nodes",
+    "decode_attributes_of",
     "index_nodes",
+    "read_id",
 ]
 
-_U32: Final = 2**32 - 1
-# the kernel's rows: where an entry begins, and then
-_ROW: Final = 5
-_VALUE, _END, _ID, _KIND = 1, 2, 3, 4
 _PIECE: Final = 2**22  # bytes of nodes that are compared at once
-_NO_ROWS: Final[memoryview[int]] = memoryview(b"").cast("q")
-
-_NODE: Final = ("id", "path", "user_attributes", "node_data")
-_REFERENCE: Final = ("object_id", "extents")
-_ATTRIBUTES: Final = ("object_id", "location")
-
-
-class ManifestReference(Record):
-    """A manifest that holds chunks of an array. extents: coordinates, kept as they are; the specification gives them no meaning"""
-
-    id: ObjectId
-    extents: tuple[tuple[int, ...], ...] = ()
-
-
-class ArrayData(Record):
-    """What an array has beside a group. manifests: the first that has a chunk counts"""
-
-    metadata: ZarrArrayMetadata
-    manifests: tuple[ManifestReference, ...] = ()
-
-
-class AttributesReference(Record):
-    """Attributes that lie in an attribute file. location: which of the maps there"""
-
-    id: ObjectId
-    location: int
-
-
-class NodeSnapshot(Record):
-    """One node. id: unique in its repository; path: absolute, "/" is the root; attributes: None where the document has no such member;
-    array: None for a group"""
-
-    id: int
-    path: str
-    attributes: Mapping[str, Json] | AttributesReference | None = None
-    array: ArrayData | None = None
-
-
-class BrokenNode(Record):
-    """A node whose bytes make no sense; the others of its snapshot are none the worse. id: None where not even that can be read"""
-
-    path: str
-    error: FormatError
-    id: int | None = None
-
-
-Node: TypeAlias = NodeSnapshot | BrokenNode
+_NOTHING: Final = NodeIndex()
 
 
 def index_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[Nodes, int]:
     """The nodes of a map whose `count` entries begin at `at`, and where it ends; of a path that comes twice the last counts. Raises FormatError where the bytes
     end first, or a key is no text."""
-    paths, rows, end, failures = _kernel.index_nodes(data, at, count)
-    for position, _, text in failures:
-        raise FormatError(f"the nodes of a snapshot make no sense: {text}, at byte {position}", key=key)
-    nodes = Nodes()
-    nodes._data, nodes._key = data, key
-    if rows is not None:
-        nodes._rows = memoryview(rows).cast("q")
-    nodes._entries = dict(zip(paths, range(0, _ROW * count, _ROW), strict=True))
-    return nodes, end
+    paths, rows, end = find_nodes(data, at, count, key)
+    return _over(NodeIndex(data, key, paths, rows), {}), end
+
+
+def decode_attributes_of(data: bytes) -> Mapping[str, Json] | AttributesReference | None:
+    """The attributes that Nodes.document gave. Raises FormatError."""
+    return read_attributes(Reader(data, None))
 
 
 class Nodes:
@@ -116,26 +65,28 @@ class Nodes:
 
     Iteration is in the order of encoding: by the components of paths, a node before those beneath it."""
 
-    __slots__ = ("_by_id", "_data", "_entries", "_key", "_rows", "_sorted")
+    __slots__ = ("_changes", "_count", "_encoded", "_index", "_order")
 
     def __init__(self, nodes: Mapping[str, NodeSnapshot] | None = None) -> None:
-        self._data: bytes = b""
-        self._key: str | None = None
-        self._rows: memoryview[int] = _NO_ROWS
-        self._entries: dict[str, int | NodeSnapshot] = {}  # a number: where its row begins in _rows
-        self._sorted: tuple[list[list[str]], list[str]] | None = None
-        self._by_id: dict[int | None, str] | None = None
+        self._index = _NOTHING
+        self._changes: dict[str, NodeSnapshot | None] = {}  # None: a node of the index that is gone
+        self._count = 0
+        self._order: Order | None = None
+        self._encoded: bytes | None = None
         if nodes:
-            self._entries = self.changed(nodes)._entries
+            made = self.changed(nodes)
+            self._changes, self._count = made._changes, made._count
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._count
 
     def __contains__(self, path: object) -> bool:
-        return path in self._entries
+        if path in self._changes:
+            return self._changes[path] is not None
+        return path in self._index.entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._order()[1])
+        return iter(self._ordered().paths)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Nodes):
@@ -145,142 +96,182 @@ class Nodes:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self._data, self._key, self._rows.tolist(), self._entries)
+        return _over, (self._index, self._changes)
 
     def __repr__(self) -> str:
         return f"<Nodes: {len(self)}>"
 
     def get(self, path: str) -> Node | None:
         """The node at a path, None where there is none."""
-        entry = self._entries.get(path)
-        if entry is None or isinstance(entry, NodeSnapshot):
-            return entry
-        reader = Reader(self._data, self._key, self._rows[entry + _VALUE])
-        try:
-            return _read_node(reader, path)
-        except FormatError as error:
-            error.path = path
-            return BrokenNode(path, error, self._peek(entry))
+        return self._changes[path] if path in self._changes else self._index.get(path)
+
+    def document(self, path: str) -> tuple[bytes, bytes] | None:
+        """The attributes and the metadata (of a group: nothing) of a node, as they are encoded: equal bytes mean the same. None where there is no node, or where it does
+        not lie in the bytes in the usual form: then `get` tells all."""
+        return None if path in self._changes else self._index.document(path)
 
     def is_array(self, path: str) -> bool | None:
-        """Whether the node is an array, without decoding it whole; None where it cannot be told."""
-        entry = self._entries[path]
-        if isinstance(entry, NodeSnapshot):
-            return entry.array is not None
-        if (kind := self._rows[entry + _KIND]) >= 0:
-            return kind == 1
-        reader = Reader(self._data, self._key, self._rows[entry + _VALUE])
-        try:
-            places = reader.struct("a node", _NODE, _NODE[2:3])
-            if places is None:
-                return None
-            reader.go(places, 3)
-            return {"Array": True, "Group": False}.get(reader.variant("the kind of a node")[0])
-        except FormatError:
-            return None
+        """Whether the node is an array, without decoding it whole; None where it cannot be told, or there is no node."""
+        if path in self._changes:
+            node = self._changes[path]
+            return None if node is None else node.array is not None
+        entry = self._index.entries.get(path)
+        return None if entry is None else self._index.is_array(entry)
 
     def subtree(self, path: str) -> list[str]:
         """The paths at and beneath a path, in order."""
-        components, paths = self._order()
-        base = _components(path)
-        first = bisect_left(components, base)
+        keys, paths, _ = self._ordered()
+        base = sort_key(path)
+        first = bisect_left(keys, base)
         # all that begin with the base lie together; the next possible name after it has a NUL behind
-        last = bisect_left(components, [*base[:-1], base[-1] + "\0"], first) if path != "/" else len(paths)
+        last = bisect_left(keys, base + "\0\1", first) if path != "/" else len(paths)
         return paths[first:last]
 
     def path_of(self, number: int) -> str | None:
         """The path of the node with an id, None where there is none."""
-        if self._by_id is None:
-            self._by_id = {self._id(entry): path for path, entry in self._entries.items()}
-        return self._by_id.get(number)
+        for path, node in self._changes.items():
+            if node is not None and node.id == number:
+                return path
+        return next((path for path in reversed(self._index.with_id(number)) if path not in self._changes), None)
 
     def highest_id(self) -> int:
         """The highest id of any node, 0 where there is none."""
-        return max([0, *[self._id(entry) or 0 for entry in self._entries.values()]])
+        ids = [node.id for node in self._changes.values() if node is not None]
+        return max(self._index.highest_id(self._changes), *ids, 0)
 
     def id_of(self, path: str) -> int | None:
         """The id of a node, without decoding it whole; None where it cannot be told, or there is no node."""
-        entry = self._entries.get(path)
-        return None if entry is None else self._id(entry)
+        if path in self._changes:
+            node = self._changes[path]
+            return None if node is None else node.id
+        entry = self._index.entries.get(path)
+        return None if entry is None else self._index.id_at(entry)
 
     def differing(self, other: Nodes) -> list[str]:
         """The paths in any order that only one of the two has, or where the nodes may differ: they lie in other bytes. No node is decoded."""
-        differing: list[str] = [path for path in other._entries if path not in self._entries]
+        changed = self._changes.keys() | other._changes.keys()
+        differing = [path for path in changed if self._at(path) is not other._at(path)]
+        ours, theirs = self._index, other._index
+        if ours is theirs:
+            return differing
+        differing += [path for path in theirs.entries if path not in ours.entries and path not in changed]
         paths: list[str] = []
         pairs: list[tuple[int, int]] = []  # rows here and there
-        same_rows = self._rows is other._rows and self._data is other._data
-        for path, entry in self._entries.items():
-            match = other._entries.get(path)
-            if isinstance(entry, NodeSnapshot) or match is None or isinstance(match, NodeSnapshot):
-                if match is not entry:
-                    differing.append(path)
-            elif not (same_rows and entry == match):
+        for path, entry in ours.entries.items():
+            if path in changed:
+                continue
+            match = theirs.entries.get(path)
+            if match is None:
+                differing.append(path)
+            else:
                 paths.append(path)
                 pairs.append((entry, match))
         if pairs:
             columns = np.array(pairs, np.int64)
-            left, right = (_spans(nodes._rows, columns[:, side]) for side, nodes in enumerate((self, other)))
-            unequal = np.flatnonzero(~_equal_spans(self._data, left, other._data, right))
+            left, right = ours.spans(columns[:, 0]), theirs.spans(columns[:, 1])
+            unequal = np.flatnonzero(~_equal_spans(ours.data, left, theirs.data, right))
             differing += [paths[at] for at in unequal.tolist()]
         return differing
 
+    def _at(self, path: str) -> NodeSnapshot | int | None:
+        """What stands for the node at a path that was changed here or elsewhere."""
+        return self._changes[path] if path in self._changes else self._index.entries.get(path)
+
     def changed(self, changes: Mapping[str, NodeSnapshot | None]) -> Nodes:
         """These nodes with others in place of some; None removes one."""
-        nodes = Nodes()
-        nodes._data, nodes._key, nodes._rows, nodes._entries = self._data, self._key, self._rows, dict(self._entries)
+        others = dict(self._changes)
         for path, node in changes.items():
-            if node is None:
-                nodes._entries.pop(path, None)
-            elif node.path != path:
+            if node is not None and node.path != path:
                 raise InvalidInputError(f"the node with the path {node.path!r} cannot stand at {path!r}", path=path)
+            if node is None and path not in self._index.entries:
+                others.pop(path, None)
             else:
-                nodes._entries[path] = node
-        if nodes._entries.keys() == self._entries.keys():
-            nodes._sorted = self._sorted
-        return nodes
+                others[path] = node
+        return _over(self._index, others)
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
 
     def write(self, out: bytearray) -> None:
-        """Writes the map. Nodes that did not change are copied as bytes, neighbours at once. Raises InvalidInputError for a node that the format cannot hold."""
-        write_map(out, len(self._entries))
-        view, rows, start, end = memoryview(self._data), self._rows, 0, 0
+        """Writes the map. Raises InvalidInputError for a node that the format cannot hold."""
+        out += self.encoded()
+
+    def encoded(self) -> bytes:
+        """The map as bytes, remembered where something was changed. Nodes that did not change are copied, neighbours at once. Errors as those of write."""
+        if self._encoded is not None:
+            return self._encoded
+        out = bytearray()
+        write_map(out, self._count)
+        if self._index.order().follows:
+            self._splice(out)
+        else:
+            self._gather(out)
+        data = bytes(out)
+        if self._changes:
+            self._encoded = data
+        return data
+
+    def _splice(self, out: bytearray) -> None:
+        """Where the nodes lie in the order in which they are to be: what lies between changed ones is copied, and not looked at."""
+        index, order, done = self._index, self._index.order(), 0
+        for key, path in sorted([(sort_key(path), path) for path in self._changes]):
+            node, entry = self._changes[path], index.entries.get(path)
+            place = order.place(key, path) if entry is None else entry // ROW
+            out += self._rows_between(done, place)
+            done = place if entry is None else place + 1
+            if node is not None:
+                write_entry(out, node, index.metadata_bytes(path, node))
+        out += self._rows_between(done, len(index.paths))
+
+    def _rows_between(self, first: int, last: int) -> memoryview:
+        rows = self._index.rows
+        if first == last:
+            return memoryview(b"")
+        return memoryview(self._index.data)[rows[first * ROW] : rows[(last - 1) * ROW + END]]
+
+    def _gather(self, out: bytearray) -> None:
+        """Where they do not: node by node."""
+        view, rows, start, end = memoryview(self._index.data), self._index.rows, 0, 0
         for path in self:
-            entry = self._entries[path]
-            if isinstance(entry, NodeSnapshot):
+            node = self._changes.get(path)
+            if node is not None:
                 out += view[start:end]
                 start = end = 0
-                _write_entry(out, entry)
-            elif rows[entry] == end:
-                end = rows[entry + _END]
+                write_entry(out, node)
+                continue
+            entry = self._index.entries[path]
+            if rows[entry] == end:
+                end = rows[entry + END]
             else:
                 out += view[start:end]
-                start, end = rows[entry], rows[entry + _END]
+                start, end = rows[entry], rows[entry + END]
         out += view[start:end]
 
-    def _order(self) -> tuple[list[list[str]], list[str]]:
-        if self._sorted is None:
-            pairs = sorted([(_components(path), path) for path in self._entries])
-            self._sorted = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        return self._sorted
+    def indexed(self, data: bytes, at: int, key: str | None) -> Nodes:
+        """The same nodes where their encoded bytes begin at a place of `data`: what was changed lies there, too."""
+        header = bytearray()
+        write_map(header, self._count)
+        return _over(self._index.following(data, at + len(header), key, self._ordered()), {})
 
-    def _id(self, entry: int | NodeSnapshot) -> int | None:
-        if isinstance(entry, NodeSnapshot):
-            return entry.id
-        return found if (found := self._rows[entry + _ID]) >= 0 else self._peek(entry)
+    def _ordered(self) -> Order:
+        if self._order is None:
+            index = self._index
+            order = index.order()
+            gone = {path for path, node in self._changes.items() if node is None}
+            new = [(sort_key(path), path) for path, node in self._changes.items() if path not in index.entries]
+            if gone or new:
+                kept = [pair for pair in zip(order.keys, order.paths, strict=True) if pair[1] not in gone]
+                pairs = sorted(kept + new)
+                order = Order([pair[0] for pair in pairs], [pair[1] for pair in pairs], False)
+            self._order = order
+        return self._order
 
-    def _peek(self, entry: int) -> int | None:
-        """The id of a node that is no array of four."""
-        reader = Reader(self._data, self._key, self._rows[entry + _VALUE])
-        try:
-            reader.go(reader.struct("a node", _NODE, _NODE[2:3]), 0)
-            return reader.integer("the id of a node", 0, _U32)
-        except FormatError:
-            return None
 
-
-def _restored(data: bytes, key: str | None, rows: list[int], entries: dict[str, int | NodeSnapshot]) -> Nodes:
+def _over(index: NodeIndex, changes: dict[str, NodeSnapshot | None]) -> Nodes:
     nodes = Nodes()
-    nodes._data, nodes._key, nodes._entries = data, key, entries
-    nodes._rows = memoryview(struct.pack(f"={len(rows)}q", *rows)).cast("q")
+    nodes._index, nodes._changes = index, changes
+    nodes._count = len(index.entries)
+    for path, node in changes.items():
+        nodes._count += (node is not None) - (path in index.entries)
     return nodes
 
 
@@ -288,12 +279,6 @@ def _same(left: Node | None, right: Node | None) -> bool:
     if isinstance(left, BrokenNode) and isinstance(right, BrokenNode):
         return left.path == right.path and str(left.error) == str(right.error)
     return left == right
-
-
-def _spans(rows: memoryview[int], entries: Spans) -> Spans:
-    """Where entries begin and end, with their keys: int64[n, 2]."""
-    columns = np.frombuffer(rows, np.int64)
-    return np.stack([columns[entries], columns[entries + _END]], axis=1)
 
 
 def _equal_spans(left: bytes, ours: Spans, right: bytes, theirs: Spans) -> NDArray[np.bool_]:
@@ -315,142 +300,3 @@ def _equal_spans(left: bytes, ours: Spans, right: bytes, theirs: Spans) -> NDArr
             unequal = np.frombuffer(left, np.uint8, count, start) != np.frombuffer(right, np.uint8, count, other)
             equal[order[first:last]] = ~np.logical_or.reduceat(unequal, ours[first:last, 0] - start)
     return equal
-
-
-def _components(path: str) -> list[str]:
-    """What paths are ordered by. The root has none but an empty one, which sorts before all names."""
-    return path.split("/")[1:] if path != "/" else [""]
-
-
-# --- one node ------------------------------------------------------------------------------------------------------------------------
-
-
-def _read_node(reader: Reader, key: str) -> NodeSnapshot:
-    places = reader.struct("a node", _NODE, _NODE[2:3])
-    reader.go(places, 0)
-    number = reader.integer("the id of a node", 0, _U32)
-    reader.go(places, 1)
-    place = reader.at
-    path = reader.text("the path of a node")
-    if path != key:
-        raise reader.fail(f"the node under {key!r} says that its path is {path!r}", place)
-    if (reason := path_mistake(path)) is not None:
-        raise reader.fail(f"the path of a node {reason}, found {path!r}", place)
-    attributes = _read_attributes(reader) if reader.go(places, 2) and not reader.nil() else None
-    reader.go(places, 3)
-    place = reader.at
-    kind, has_value = reader.variant("the kind of a node")
-    if (kind, has_value) == ("Array", True):
-        return NodeSnapshot(number, path, attributes, _read_array(reader))
-    if (kind, has_value) == ("Group", True) and not reader.nil():
-        raise reader.fail("a group has no data", place)
-    if kind != "Group":
-        raise reader.fail(f"a node must be a Group, or an Array with its data, found {kind[:40]!r}", place)
-    return NodeSnapshot(number, path, attributes, None)
-
-
-def path_mistake(path: str) -> str | None:
-    """What is wrong with the path of a node, None where nothing is."""
-    if path == "/":
-        return None
-    names = path.split("/")
-    if names[0] or len(names) < 2:
-        return "must begin with '/'"
-    return None if not {"", ".", ".."} & set(names[1:]) else "must not have empty or relative parts"
-
-
-def _read_attributes(reader: Reader) -> Mapping[str, Json] | AttributesReference:
-    place = reader.at
-    variant, has_value = reader.variant("user attributes")
-    if not has_value or variant not in ("Inline", "Ref"):
-        raise reader.fail(f"user attributes must be Inline or Ref, found {variant[:40]!r}", place)
-    if variant == "Inline":
-        return reader.members("user attributes")
-    what = "a reference to attributes"
-    places = reader.struct(what, _ATTRIBUTES)
-    reader.go(places, 0)
-    file = read_id(reader, "the id of an attribute file")
-    reader.go(places, 1)
-    location = reader.integer("the location of attributes", 0, _U32)
-    reader.go(places, -1)
-    return AttributesReference(file, location)
-
-
-def _read_array(reader: Reader) -> ArrayData:
-    if (count := reader.array("the data of an array")) != 2:
-        raise reader.fail(f"the data of an array must be its metadata and its manifests, found {count} values")
-    metadata = read_metadata(reader)
-    manifests = [_read_reference(reader) for _ in range(reader.array("the manifests of an array"))]
-    return ArrayData(metadata, tuple(manifests))
-
-
-def _read_reference(reader: Reader) -> ManifestReference:
-    places = reader.struct("a reference to a manifest", _REFERENCE)
-    reader.go(places, 0)
-    manifest = read_id(reader, "the id of a manifest")
-    reader.go(places, 1)
-    what = "the extents of a manifest"
-    extents = [
-        tuple([reader.integer(what, 0, _U32) for _ in range(reader.array(what))]) for _ in range(reader.array(what))
-    ]
-    reader.go(places, -1)
-    return ManifestReference(manifest, tuple(extents))
-
-
-def read_id(reader: Reader, what: str) -> ObjectId:
-    """An id as text."""
-    place = reader.at
-    text = reader.text(what)
-    try:
-        return decode_id(text)
-    except FormatError as error:
-        raise reader.fail(f"{what}: {error.message}", place) from None
-
-
-def _write_entry(out: bytearray, node: NodeSnapshot) -> None:
-    if (reason := path_mistake(node.path)) is not None:
-        raise InvalidInputError(f"the path of a node {reason}, found {node.path!r}", path=node.path)
-    try:
-        write_text(out, node.path)
-        write_array(out, len(_NODE))
-        write_natural(out, node.id, _U32, "the id of a node")
-        write_text(out, node.path)
-        _write_attributes(out, node.attributes)
-        _write_data(out, node.array)
-    except InvalidInputError as error:
-        member = "" if error.path is None else f", {error.path}"
-        raise InvalidInputError(f"{error.message} (of the node {node.path!r}{member})", path=node.path) from None
-
-
-def _write_attributes(out: bytearray, attributes: Mapping[str, Json] | AttributesReference | None) -> None:
-    if attributes is None:
-        write_value(out, None)
-        return
-    write_map(out, 1)
-    if isinstance(attributes, AttributesReference):
-        write_text(out, "Ref")
-        write_array(out, len(_ATTRIBUTES))
-        write_text(out, encode_id(attributes.id))
-        write_natural(out, attributes.location, _U32, "the location of attributes")
-    else:
-        write_text(out, "Inline")
-        write_value(out, attributes)
-
-
-def _write_data(out: bytearray, array: ArrayData | None) -> None:
-    if array is None:
-        write_text(out, "Group")
-        return
-    write_map(out, 1)
-    write_text(out, "Array")
-    write_array(out, 2)
-    write_metadata(out, array.metadata)
-    write_array(out, len(array.manifests))
-    for manifest, extents in array.manifests:
-        write_array(out, len(_REFERENCE))
-        write_text(out, encode_id(manifest))
-        write_array(out, len(extents))
-        for coordinates in extents:
-            write_array(out, len(coordinates))
-            for coordinate in coordinates:
-                write_natural(out, coordinate, _U32, "a coordinate in the extents of a manifest")

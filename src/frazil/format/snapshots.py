@@ -44,6 +44,7 @@ _FIELDS: Final = (
 )
 _INFO: Final = ("id", "written_at", "message")
 _FILE: Final = ("id", "format_version")
+_SMALL_INFO, _MOST_INFOS = 2**10, 2**8  # bytes of one that is remembered, and how many are
 # how files of later versions begin
 _STARTS: Final = (
     ("ICE🧊CHUNK".encode(), "by Icechunk 0.1.0-alpha.10 or later, with a header before it"),
@@ -140,19 +141,19 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     return bytes(out)
 
 
-def encode_and_index(snapshot: Snapshot, key: str | None = None) -> tuple[bytes, Snapshot]:
-    """The bytes of a snapshot file, and the snapshot as decoding them would give it: what is written next copies its nodes. Raises what encode_snapshot raises."""
+def encode_and_index(
+    snapshot: Snapshot, key: str | None = None, infos: dict[SnapshotInfo, bytes] | None = None
+) -> tuple[bytes, Snapshot]:
+    """The bytes of a snapshot file, and the snapshot as decoding them would give it: what is written next copies its nodes. Raises what encode_snapshot raises.
+
+    infos  what is remembered of ancestors from one snapshot to the next, to be added to"""
     out = bytearray()
-    _write_head(out, snapshot)
-    head = len(out)
-    snapshot.nodes.write(out)
-    data = bytes(out)
-    count = len(snapshot.nodes)
-    nodes, _ = index_nodes(data, head + _header_bytes(count), count, key)
-    return data, snapshot._replace(nodes=nodes)
+    _write_head(out, snapshot, infos)
+    data = b"".join((out, snapshot.nodes.encoded()))
+    return data, snapshot._replace(nodes=snapshot.nodes.indexed(data, len(out), key))
 
 
-def _write_head(out: bytearray, snapshot: Snapshot) -> None:
+def _write_head(out: bytearray, snapshot: Snapshot, infos: dict[SnapshotInfo, bytes] | None = None) -> None:
     """Everything before the nodes."""
     write_array(out, len(_FIELDS))
     write_integer(out, FORMAT_VERSION)
@@ -170,19 +171,24 @@ def _write_head(out: bytearray, snapshot: Snapshot) -> None:
     write_integer(out, len(snapshot.history) & _U16)  # the library of that time lets it wrap around, too
     write_array(out, len(snapshot.history))
     for info in (*snapshot.history, snapshot.metadata):
-        write_array(out, len(_INFO))
-        write_text(out, encode_id(info.id))
-        write_text(out, emit_time(info.written_at))
-        write_text(out, info.message)
+        known = None if infos is None else infos.get(info)
+        out += _write_info(info, infos) if known is None else known
     write_text(out, emit_time(snapshot.started_at))
     write_value(out, snapshot.properties)
 
 
-def _header_bytes(count: int) -> int:
-    """Bytes before the first entry of a map."""
-    header = bytearray()
-    write_map(header, count)
-    return len(header)
+def _write_info(info: SnapshotInfo, infos: dict[SnapshotInfo, bytes] | None) -> bytes:
+    out = bytearray()
+    write_array(out, len(_INFO))
+    write_text(out, encode_id(info.id))
+    write_text(out, emit_time(info.written_at))
+    write_text(out, info.message)
+    data = bytes(out)
+    if infos is not None and len(data) <= _SMALL_INFO:
+        if len(infos) >= _MOST_INFOS:
+            infos.clear()
+        infos[info] = data
+    return data
 
 
 def read_version(reader: Reader, what: str) -> None:

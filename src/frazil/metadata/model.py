@@ -18,7 +18,7 @@ from frazil.metadata.extensions import Extension
 from frazil.metadata.fill_values import FillValue
 from frazil.metadata.json_text import Json, as_json, item
 from frazil.metadata.members import check_object, lengths_from_user, refusal
-from frazil.metadata.value import Value
+from frazil.metadata.value import Value, assign
 
 ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]
 
@@ -128,10 +128,21 @@ class ArrayMetadata(Value):
         """The same array with these attributes instead of its own."""
         return self.with_members(attributes=attributes)
 
+    def with_plain_attributes(self, attributes: dict[str, Json]) -> ArrayMetadata:
+        """As with_attributes, for such as are plain JSON and nobody else's: they are neither checked nor copied."""
+        made = object.__new__(ArrayMetadata)
+        for name in _BESIDE_ATTRIBUTES:
+            assign(made, name, getattr(self, name))
+        made.attributes = attributes
+        return made
+
     def with_members(self, **members: object) -> ArrayMetadata:
         """The same array with these fields instead of its own. Raises MetadataError where they do not fit the others."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return ArrayMetadata(**{**fields, **members})
+
+
+_BESIDE_ATTRIBUTES = tuple(name for name in ArrayMetadata.__slots__ if name != "attributes")
 
 
 class GroupMetadata(Value):

@@ -11,21 +11,23 @@ from frazil.errors import InvalidInputError, NotFoundError
 from frazil.format.nodes import BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.repository.changes import ChangedReferences, PendingBytes
-from frazil.repository.virtual_checks import FileCheck
+from frazil.repository.conflicts import Append
+from frazil.repository.virtual_checks import FileCheck, distinct_location
 
 __all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "rank_of"]
 
 
 class NodeChange:
     """A node that the session touched. key: its own; base: as it was in the snapshot, None where it is new; node: as it is now; references: chunks that were
-    changed, None where none were; shrunk: an axis became shorter, so that what was written is no mere append"""
+    changed, None where none were; shrunk: an axis became shorter, so that what was written is no mere append; appended: how far the array grew by appends"""
 
-    __slots__ = ("base", "key", "node", "references", "shrunk")
+    __slots__ = ("appended", "base", "key", "node", "references", "shrunk")
 
     def __init__(self, key: int, base: NodeSnapshot | None, node: NodeSnapshot) -> None:
         self.key, self.base, self.node = key, base, node
         self.references: ChangedReferences | None = None
         self.shrunk = False
+        self.appended: Append | None = None
 
     @property
     def is_new(self) -> bool:
@@ -40,7 +42,7 @@ class NodeChange:
     def copy(self) -> NodeChange:
         other = NodeChange(self.key, self.base, self.node)
         other.references = None if self.references is None else self.references.copy()
-        other.shrunk = self.shrunk
+        other.shrunk, other.appended = self.shrunk, self.appended
         return other
 
 
@@ -55,10 +57,18 @@ class ChangeSet:
         self.locations: list[str] = []  # of virtual chunks
         self.location_checks: dict[str, FileCheck] = {}
         self.next_key = next_key
+        self.identity = b""  # what forks know these changes by; nobody forked them where it is empty
+        self.origin = b""  # of a fork, the identity of what it was made from
         self.begun: dict[int, NodeSnapshot] = {}  # of a fork, the nodes that it began with
         self.begun_rows: dict[int, int] = {}  # and how many rows each array's changes had in the parent
         self.begun_removed: frozenset[int] = frozenset()
         self._paths: dict[str, int | None] = {}  # what is not as in the base; None: nothing is there now
+
+    def leave_files(self) -> None:
+        """From now on others refer to the chunk files that were written so far: they are nobody's to remove, but garbage collection's."""
+        for change in self:
+            if change.references is not None:
+                change.references.share_files()
 
     @property
     def is_empty(self) -> bool:
@@ -75,6 +85,10 @@ class ChangeSet:
             key = self._paths[path]
             return None if key is None else self.nodes[key].node
         return self.base.get(path)
+
+    def document(self, path: str) -> tuple[bytes, bytes] | None:
+        """The attributes and metadata of a node of the base that was not changed, as Nodes.document gives them."""
+        return None if path in self._paths else self.base.document(path)
 
     def has(self, path: str) -> bool:
         return self._paths[path] is not None if path in self._paths else path in self.base
@@ -162,12 +176,15 @@ class ChangeSet:
         """Paths of the base where nothing is now."""
         return [path for path, key in self._paths.items() if key is None]
 
-    def location(self, text: str, known: dict[str, int]) -> int:
-        """The number of the location of virtual chunks; `known` is what the caller remembers of them."""
+    def location(self, text: str, check: FileCheck | None, known: dict[str, int]) -> int:
+        """The number of the location of virtual chunks that rest on this check; `known` is what the caller remembers of them."""
+        text = distinct_location(text, check, known, self.location_checks)
         number = known.get(text)
         if number is None:
             number = known[text] = len(self.locations)
             self.locations.append(text)
+            if check is not None:
+                self.location_checks[text] = check
         return number
 
     def rebased(self, base: Nodes) -> ChangeSet:
@@ -183,12 +200,16 @@ class ChangeSet:
         other.removed, other._paths = dict(self.removed), dict(self._paths)
         other.pending = self.pending.copy()
         other.locations, other.location_checks = list(self.locations), dict(self.location_checks)
+        other.identity, other.origin = self.identity, self.origin
+        other.begun, other.begun_rows, other.begun_removed = self.begun, self.begun_rows, self.begun_removed
         return other
 
     def put(self, change: NodeChange) -> None:
         """Takes a change over from another change set."""
-        if change.base is not None and change.base.path != change.node.path:
-            self._forget(change.base.path)
+        base = change.base
+        # where it was something else may have been put already
+        if base is not None and base.path != change.node.path and self._paths.get(base.path) in (None, change.key):
+            self._forget(base.path)
         self.removed.pop(change.key, None)
         self.nodes[change.key] = change
         self._paths[change.node.path] = change.key

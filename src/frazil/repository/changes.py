@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 PENDING: Final = 0  # in memory: object is a segment of PendingBytes
-NATIVE: Final = 1  # in the chunk file with the row's id; object is SHARED where that holds more than this chunk, whatever its length
+NATIVE: Final = 1  # in the chunk file with the row's id; object is SHARED where that holds more than this chunk, or others may refer to it, too
 VIRTUAL: Final = 2  # in a file elsewhere: object is a number of the change set's locations
 REMOVED: Final = 3  # not there any more
 SHARED: Final = -1
@@ -202,8 +202,9 @@ class ChangedReferences:
         return self._runs[0].rows if self._runs else np.zeros(0, np.int64)
 
     def settle(self, rows: Columns, ids: Octets, offsets: Columns) -> None:
-        """Pending rows now lie in chunk files."""
+        """Pending rows now lie in chunk files, which may hold more."""
         self._columns.kinds[rows] = NATIVE
+        self._columns.objects[rows] = SHARED
         self._columns.ids[rows] = ids
         self._columns.offsets[rows] = offsets
 
@@ -220,9 +221,22 @@ class ChangedReferences:
         """Another one with the same rows."""
         other = ChangedReferences(self.rank)
         other.count, other._bits = self.count, list(self._bits)
+        other.inherited = self.inherited
         other._columns = self._columns.pick(np.arange(len(self._columns.lengths)))
         other._runs = list(self._runs)
         return other
+
+    def whole_files(self, rows: Columns) -> Octets:
+        """The chunk files that nobody but this session has, for one of these rows alone: uint8[k, 12]. Packs may hold chunks of others; they are left to garbage
+        collection."""
+        ids: Octets = self._columns.ids[
+            rows[(self._columns.kinds[rows] == NATIVE) & (self._columns.objects[rows] != SHARED)]
+        ]
+        return ids
+
+    def share_files(self) -> None:
+        """From now on others refer to the chunk files of all rows, too; a row says so wherever it is taken."""
+        self._columns.objects[self._columns.kinds == NATIVE] = SHARED
 
     def own(self) -> Columns:
         """The rows that count and were set since the fork, in order of their coordinates."""

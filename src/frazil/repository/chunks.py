@@ -17,11 +17,11 @@ from frazil.format.manifests import NATIVE as NATIVE_REFERENCE
 from frazil.format.manifests import VIRTUAL as VIRTUAL_REFERENCE
 from frazil.format.manifests import Manifest
 from frazil.record import Record
-from frazil.repository.changes import NATIVE, PENDING, REMOVED, SHARED, VIRTUAL, ChangedReferences, Rows, removed_rows
+from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows, removed_rows
 from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
-from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, AnsweredBuffers, Located, fetch_located
+from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, UNASKED, AnsweredBuffers, Located, fetch_located
 from frazil.stores.composing import picked
 from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Sources, Version, clip_span
 
@@ -97,6 +97,9 @@ class Owner(Protocol):
 
     def to_change(self, key: int) -> ChangedReferences:
         """The same, to add to. Raises ReadOnlyError, NotFoundError."""
+
+    def appended(self, key: int, axis: int, old: int, new: int) -> None:
+        """Takes note that an array grew by an append."""
 
     def stored(self, key: int) -> Base | None:
         """The references that the array has in the snapshot; None: none."""
@@ -287,7 +290,7 @@ class ArrayChunks:
         once: bool = False,
     ) -> Fetched:
         store = self._owner.files.store
-        if len(located.kind) == 1 and held is None and located.kind.item(0) == STORED:
+        if len(located.kind) == 1 and held is None and located.kind.item(0) in (STORED, INLINE):
             one = _fetch_one(store, located, spans, expect)
             if one is not None:
                 return one
@@ -334,7 +337,7 @@ class ArrayChunks:
         ]
 
     def extend(self, axis: int, old: int, new: int) -> None:
-        """Nothing to note: what grew is told from the shapes that the array had and has (change_set.py)."""
+        self._owner.appended(self._key, axis, old, new)
 
     def stored(self, grid_shape: Sequence[int]) -> Columns:
         owner = self._owner
@@ -369,13 +372,9 @@ class ArrayChunks:
         """Sets the rows that fit; the version that each chunk has then, and for the others the one that was found."""
         kept = rows if fits.all() else rows.pick(fits)
         old = changed.find(kept.coordinates)
-        mine = old[old >= 0]
-        if len(mine):
-            whole = (changed.columns.kinds[mine] == NATIVE) & (changed.columns.objects[mine] != SHARED)
-            if self._owner.packing:  # what is shorter lies in a pack
-                whole &= changed.columns.lengths[mine] > PACK_LIMIT
-            self._owner.superseded(changed.columns.ids[mine[whole]])
+        left = changed.whole_files(old[old >= 0])
         numbers = changed.set(kept)
+        self._owner.superseded(left)
         if len(kept.coordinates) == len(rows.coordinates):
             return set_versions(rows, numbers)
         answers: list[Version | Changed] = []
@@ -390,7 +389,7 @@ class ArrayChunks:
 def _fetch_one(
     store: Store, located: Located, spans: Columns, expect: Sequence[Version | None] | None
 ) -> Fetched | None:
-    """The short way for one span of one chunk in a chunk file; None where that does not do."""
+    """The short way for one span of one chunk in a chunk file, or at hand; None where that does not do."""
     versions = located.versions
     if len(spans) != 1 or versions is None:
         return None
@@ -401,6 +400,11 @@ def _fetch_one(
     if start < 0 or count < 0 or base or start + count > length:
         start, count = clip_span(start, count, length)
         spans = np.array([(0, base + start, count)], np.int64)
+    if located.kind.item(0) == INLINE:
+        rows = np.array([(-1 - located.object.item(0), base + start, count)], np.int64)
+        return Fetched(
+            Sources(None, AnsweredBuffers(located.inline, UNASKED)), (FOUND,), versions, located.length, rows, None
+        )
     fetched = store.fetch(located.names, spans)
     if fetched.status[0] != FOUND:
         return None

@@ -1,4 +1,4 @@
-"""Committing: from what a session changed to files, in the order chunks, manifests, attribute file, snapshot, branch file; and the three outcomes.
+"""Committing: from what a session changed to files, in the order chunks, attribute file, manifests and snapshot, branch file; and the three outcomes.
 
 What goes into which manifest is decided in placement.py; following a branch that moved is in rebase.py."""
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import CommitUnknownError, InvalidInputError
+from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, StoreError
 from frazil.format import manifests as columns_of
 from frazil.format.ids import ID_BYTES, ObjectId, encode_id, new_id
 from frazil.format.manifests import Manifest, node_manifest
@@ -24,8 +24,8 @@ from frazil.repository.change_set import ChangeSet, NodeChange, grid_of, rank_of
 from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL
 from frazil.repository.freedoms import HISTORY, next_node, with_flag
 from frazil.repository.history import ancestry
-from frazil.repository.pending import place_pending
-from frazil.repository.placement import ArrayPlacement, Placed, place_references, wanted_manifests
+from frazil.repository.pending import PackingOrder, place_pending
+from frazil.repository.placement import ArrayPlacement, Placed, Placing
 from frazil.repository.transaction import Transaction, UnknownCommit
 from frazil.repository.virtual_checks import with_checks
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = ["Attempt", "attempt_commit"]
+__all__ = ["Attempt", "attempt_commit", "settle_unknown"]
 
 _FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
 
@@ -48,7 +48,12 @@ class Attempt(Record):
 
 
 def attempt_commit(
-    transaction: Transaction, message: str, properties: Mapping[str, Json], *, allow_empty: bool = False
+    transaction: Transaction,
+    message: str,
+    properties: Mapping[str, Json],
+    *,
+    allow_empty: bool = False,
+    order: PackingOrder | None = None,
 ) -> Attempt:
     """Writes everything and then, if nobody has, the next file of the branch. Afterwards the session goes on from what it committed; where somebody was
     quicker it keeps everything, and may be rebased.
@@ -60,20 +65,20 @@ def attempt_commit(
         if tip is None:
             raise InvalidInputError("a fork is not committed", hint="merge it into the session that it came from")
         check_commits(transaction.files)
-        known = _settled(transaction)
+        known = settle_unknown(transaction)
         if known is not None:
-            return known
+            return Attempt(known, transaction.tip)
         if transaction.changes.is_empty and not allow_empty:
             raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
         files, changes = transaction.files, transaction.changes
-        place_pending(changes, files, packing=transaction.packing)
+        place_pending(changes, files, packing=transaction.packing, order=order)
         following = next_node(transaction.base)
         finals = {change.key: following + at for at, change in enumerate(c for c in changes if c.is_new)}
         placed = _place(transaction, finals)
-        files.write_manifests(placed.files)
         identity = new_id(os.urandom)
         snapshot, attribute_file = _snapshot(transaction, placed, finals, following, identity, message, properties)
-        files.write_snapshot(identity, snapshot)
+        files.write_snapshot(identity, snapshot, placed.files)
+        written = files.snapshot(identity)  # now, so that nothing can fail when the commit has happened
         outcome, found = put_next(files, tip, identity)
         if outcome == UNKNOWN:
             transaction.unknown = UnknownCommit(identity, finals, transaction.state)
@@ -85,7 +90,7 @@ def attempt_commit(
         if outcome != COMMITTED:
             _take_back(transaction, placed, identity, attribute_file)
             return Attempt(None, found)
-        _go_on(transaction, identity, found, finals)
+        _go_on(transaction, identity, written, found, finals)
         return Attempt(identity, found)
 
 
@@ -109,9 +114,10 @@ def _place(transaction: Transaction, finals: Mapping[int, int]) -> _PlacedArrays
     changes, freedoms = transaction.changes, transaction.freedoms
     touched = [change for change in changes if change.references is not None and change.references.count]
     arrays = [_array_placement(changes, change, finals) for change in touched]
-    wanted = wanted_manifests(arrays, freedoms=freedoms, trusted=freedoms)
+    placing = Placing(arrays, freedoms=freedoms, trusted=freedoms)
+    wanted = placing.wanted()
     loaded = dict(zip(wanted, transaction.files.manifests(wanted), strict=True))
-    placed = place_references(arrays, loaded, freedoms=freedoms, trusted=freedoms, new_id=lambda: new_id(os.urandom))
+    placed = placing.place(loaded, lambda: new_id(os.urandom))
     gone: set[ObjectId] = set()
     for key in changes.removed:
         node = transaction.base.nodes.get(changes.removed[key])
@@ -216,8 +222,8 @@ def _final_node(
 
 
 def _separate_attributes(transaction: Transaction, changed: dict[str, NodeSnapshot | None]) -> ObjectId | None:
-    """Moves attributes that are large to a file of their own, where that was asked for; its id."""
-    limit = transaction.options.attribute_limit
+    """Moves attributes that are large to a file of their own, where that was asked for, and others can do without; its id."""
+    limit = transaction.options.attribute_limit if transaction.freedoms else None
     large = [
         node
         for node in changed.values()
@@ -265,29 +271,33 @@ def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
     asked = set(ids)
     if not asked:
         return asked
-    out = bytearray()
-    nodes.write(out)
-    return {identity for identity in asked if encode_id(identity).encode() not in out}
+    data = nodes.encoded()
+    return {identity for identity in asked if encode_id(identity).encode() not in data}
 
 
 # --- before and afterwards ----------------------------------------------------------------------------------------------------------------------------
 
 
-def _settled(transaction: Transaction) -> Attempt | None:
-    """Where the answer to an earlier attempt was lost, and nothing was changed since: whether that one is in the branch now."""
+def settle_unknown(transaction: Transaction) -> ObjectId | None:
+    """Finds out whether a commit happened whose answer was lost: its snapshot, where it did, and then the session goes on from it.
+
+    Raises ConflictError where it did happen and something was changed since, which cannot be told from what was committed."""
     unknown, tip = transaction.unknown, transaction.tip
-    if unknown is None or tip is None or unknown.state != transaction.state:
+    if unknown is None or tip is None:
         return None
     now = open_tip(transaction.files, tip.branch, tip)
     if all(commit.snapshot != unknown.snapshot for commit in ancestry(transaction.files, now.snapshot)):
         return None
-    _go_on(
-        transaction,
-        unknown.snapshot,
-        tip._replace(sequence=tip.sequence + 1, snapshot=unknown.snapshot),
-        unknown.finals,
-    )
-    return Attempt(unknown.snapshot, transaction.tip)
+    if unknown.state != transaction.state:
+        raise ConflictError(
+            "the commit whose answer was lost did happen, and something was changed after it",
+            key=transaction.files.key(f"snapshots/{encode_id(unknown.snapshot)}"),
+            hint="discard the session, and make the later changes again in a new one",
+        )
+    written = transaction.files.snapshot(unknown.snapshot)
+    there = tip._replace(sequence=tip.sequence + 1, snapshot=unknown.snapshot)
+    _go_on(transaction, unknown.snapshot, written, there, unknown.finals)
+    return unknown.snapshot
 
 
 def _take_back(
@@ -300,15 +310,19 @@ def _take_back(
     if attribute_file is not None:
         keys.append(files.key(f"attributes/{encode_id(attribute_file)}"))
     if files.store.capabilities.erasable:
-        files.store.erase_values(keys)
+        try:
+            files.store.erase_values(keys)
+        except StoreError:
+            pass
 
 
-def _go_on(transaction: Transaction, identity: ObjectId, tip: Tip | None, finals: Mapping[int, int]) -> None:
+def _go_on(
+    transaction: Transaction, identity: ObjectId, snapshot: Snapshot, tip: Tip | None, finals: Mapping[int, int]
+) -> None:
     """The session goes on from what it committed."""
     transaction.tip = tip
     transaction.unknown = None
     transaction.finals.update(finals)
-    snapshot = transaction.files.snapshot(identity)
-    transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key))
+    transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key), same=True)
     transaction.forget_reads()
     transaction.sweep()

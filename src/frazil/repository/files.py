@@ -18,7 +18,7 @@ from frazil.format.attributes import decode_attributes, encode_attributes
 from frazil.format.ids import ObjectId
 from frazil.format.manifests import Manifest, decode_manifest, encode_manifest
 from frazil.format.refs import attributes_key, manifest_key, snapshot_key
-from frazil.format.snapshots import Snapshot, decode_snapshot, encode_and_index
+from frazil.format.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_and_index
 from frazil.stores.keys import check_prefix
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, flat_buffer, pieces_of
@@ -45,7 +45,7 @@ class Files:
     Whether files are on the medium when a write returns is the store's affair. Safe to use from many threads, and after a fork; pickles without
     what it remembers. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
 
-    __slots__ = ("__weakref__", "_others", "_snapshots", "cache_bytes", "prefix", "store")
+    __slots__ = ("__weakref__", "_infos", "_others", "_snapshots", "cache_bytes", "prefix", "store")
 
     def __init__(self, store: Store, prefix: str = "", *, cache_bytes: int = 2**26) -> None:
         check_prefix(prefix)
@@ -67,6 +67,7 @@ class Files:
         """Begins anew with nothing remembered, in the child of a fork too: another thread of the parent may have left something half done."""
         self._snapshots: _Remembered[Snapshot] = _Remembered(_SNAPSHOTS)
         self._others: _Remembered[Manifest | Buffer] = _Remembered(self.cache_bytes)
+        self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, as each of their descendants has them
 
     def key(self, name: str) -> str:
         """Where a file lies in the store, by its name in the repository, such as "snapshots/WT2Z2GQ09G0RTAEQ3D70"."""
@@ -146,18 +147,25 @@ class Files:
     def write_manifests(self, files: Sequence[tuple[ObjectId, Manifest]]) -> int:
         """Writes manifests under new ids, in one call of the store, and returns their bytes. Raises InvalidInputError, before anything is written, for one
         that the format cannot hold; StoreError where the store fails: some may be there then, and none is remembered."""
-        encoded = {manifest_key(file): flat_buffer(encode_manifest(manifest)) for file, manifest in files}
+        encoded = _encoded(files)
         self._write(encoded)
-        for name, data in encoded.items():
-            self._others.put(name, data, len(data) + _ENTRY)
+        self._remember(encoded)
         return sum(len(data) for data in encoded.values())
 
-    def write_snapshot(self, file: ObjectId, snapshot: Snapshot) -> None:
-        """Writes a snapshot under a new id, which its metadata should have too. Errors as those of write_manifests."""
-        name = snapshot_key(file)
-        data, written = encode_and_index(snapshot, self.key(name))
-        self._write({name: data})
+    def write_snapshot(
+        self, file: ObjectId, snapshot: Snapshot, manifests: Sequence[tuple[ObjectId, Manifest]] = ()
+    ) -> None:
+        """Writes a snapshot under a new id, which its metadata should have too, together with manifests that it lists: nobody finds any of them before a branch names
+        the snapshot. Errors as those of write_manifests."""
+        encoded, name = _encoded(manifests), snapshot_key(file)
+        data, written = encode_and_index(snapshot, self.key(name), self._infos)
+        self._write({**encoded, name: data})
+        self._remember(encoded)
         self._snapshots.put(name, written, 1)
+
+    def _remember(self, encoded: Mapping[str, bytes | memoryview]) -> None:
+        for name, data in encoded.items():
+            self._others.put(name, data, len(data) + _ENTRY)
 
     def write_attributes(self, file: ObjectId, maps: Sequence[Mapping[str, Json]]) -> None:
         """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_manifests."""
@@ -179,6 +187,10 @@ _HINTS: Final = {
     "manifests": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
     "attributes": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
 }
+
+
+def _encoded(files: Sequence[tuple[ObjectId, Manifest]]) -> dict[str, bytes | memoryview]:
+    return {manifest_key(file): flat_buffer(encode_manifest(manifest)) for file, manifest in files}
 
 
 def _reopened(store: Store, prefix: str, cache_bytes: int) -> Files:

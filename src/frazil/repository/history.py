@@ -17,11 +17,12 @@ from frazil.format.times import parse_time
 from frazil.record import Record
 from frazil.repository.branches import MAIN, read_first, read_tag, read_tip
 from frazil.repository.files import Files
+from frazil.repository.freedoms import has_freedoms, next_node
 
 if TYPE_CHECKING:
     from frazil.format.msgpack import Json
 
-__all__ = ["Commit", "Found", "ancestry", "as_of", "common_ancestor", "lookup", "snapshot_file"]
+__all__ = ["Commit", "Found", "ancestry", "as_of", "common_ancestor", "lookup", "shared_nodes", "snapshot_file"]
 
 FoundKind: TypeAlias = Literal["tag", "branch", "snapshot"]
 
@@ -195,6 +196,16 @@ def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId |
                     return commit.snapshot
             own[side].add(commit.snapshot)
     return None
+
+
+def shared_nodes(files: Files, left: ObjectId, right: ObjectId) -> int | None:
+    """The number below which the ids of nodes mean the same nodes in both snapshots; None where they tell nothing: without the flag that keeps count of them
+    (freedoms.py) an id of a node that was removed is given again. Errors as those of ancestry."""
+    ends = [files.snapshot(file) for file in (left, right)]
+    if not all(has_freedoms(end) for end in ends):
+        return None
+    common = common_ancestor(files, left, right)
+    return None if common is None else next_node(files.snapshot(common))
 
 
 # --- by time -----------------------------------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def own_difference(transaction: Transaction) -> Difference:
                     attributes.append(node.path)
                 _compare_arrays(base, node, metadata, resized)
                 touched = node != base
-            difference = _chunks(change)
+            difference = _chunks(transaction, change)
             if difference is not None:
                 chunks[node.path] = difference
             if node.array is not None and (touched or difference is not None):
@@ -74,8 +74,8 @@ def _compare_arrays(base: NodeSnapshot, node: NodeSnapshot, metadata: list[str],
         metadata.append(node.path)
 
 
-def _chunks(change: NodeChange) -> ChunkDifference | None:
-    """The chunks that were set or removed, inside the grids that the array had and has."""
+def _chunks(transaction: Transaction, change: NodeChange) -> ChunkDifference | None:
+    """The chunks that were set, and those of the base that were removed, inside the grids that the array had and has."""
     if change.references is None or not change.references.count or change.node.array is None:
         return None
     rows = change.references.selected(change.references.current())
@@ -83,14 +83,20 @@ def _chunks(change: NodeChange) -> ChunkDifference | None:
     metadata = change.node.array.metadata
     grid = grid_of(metadata)
     inside = within(rows.coordinates, grid)
-    return ChunkDifference(rows.coordinates[~gone & inside], rows.coordinates[gone])
+    removed, stored = rows.coordinates[gone], transaction.stored(change.key)
+    if len(removed):
+        removed = removed[:0] if stored is None else removed[stored.find(removed)[0] >= 0]
+    written = rows.coordinates[~gone & inside]
+    return ChunkDifference(written, removed) if len(written) or len(removed) else None
 
 
 def own_append(change: NodeChange) -> Append | None:
-    """The append that this change is, where it is one: the array only grew."""
+    """The append that this change is, where it is one: the array grew by appends alone, and along one axis. Rows that were written behind a resize stay where they
+    were written."""
     if change.base is None or change.base.array is None or change.node.array is None or change.shrunk:
         return None
-    return append_of(change.base.array.metadata.shape, change.node.array.metadata.shape)
+    grown = append_of(change.base.array.metadata.shape, change.node.array.metadata.shape)
+    return grown if grown == change.appended else None
 
 
 def own_reads(transaction: Transaction) -> Reads | None:

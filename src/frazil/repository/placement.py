@@ -96,18 +96,7 @@ def wanted_manifests(
     """The manifests that `place_references` needs to be loaded, each once.
 
     freedoms: lists may have overlays; trusted: extents of the snapshot are ours, which they never are without freedoms. Raises InvalidInputError as that does."""
-    wanted: dict[ObjectId, None] = {}
-    for array in arrays:
-        list_ = _List(array, {}, split, freedoms=freedoms)
-        if list_.is_whole:
-            continue
-        known = list_.known() if trusted and freedoms else None
-        if known is None:
-            wanted.update(dict.fromkeys(reference.id for reference in array.manifests))
-        else:
-            needed = [known[at].reference for at in np.flatnonzero(list_.plan(known).needed)]
-            wanted.update(dict.fromkeys(reference.id for reference in needed if reference is not None))
-    return list(wanted)
+    return Placing(arrays, freedoms=freedoms, trusted=trusted, split=split).wanted()
 
 
 def place_references(
@@ -122,17 +111,46 @@ def place_references(
     """The manifests that a commit writes, and what each array lists after it.
 
     Raises InvalidInputError where a manifest that is needed is not loaded, and for references that do not go with their array or lie outside its grid."""
-    lists = [_List(array, loaded, split, freedoms=freedoms).place(trusted=trusted) for array in arrays]
-    files, ids = _share(arrays, lists, split, new_id)
-    references = tuple(
-        tuple(
-            entry.reference or _reference(ids[number, at], entry.extents, freedoms=freedoms)
-            for at, entry in enumerate(entries)
+    return Placing(arrays, freedoms=freedoms, trusted=trusted, split=split).place(loaded, new_id)
+
+
+class Placing:
+    """The two as one: what `wanted` finds out, `place` need not find out again. Arguments as theirs."""
+
+    __slots__ = ("_arrays", "_freedoms", "_lists", "_split", "_trusted")
+
+    def __init__(self, arrays: Sequence[ArrayPlacement], *, freedoms: bool, trusted: bool, split: int = SPLIT) -> None:
+        self._arrays, self._freedoms, self._trusted, self._split = arrays, freedoms, trusted, split
+        self._lists = [_List(array, split, freedoms=freedoms) for array in arrays]
+
+    def wanted(self) -> list[ObjectId]:
+        """As wanted_manifests."""
+        wanted: dict[ObjectId, None] = {}
+        for list_ in self._lists:
+            if list_.is_whole:
+                continue
+            known = list_.known() if self._trusted and self._freedoms else None
+            if known is None:
+                wanted.update(dict.fromkeys(reference.id for reference in list_.array.manifests))
+            else:
+                needed = [known[at].reference for at in np.flatnonzero(list_.planned(known).needed)]
+                wanted.update(dict.fromkeys(reference.id for reference in needed if reference is not None))
+        return list(wanted)
+
+    def place(self, loaded: Mapping[ObjectId, Manifest], new_id: Callable[[], ObjectId]) -> Placed:
+        """As place_references."""
+        freedoms = self._freedoms
+        lists = [list_.place(loaded, trusted=self._trusted) for list_ in self._lists]
+        files, ids = _share(self._arrays, lists, self._split, new_id)
+        references = tuple(
+            tuple(
+                entry.reference or _reference(ids[number, at], entry.extents, freedoms=freedoms)
+                for at, entry in enumerate(entries)
+            )
+            for number, entries in enumerate(lists)
         )
-        for number, entries in enumerate(lists)
-    )
-    before = {reference.id for array in arrays for reference in array.manifests}
-    return Placed(tuple(files), references, frozenset(before - {one.id for list_ in references for one in list_}))
+        before = {reference.id for array in self._arrays for reference in array.manifests}
+        return Placed(tuple(files), references, frozenset(before - {one.id for list_ in references for one in list_}))
 
 
 def _reference(identity: ObjectId, extents: Extents, *, freedoms: bool) -> ManifestReference:
@@ -179,12 +197,15 @@ def _share(
 class _List:
     """The list of one array, on its way from one snapshot to the next."""
 
-    __slots__ = ("array", "chunks", "freedoms", "half", "is_whole", "leaving", "loaded", "removed", "split", "written")
+    __slots__ = (
+        *("_plan", "array", "chunks", "freedoms", "half", "is_whole", "leaving", "loaded", "removed", "split"),
+        "written",
+    )
 
-    def __init__(
-        self, array: ArrayPlacement, loaded: Mapping[ObjectId, Manifest], split: int, *, freedoms: bool
-    ) -> None:
-        self.array, self.loaded, self.split, self.half, self.freedoms = array, loaded, split, split // 2, freedoms
+    def __init__(self, array: ArrayPlacement, split: int, *, freedoms: bool) -> None:
+        self.array, self.split, self.half, self.freedoms = array, split, split // 2, freedoms
+        self.loaded: Mapping[ObjectId, Manifest] = {}
+        self._plan: tuple[list[_Entry], _Plan] | None = None  # of the list by its extents
         self.written = order_manifest(array.written)
         rows, self.chunks = rows_of_array(self.written, array.node, array.rank)
         if rows.size != self.written.size or not within(self.chunks, array.grid).all():
@@ -200,13 +221,17 @@ class _List:
             return self.chunks
         return sorted_coordinates(np.concatenate([self.removed, self.chunks]))
 
-    def place(self, *, trusted: bool) -> list[_Entry]:
+    def place(self, loaded: Mapping[ObjectId, Manifest], *, trusted: bool) -> list[_Entry]:
         """The list after the commit."""
+        self.loaded = loaded
         if self.is_whole:
             return self._new(self.written)
-        known = self.known() if trusted and self.freedoms else None
-        entries = self._looked_at() if known is None else known
-        plan = self.plan(entries)
+        if self._plan is not None:
+            entries, plan = self._plan
+        else:
+            known = self.known() if trusted and self.freedoms else None
+            entries = self._looked_at() if known is None else known
+            plan = self.plan(entries)
         left = {
             at: entry
             for at in (*plan.overlays, *plan.parts)
@@ -260,6 +285,12 @@ class _List:
         return manifest
 
     # --- what is to be done
+
+    def planned(self, known: list[_Entry]) -> _Plan:
+        """The plan of the list as `known` gives it, which `place` then goes by."""
+        plan = self.plan(known)
+        self._plan = known, plan
+        return plan
 
     def plan(self, entries: Sequence[_Entry]) -> _Plan:
         """What happens to each manifest, by extents alone. What is needed is what may be merged or have to be written without some chunks."""

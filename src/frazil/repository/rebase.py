@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from frazil.errors import ConflictError, NotFoundError
+from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.format.nodes import NodeSnapshot
 from frazil.format.snapshots import Snapshot
 from frazil.record import Record
 from frazil.repository.branches import Tip, open_tip
 from frazil.repository.change_set import ChangeSet, NodeChange
 from frazil.repository.changes import ChangedReferences
+from frazil.repository.commit import settle_unknown
 from frazil.repository.conflicts import Append, Conflict, Solver, Taken, append_of, find_conflicts, solve
 from frazil.repository.coordinates import among
 from frazil.repository.difference import compare
-from frazil.repository.freedoms import next_node
-from frazil.repository.history import common_ancestor
+from frazil.repository.history import shared_nodes
 from frazil.repository.own import own_append, own_difference, own_reads
-from frazil.repository.transaction import Transaction
+from frazil.repository.transaction import Transaction, own_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,9 +49,11 @@ class Shift(Record):
 class RowCopies(Protocol):
     """What knows arrays: rows that are no whole chunks are read from one transaction and written to another."""
 
-    def changed_rows(self, shift: Shift, base: Transaction, ours: Transaction, theirs: Transaction) -> object | None:
-        """Values of the rows before `old` in the chunk that `old` lies in, where the session changed them, too; None where it did not. Raises ConflictError
-        where both did."""
+    def changed_rows(
+        self, shift: Shift, base: Transaction, ours: Transaction, theirs: Transaction
+    ) -> tuple[object | None, Columns]:
+        """Values of the rows before `old` in the chunks that `old` lies in, where the session changed them, too; None where it did not. And where both did: the
+        coordinates of those chunks, int64[n, d]; there are none elsewhere."""
 
     def copy(self, shift: Shift, ours: Transaction, target: Transaction, changed: object | None) -> None:
         """Writes the rows that were appended, and those that changed_rows gave, to the rebased session."""
@@ -63,6 +65,9 @@ class Meeting(Record):
     tip: Tip
     snapshot: Snapshot
     conflicts: list[Conflict]
+    same_below: (
+        int | None
+    )  # ids of nodes below it mean the same nodes in both; None: nodes are told apart by path alone
 
 
 def meet(transaction: Transaction) -> Meeting:
@@ -70,11 +75,10 @@ def meet(transaction: Transaction) -> Meeting:
     with transaction.lock:
         tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
-            return Meeting(tip, transaction.base, [])
+            return Meeting(tip, transaction.base, [], None)
         files = transaction.files
         new = files.snapshot(tip.snapshot)
-        common = common_ancestor(files, transaction.base_id, tip.snapshot)
-        same_below = None if common is None else next_node(files.snapshot(common))
+        same_below = shared_nodes(files, transaction.base_id, tip.snapshot)
         theirs = compare(files, transaction.base, new, same_below=same_below)
         appended = {
             change.node.path: append for change in transaction.changes if (append := own_append(change)) is not None
@@ -88,28 +92,45 @@ def meet(transaction: Transaction) -> Meeting:
             tip.snapshot,
             agree=_Agreement(transaction, new),
         )
-        return Meeting(tip, new, conflicts)
+        return Meeting(tip, new, conflicts, same_below)
 
 
 def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> None:
     """Carries the changes over to the tip of the branch. Raises ConflictError, with `conflicts`, where a solver does not solve all; then nothing was changed."""
     with transaction.lock:
         transaction.require_writable()
-        tip, new, conflicts = meet(transaction)
+        if transaction.tip is None:
+            raise InvalidInputError("a fork is not rebased", hint="merge it into the session that it came from")
+        settle_unknown(transaction)
+        tip, new, conflicts, same_below = meet(transaction)
         if tip.snapshot == transaction.base_id:
             transaction.tip = tip
             return
-        carried = _Carried(new, conflicts, solve(conflicts, solver))
+        carried = _Carried(new, conflicts, solve(conflicts, solver), same_below)
         changes, shifts = carried.changes(transaction.changes)
         files, known, options = transaction.files, transaction.known, transaction.options
         ours = transaction.frozen()
         theirs = Transaction(files, tip.snapshot, new, None, known, options)
         base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
         changed = [rows.changed_rows(shift, base, ours, theirs) for shift in shifts]
+        clashes = [
+            Conflict("chunks", shift.path, chunks, transaction.base_id, tip.snapshot) if len(chunks) else None
+            for shift, (_, chunks) in zip(shifts, changed, strict=True)
+        ]
+        answers = iter(solve([clash for clash in clashes if clash is not None], solver))
+        lost = [clash is not None and next(answers) == "theirs" for clash in clashes]
+        before = transaction.base_id, transaction.base, transaction.changes
         transaction.begin(tip.snapshot, new, changes)
+        try:
+            for shift, (values, _), theirs_count in zip(shifts, changed, lost, strict=True):
+                rows.copy(shift, ours, transaction, None if theirs_count else values)
+        except BaseException:
+            transaction.begin(*before)
+            raise
         transaction.tip = tip
-        for shift, values in zip(shifts, changed, strict=True):
-            rows.copy(shift, ours, transaction, values)
+        left, kept = own_files(before[2]), {bytes(one) for one in own_files(transaction.changes)}
+        gone = [bytes(one) not in kept for one in left]
+        transaction.superseded(left[gone])
 
 
 class _Agreement:
@@ -143,8 +164,10 @@ def _new_tip(transaction: Transaction) -> Tip:
 class _Carried:
     """The changes of a session over another snapshot. taken: for each conflict, whose change counts."""
 
-    def __init__(self, new: Snapshot, conflicts: Sequence[Conflict], taken: Sequence[Taken]) -> None:
-        self._new = new
+    def __init__(
+        self, new: Snapshot, conflicts: Sequence[Conflict], taken: Sequence[Taken], same_below: int | None
+    ) -> None:
+        self._new, self._same_below = new, same_below
         self._nodes: dict[tuple[str, str], Taken] = {}
         self._dropped: dict[str, list[Columns]] = {}
         for conflict, answer in zip(conflicts, taken, strict=True):
@@ -157,16 +180,24 @@ class _Carried:
         """The change set over the new snapshot, and the rows that must be copied."""
         carried = ours.rebased(self._new.nodes)
         for key, path in ours.removed.items():
-            present = self._new.nodes.path_of(key)
+            present = self._present(key, path)
             if present is not None and self._says("changed", path) != "theirs" and carried.has(present):
                 carried.remove(present)
         shifts: list[Shift] = []
         for change in ours:
+            if not change.is_new:
+                self._carry(change, carried, shifts)
+        for change in ours:  # after what made room for them
             if change.is_new:
                 self._carry_new(change, carried)
-            else:
-                self._carry(change, carried, shifts)
         return carried, shifts
+
+    def _present(self, key: int, path: str) -> str | None:
+        """Where a node of the snapshot that the session began from is in the new one. An id that was given after their common ancestor is another node's."""
+        nodes = self._new.nodes
+        if self._same_below is None:
+            return path if path in nodes else None
+        return nodes.path_of(key) if key < self._same_below else None
 
     def _says(self, kind: str, path: str) -> Taken | None:
         return self._nodes.get((kind, path))
@@ -183,14 +214,14 @@ class _Carried:
 
     def _carry(self, change: NodeChange, carried: ChangeSet, shifts: list[Shift]) -> None:
         path = change.node.path
-        present = self._new.nodes.path_of(change.key)
+        present = None if change.base is None else self._present(change.key, change.base.path)
         if present is None or "theirs" in (self._says("deleted", path), self._says("parent", path)):
             return
         theirs = self._new.nodes.get(present)
         if not isinstance(theirs, NodeSnapshot) or change.base is None:
             return
-        made = NodeChange(change.key, theirs, self._merged(change, change.base, theirs))
-        made.shrunk = change.shrunk
+        made = NodeChange(theirs.id, theirs, self._merged(change, change.base, theirs))
+        made.shrunk, made.appended = change.shrunk, change.appended
         if change.references is not None:
             made.references = self._references(change)
         shift = _shift(change, theirs)
@@ -242,6 +273,7 @@ def _grow(made: NodeChange, shift: Shift) -> None:
     assert array is not None
     shape = list(array.metadata.shape)
     shape[shift.axis] = shift.new + shift.by
+    made.appended = Append(shift.axis, shift.old + shift.by, shift.new + shift.by)
     made.node = made.node._replace(array=array._replace(metadata=array.metadata._replace(shape=tuple(shape))))
 
 

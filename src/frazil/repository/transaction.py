@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -17,10 +17,10 @@ from frazil.errors import (
     InvalidInputError,
     NotFoundError,
     ReadOnlyError,
+    StoreError,
 )
-from frazil.format.ids import ObjectId, encode_id, encode_ids
-from frazil.format.msgpack import Json
-from frazil.format.nodes import ArrayData, AttributesReference, BrokenNode, Node, NodeSnapshot
+from frazil.format.ids import ID_BYTES, ObjectId, encode_id, encode_ids
+from frazil.format.nodes import ArrayData, NodeSnapshot
 from frazil.format.snapshots import Snapshot
 from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -29,13 +29,14 @@ from frazil.record import Record
 from frazil.repository.base import BaseReferences
 from frazil.repository.branches import Tip
 from frazil.repository.change_set import ChangeSet, NodeChange, above, grid_of, rank_of
-from frazil.repository.changes import NATIVE, SHARED, ChangedReferences, Rows, removed_rows
+from frazil.repository.changes import ChangedReferences, Rows, removed_rows
 from frazil.repository.chunks import ArrayChunks
+from frazil.repository.conflicts import Append
 from frazil.repository.coordinates import within
-from frazil.repository.documents import from_attributes, from_metadata, to_group, to_metadata
+from frazil.repository.documents import from_attributes, from_metadata
 from frazil.repository.files import Files
 from frazil.repository.freedoms import has_freedoms
-from frazil.repository.packing import PACK_LIMIT
+from frazil.repository.node_documents import NodeDocuments
 from frazil.repository.pending import place_pending
 from frazil.repository.reads import ReadLog
 from frazil.repository.virtual import NO_PLACES, VirtualPlaces
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = ["Options", "Transaction", "UnknownCommit"]
+__all__ = ["Options", "Transaction", "UnknownCommit", "own_files"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
@@ -89,22 +90,24 @@ class Transaction:
         options: Options = Options(),  # noqa: B008 # a frozen value
     ) -> None:
         self.files, self.known, self.options = files, known, options
+        self._documents = NodeDocuments(files, known)
         self.lock = threading.RLock()
         self.tip = tip
         self.forked = False
-        self.state = 0
+        self.state = self.renewals = 0
         self.unknown: UnknownCommit | None = None
         self.finals: dict[int, int] = {}  # ids of nodes that were new, and were committed
         self.reads = ReadLog() if options.serializable and tip is not None else None
         self._dropped: list[Octets] = []
         self.begin(base_id, base, ChangeSet(base.nodes))
 
-    def begin(self, base_id: ObjectId, base: Snapshot, changes: ChangeSet) -> None:
-        """Goes on from another snapshot with these changes."""
+    def begin(self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False) -> None:
+        """Goes on from another snapshot with these changes. same: all nodes are as they were, so that who knows one need not look anew"""
         self.base_id, self.base, self.changes = base_id, base, changes
         self.started_at = time.time_ns()
         self._references: dict[int, BaseReferences | None] = {}
         self.state += 1
+        self.renewals += not same
 
     def __repr__(self) -> str:
         at = encode_id(self.base_id) if self.tip is None else self.tip.branch
@@ -139,10 +142,17 @@ class Transaction:
 
     def find(self, path: str) -> Metadata | FrazilError | None:
         with self.lock:
-            node = self.changes.get(absolute := "/" + path)
             if self.reads is not None:
-                self.reads.node(absolute)
-        return None if node is None else self._metadata(node)
+                self.reads.node("/" + path)
+        return self._found("/" + path)
+
+    def _found(self, path: str) -> Metadata | FrazilError | None:
+        with self.lock:
+            nodes, document = self.changes.base, self.changes.document(path)
+            node = self.changes.get(path) if document is None else None
+        if document is not None:
+            return self._documents.at(nodes, path, document)
+        return None if node is None else self._documents.of(node)
 
     def exists(self, path: str) -> bool:
         with self.lock:
@@ -168,27 +178,9 @@ class Transaction:
             if self.reads is not None:
                 self.reads.listing(absolute, deep=True)
         for at in every:
-            with self.lock:
-                node = self.changes.get(at)
-            if node is not None:
-                yield at[1:], self._metadata(node)
-
-    def _metadata(self, node: Node) -> Metadata | FrazilError:
-        if isinstance(node, BrokenNode):
-            return node.error
-        try:
-            attributes = self.attributes_of(node)
-            if node.array is None:
-                return to_group(attributes)
-            return to_metadata(node.array.metadata, attributes, self.known)
-        except FrazilError as error:
-            error.path = error.path if error.path and error.path.startswith("/") else node.path
-            return error
-
-    def attributes_of(self, node: NodeSnapshot) -> Mapping[str, Json] | None:
-        if isinstance(node.attributes, AttributesReference):
-            return self.files.attributes(node.attributes.id, node.attributes.location)
-        return node.attributes
+            found = self._found(at)
+            if found is not None:
+                yield at[1:], found
 
     # --- nodes: changing -------------------------------------------------------------------------------------------------------------
 
@@ -202,7 +194,7 @@ class Transaction:
             node = self.changes.get(absolute)
             if node is None:
                 raise NotFoundError("the node is gone", path=absolute, hint="it was removed")
-            old = self._metadata(node)
+            old = self._documents.of(node)
             if isinstance(old, FrazilError):
                 raise old
             new = change(old)
@@ -226,7 +218,7 @@ class Transaction:
             if replaced.array is not None and touched.node.array is not None and not self.freedoms:
                 self._drop_beyond(touched, replaced.array.metadata)
             touched.node = replaced._replace(id=touched.node.id)
-            again = self._metadata(touched.node)
+            again = self._documents.of(touched.node)
             if isinstance(again, FrazilError):
                 raise again
             return again
@@ -294,8 +286,7 @@ class Transaction:
     def _remove(self, path: str) -> None:
         self.state += 1
         for change in self.changes.remove(path):
-            if change.references is not None:
-                self.superseded(own_files(change.references))
+            self.superseded(own_files([change]))
 
     def move(self, path: str, to: str) -> None:
         source, target = "/" + path, "/" + to
@@ -321,6 +312,14 @@ class Transaction:
             if key is None or not self.changes.is_array(absolute):
                 raise NotFoundError("the array is gone", path=absolute, hint="it was removed")
             return ArrayChunks(self, key, len(metadata.shape))
+
+    def appended(self, key: int, axis: int, old: int, new: int) -> None:
+        with self.lock:
+            change = self._change_of(self.key_of(key))
+            if change.appended is None:
+                change.appended = Append(axis, old, new)
+            elif (change.appended.axis, change.appended.new) == (axis, old):
+                change.appended = change.appended._replace(new=new)
 
     def changed(self, key: int) -> ChangedReferences | None:
         key = self.key_of(key)
@@ -369,8 +368,9 @@ class Transaction:
             place_pending(self.changes, self.files, packing=self.packing)
 
     def superseded(self, ids: Octets) -> None:
-        """Removes chunk files of this session that nothing refers to any more; the last few stay a while for those who may be reading them."""
-        if len(ids):
+        """Removes chunk files of this session that nothing refers to any more; the last few stay a while for those who may be reading them. All stay where a commit
+        that refers to them may have happened."""
+        if len(ids) and self.unknown is None:
             self._dropped.append(ids)
             every = np.concatenate(self._dropped)
             self._erase_files(every[:-_GRACE])
@@ -383,8 +383,11 @@ class Transaction:
         self._dropped = []
 
     def _erase_files(self, ids: Octets) -> None:
-        if len(ids) and self.unknown is None and self.files.store.capabilities.erasable:
-            self.files.store.erase_values([self.files.key(f"chunks/{text}") for text in encode_ids(ids)])
+        if len(ids) and self.files.store.capabilities.erasable:
+            try:
+                self.files.store.erase_values([self.files.key(f"chunks/{text}") for text in encode_ids(ids)])
+            except StoreError:
+                pass  # what is left does no harm
 
     @property
     def notes_reads(self) -> bool:
@@ -423,11 +426,12 @@ class Transaction:
         """Gives up all changes, with the chunk files that were written for them."""
         with self.lock:
             self.require_writable()
-            for change in self.changes:
-                if change.references is not None:
-                    self.superseded(own_files(change.references))
+            left = own_files(self.changes)
+            empty = ChangeSet(self.base.nodes, self.changes.next_key)
+            empty.origin = self.changes.origin  # a fork remains one
+            self.begin(self.base_id, self.base, empty)
+            self.superseded(left)
             self.sweep()
-            self.begin(self.base_id, self.base, ChangeSet(self.base.nodes, self.changes.next_key))
             self.forget_reads()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -437,6 +441,8 @@ class Transaction:
                 hint="give workers session.fork(), and merge what they return",
             )
         state = (self.base_id, self.base, self.tip, self.known, self.options)
+        with self.lock:
+            self.changes.leave_files()  # they are the copy's as well
         return _restored, (self.files, *state, self.changes if self.forked else None)
 
 
@@ -452,13 +458,16 @@ def _restored(
     made = Transaction(files, base_id, base, tip, known, options)
     if changes is not None:
         made.forked = True
+        changes.identity = b""  # its own forks know the one that was pickled: rows are numbered anew here
         made.begin(base_id, base, changes)
     return made
 
 
-def own_files(references: ChangedReferences) -> Octets:
-    """The chunk files that a session wrote for an array: uint8[n, 12]. Packs may hold chunks of others; they are left to garbage collection."""
-    columns = references.selected(references.current())
-    whole = (columns.kinds == NATIVE) & (columns.lengths > PACK_LIMIT) & (columns.objects != SHARED)
-    ids: Octets = columns.ids[whole]
-    return ids
+def own_files(changes: Iterable[NodeChange]) -> Octets:
+    """The chunk files that a session wrote for one chunk each, and refers to: uint8[n, 12]."""
+    found = [
+        change.references.whole_files(change.references.current())
+        for change in changes
+        if change.references is not None
+    ]
+    return np.concatenate([np.zeros((0, ID_BYTES), np.uint8), *found])

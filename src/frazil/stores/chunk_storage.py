@@ -43,6 +43,7 @@ __all__ = [
     "INLINE",
     "NOWHERE",
     "STORED",
+    "UNASKED",
     "AnsweredBuffers",
     "ChunkKeys",
     "ChunkStorage",
@@ -182,8 +183,8 @@ class ChunkStorage(Protocol):
         """Removes chunks, which then are the fill value; with ANY one that is not there is no error."""
 
     def extend(self, axis: int, old: int, new: int) -> None:
-        """Says, before it writes there, that the array grows along `axis` from `old` to `new` elements, so that a transaction can tell an append from
-        an overwrite."""
+        """Says, before it writes there, that values are appended along `axis`: the array has grown from `old` to `new` elements. So a transaction can tell an
+        append from an overwrite behind a resize."""
 
     def stored(self, grid_shape: Sequence[int]) -> Columns:
         """The coordinates of all chunks that are there inside a grid, int64[n, d], sorted."""
@@ -322,12 +323,12 @@ def object_spans(located: Located, spans: Columns) -> Columns:
 
 
 class AnsweredBuffers(HeldBuffers):
-    """The buffers of an answer, with the store's answer for the objects, which is _UNASKED where nothing had to be asked."""
+    """The buffers of an answer, with the store's answer for the objects, which is UNASKED where nothing had to be asked."""
 
     __slots__ = ()
 
 
-_UNASKED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
+UNASKED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
 
 
 def fetch_located(
@@ -371,20 +372,20 @@ def _fetch_objects(
     held: Fetched | None,
     once: bool,
 ) -> Fetched:
-    """What the store has of the objects; _UNASKED where it need not be asked."""
-    inner = _UNASKED
+    """What the store has of the objects; UNASKED where it need not be asked."""
+    inner = UNASKED
     if held is not None:
         if not isinstance(held.sources.buffers, AnsweredBuffers):
             raise InvalidInputError("the answer to hold came from another storage")
         inner = held.sources.buffers.inner
-    if not located.names or (inner is _UNASKED and not len(spans) and located.versions is not None):
-        return _UNASKED
+    if not located.names or (inner is UNASKED and not len(spans) and located.versions is not None):
+        return UNASKED
     fetched = fetch_spans(
         store,
         located.names,
         spans,
         expect=None if expect is None else located.expected_objects(expect),
-        held=None if inner is _UNASKED else inner,
+        held=None if inner is UNASKED else inner,
         once=once and not located.must_exist and len(spans) <= len(located.names),  # each object is read once
     )
     if located.must_exist:
@@ -407,7 +408,7 @@ def _by_chunk(
     status = np.where(located.kind == NOWHERE, np.uint8(ABSENT_KEY), np.uint8(FOUND))
     sizes = np.where(located.kind == NOWHERE, -1, located.length)
     versions = located.versions
-    if fetched is _UNASKED:
+    if fetched is UNASKED:
         return status, [None] * len(stored) if versions is None else versions, sizes, None
     place = located.object[stored]
     status[stored] = np.array(fetched.status, np.uint8)[place]

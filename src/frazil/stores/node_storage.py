@@ -19,6 +19,10 @@ Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 class NodeStorage(Protocol):
     """The nodes of one hierarchy. Safe to use from many threads. A node that cannot be read is given as the error that says why, where that is said."""
 
+    @property
+    def renewals(self) -> int:
+        """Another number after nodes have changed otherwise than by the operations below: what a handle knows of its node may be wrong then."""
+
     def find(self, path: str) -> Metadata | FrazilError | None:
         """The node at a path; None where there is none."""
 

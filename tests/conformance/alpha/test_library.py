@@ -1,0 +1,297 @@
+"""Repositories that Frazil and the library of the alpha work on by turns (library.py tells that one): each reads exactly what the other committed, and goes on."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import ConflictError
+from frazil.stores import MemoryStore
+from tests.conformance.alpha.library import FIRST, Library, Refused, unpack
+
+Plain = dict[str, tuple[np.ndarray[Any, Any] | None, dict[str, Any]]]  # by path: values (None: a group) and attributes
+NAMES = ("a", "b", "c", "dd", "e f", "é")
+
+
+def compatible(store: MemoryStore) -> frazil.Repository:
+    return frazil.Repository.create(store, compatible="alpha-library")
+
+
+def check(repo: frazil.Repository, library: Library, name: str, plain: Plain) -> None:
+    """Both read what there is, and list the same."""
+    session = repo.readonly_session(snapshot=repo.lookup(name))
+    seen = library.checkout(name)
+    assert seen.paths() == sorted(plain)
+    documents = [key.removesuffix("zarr.json").rstrip("/") for key in session.store.list() if key.endswith("zarr.json")]
+    assert sorted(f"/{path}" for path in documents) == sorted(plain)
+    for path, (values, attributes) in plain.items():
+        node = session.open(path[1:])
+        assert dict(node.attrs) == attributes == (seen.nodes[path].attributes or {})
+        if values is None:
+            assert isinstance(node, frazil.Group)
+        else:
+            assert isinstance(node, frazil.Array)
+            np.testing.assert_array_equal(node[...], values, path)
+            np.testing.assert_array_equal(seen.array(path), values, path)
+
+
+class Both:
+    """Random changes, made to plain values and by one of the two programs."""
+
+    def __init__(self, repo: frazil.Repository, seed: int) -> None:
+        self.repo, self.random = repo, random.Random(seed)
+        self.plain: Plain = {"/": (None, {})}
+        self.count = 0
+
+    def values(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        self.count += 1
+        return (np.arange(np.prod(shape, dtype=int)) + 1000 * self.count).astype("f4").reshape(shape)
+
+    def arrays(self) -> list[str]:
+        return [path for path, (values, _) in self.plain.items() if values is not None]
+
+    def free(self) -> str | None:
+        names = [f"/{name}" for name in NAMES if f"/{name}" not in self.plain]
+        return self.random.choice(names) if names else None
+
+    def by_frazil(self, root: frazil.Group) -> None:
+        """A few changes, and always one more of the root: without any there would be no commit."""
+        for _ in range(self.random.randint(1, 4)):
+            self._one_by_frazil(root)
+        self.count += 1
+        root.attrs["last"] = self.count
+        self.plain["/"] = None, {**self.plain["/"][1], "last": self.count}
+
+    def _one_by_frazil(self, root: frazil.Group) -> None:
+        arrays, plain, free = self.arrays(), self.plain, self.free()
+        match self.random.choice(
+            ("create", "create", "write", "write", "write", "resize", "move", "delete", "attributes")
+        ):
+            case "create" if free is not None:
+                shape, zipped = (self.random.randint(1, 40), self.random.randint(1, 30)), self.random.random() < 0.3
+                codecs = ["bytes", {"name": "gzip", "configuration": {"level": 1}}] if zipped else ["bytes"]
+                chunks = self.random.choice(((5, 4), (16, 16)))
+                root.create_array(free[1:], shape=shape, dtype="f4", chunks=chunks, codecs=codecs, fill_value=np.nan)
+                plain[free] = np.full(shape, np.nan, "f4"), {}
+            case "write" if arrays:
+                path = self.random.choice(arrays)
+                values, attributes = plain[path]
+                assert values is not None
+                first = self.random.randint(0, values.shape[0] - 1)
+                part = slice(first, self.random.randint(first + 1, values.shape[0]))
+                new = self.values(values[part].shape) if self.random.random() < 0.8 else np.float32(np.nan)
+                plain[path] = values.copy(), attributes
+                plain[path][0][part] = new  # type: ignore[index]
+                root[path[1:]][part] = new
+            case "resize" if arrays:
+                path = self.random.choice(arrays)
+                values, attributes = plain[path]
+                assert values is not None
+                shape = (self.random.randint(1, 40), values.shape[1])
+                plain[path] = resized(values, shape), attributes
+                array = root[path[1:]]
+                assert isinstance(array, frazil.Array)
+                array.resize(shape)
+            case "move" if arrays and free is not None:
+                path = self.random.choice(arrays)
+                plain[free] = plain.pop(path)
+                root.move(path[1:], free[1:])
+            case "delete" if len(arrays) > 3:
+                path = self.random.choice(arrays)
+                del plain[path]
+                del root[path[1:]]
+            case "attributes":
+                path = self.random.choice(list(plain))
+                attributes = {"count": self.count, "nested": {"b": [1.5, None], "a": "x" * self.random.randint(0, 40)}}
+                plain[path] = plain[path][0], attributes
+                (root if path == "/" else root[path[1:]]).attrs.put(attributes)
+            case _:
+                name = f"/g{self.count}"
+                self.count += 1
+                root.create_group(name[1:], attributes={"n": 1})
+                plain[name] = None, {"n": 1}
+
+    def by_library(self, library: Library, branch: str, message: str) -> None:
+        at, plain = library.checkout(branch), self.plain
+        for _ in range(self.random.randint(1, 3)):
+            arrays, free = self.arrays(), self.free()
+            match self.random.choice(("create", "write", "write", "resize", "delete", "attributes")):
+                case "create" if free is not None:
+                    shape = (self.random.randint(1, 40), self.random.randint(1, 30))
+                    at.create_array(free, shape, (16, 16), zipped=self.random.random() < 0.3)
+                    plain[free] = np.full(shape, np.nan, "f4"), {}
+                case "write" if arrays:
+                    path = self.random.choice(arrays)
+                    values, attributes = plain[path]
+                    assert values is not None
+                    plain[path] = self.values(values.shape), attributes
+                    at.write(path, plain[path][0])  # type: ignore[arg-type]
+                case "resize" if arrays:  # to whole chunks: it did not clear what was cut off within one
+                    path = self.random.choice(arrays)
+                    values, attributes = plain[path]
+                    assert values is not None
+                    shape = (at.chunk_shape(path)[0] * self.random.randint(1, 4), values.shape[1])
+                    plain[path] = resized(values, shape), attributes
+                    at.resize(path, shape)
+                case "delete" if len(arrays) > 4:
+                    path = self.random.choice(arrays)
+                    del plain[path]
+                    at.delete(path)
+                case _:
+                    at.set_attributes("/", {"by": message})
+                    plain["/"] = None, {"by": message}
+        if "/" not in at.nodes:
+            at.create_group("/", {})
+        at.commit(branch, message)
+
+
+def resized(values: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    out = np.full(shape, np.nan, values.dtype)
+    common = tuple(slice(0, min(old, new)) for old, new in zip(values.shape, shape, strict=True))
+    out[common] = values[common]
+    return out
+
+
+@pytest.mark.rule("I223", "I232", "I267", "I292")
+@pytest.mark.parametrize("seed", range(3))
+def test_thirty_commits_of_ours(seed: int) -> None:
+    store = MemoryStore()
+    repo = compatible(store)
+    both = Both(repo, seed)
+    with repo.transaction(message="root") as root:
+        root.attrs["of"] = "frazil"
+        both.plain["/"] = None, {"of": "frazil"}
+    messages = ["root", FIRST]
+    past: dict[str, tuple[Plain, int]] = {}
+    for number in range(30):
+        with repo.transaction(message=str(number)) as root:
+            both.by_frazil(root)
+        messages.insert(0, str(number))
+        if number % 10 == 4:
+            repo.create_tag(f"t{number}", "main")
+            repo.create_branch(f"b {number}", "main")
+            past[f"t{number}"] = past[f"b {number}"] = dict(both.plain), len(messages)
+        if number % 5 == 4:
+            check(repo, Library(store), "main", both.plain)
+    for name, (plain, count) in past.items():
+        check(repo, Library(store), name, plain)
+        assert Library(store).checkout(name).ancestry() == messages[-count:]
+    seen = Library(store).checkout("main")
+    assert seen.ancestry() == messages == [commit.message for commit in repo.history()]
+    sizes = {f"chunks/{key[7:]}": size for key, size in zip(chunks(store), store.sizes(chunks(store)), strict=True)}
+    for key in store.list_prefix("manifests/"):
+        version, flags, references = unpack(store.get(key) or b"")
+        assert (version, flags) == (0, {})
+        native = [payload["Ref"] for payload in references.values() if "Ref" in payload]
+        assert all(offset == 0 and sizes.get(f"chunks/{file}", length) == length for file, offset, length in native)
+        assert len({file for file, _, _ in native}) == len(native)
+
+
+def chunks(store: MemoryStore) -> list[str]:
+    return store.list_prefix("chunks/")
+
+
+@pytest.mark.rule("I174", "I177", "I333")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("creator", ["frazil", "library"])
+def test_by_turns(creator: str, seed: int) -> None:
+    store = MemoryStore()
+    repo = compatible(store) if creator == "frazil" else None
+    library = Library(store) if repo else Library.create(store)
+    repo = repo or frazil.Repository.open(store)
+    both = Both(repo, seed)
+    messages = [FIRST]
+    for number in range(12):
+        if both.random.random() < 0.5:
+            both.by_library(library, "main", f"library {number}")
+            messages.insert(0, f"library {number}")
+        else:
+            with repo.transaction(message=f"frazil {number}") as root:
+                both.by_frazil(root)
+            messages.insert(0, f"frazil {number}")
+        check(repo, library, "main", both.plain)
+        assert library.checkout("main").ancestry() == messages
+    assert [commit.message for commit in repo.history()] == messages
+
+
+def test_whoever_is_second_is_told() -> None:
+    store = MemoryStore()
+    repo, library = compatible(store), Library(store)
+    with repo.transaction(message="root") as root:
+        root.create_array("a", shape=(4,), dtype="f4", chunks=(2,), codecs=["bytes"], fill_value=np.nan)
+    session, other = repo.writable_session(), library.checkout("main")
+    session.root["a"][0] = 1
+    other.set_chunk("/a", (1,), np.array([7, 8], "<f4").tobytes())
+    other.commit("main", "theirs")
+    with pytest.raises(ConflictError):
+        session.commit("ours")
+    session.commit("ours", rebase="disjoint")
+    np.testing.assert_array_equal(library.checkout("main").array("/a"), np.array([1, np.nan, 7, 8], "f4"))
+    late = library.checkout("main")
+    with repo.transaction(message="again") as root:
+        root["a"][1] = 2
+    late.set_chunk("/a", (1,), None)
+    with pytest.raises(Refused, match="quicker"):
+        late.commit("main", "late")
+
+
+@pytest.mark.parametrize("compatible", [None, "alpha-library"])
+def test_what_that_library_drops(compatible: str | None) -> None:
+    """Its commit drops flags, properties, extents; what was free is then kept as it can read it."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, compatible=compatible)
+    with repo.transaction(message="one", metadata={"ship": "Polarstern"}) as root:
+        root.create_array("a", shape=(4, 4), dtype="f4", chunks=(2, 2), codecs=["bytes"], fill_value=np.nan)[...] = 1
+    library = Library(store)
+    at = library.checkout("main")
+    assert at.properties == {"ship": "Polarstern"}
+    at.set_chunk("/a", (0, 0), None)
+    at.commit("main", "two")
+    with repo.transaction(message="three") as root:
+        root["a"][3, 3] = 9
+        root.create_array("b", shape=(3,), dtype="f4", chunks=(200,), codecs=["bytes"], fill_value=np.nan)[...] = 5
+    expected = np.ones((4, 4), "f4")
+    expected[:2, :2], expected[3, 3] = np.nan, 9
+    np.testing.assert_array_equal(repo.readonly_session().root["a"][...], expected)
+    seen = library.checkout("main")
+    np.testing.assert_array_equal(seen.array("/a"), expected)
+    np.testing.assert_array_equal(seen.array("/b"), np.full(3, 5, "f4"))
+    assert [commit.metadata for commit in repo.history()][1:3] == [{}, {"ship": "Polarstern"}]
+
+
+@pytest.mark.rule("trap 54")
+def test_references_filed_under_other_nodes() -> None:
+    """The library's first defect: each of its commits files the chunks of higher nodes under lower ones, too. Where the number of dimensions tells, none of those is
+    shown, listed, or carried on."""
+    store = MemoryStore()
+    library = Library.create(store)
+    library.repaired = False
+    at = library.checkout("main")
+    at.create_group("/", {})
+    at.create_array("/plane", (4, 4), (2, 2))
+    at.create_array("/line", (6,), (2,))
+    at.write("/plane", np.arange(16, dtype="f4").reshape(4, 4))
+    at.set_chunk("/plane", (1, 1), None)
+    at.write("/line", np.arange(6, dtype="f4"))
+    at.commit("main", "data")
+    at.set_attributes("/", {"now": "damaged"})
+    at.commit("main", "damage")
+    (manifest,) = at.nodes["/plane"].manifests
+    assert (2, (0,)) in library.manifest(manifest), "the defect is told rightly"
+    expected = np.arange(16, dtype="f4").reshape(4, 4)
+    expected[2:, 2:] = np.nan
+    repo = frazil.Repository.open(store)
+    for _ in range(2):
+        session = repo.readonly_session()
+        np.testing.assert_array_equal(session.root["plane"][...], expected)
+        np.testing.assert_array_equal(session.root["line"][...], np.arange(6))
+        assert session.store.list_prefix("plane/c/") == ["plane/c/0/0", "plane/c/0/1", "plane/c/1/0"]
+        with repo.transaction(message="ours") as root:
+            root["plane"][0, 0] = expected[0, 0] = expected[0, 0] + 1
+    for path, node in library.checkout("main").nodes.items():
+        found = [key for one in node.manifests for key in library.manifest(one) if key[0] == node.id]
+        assert path != "/plane" or all(len(key) == 2 for _, key in found)
