@@ -73,7 +73,7 @@ class Sessions(RuleBasedStateMachine):
         self.options: dict[str, object] = {
             "durable": False,
             "chunk_packing": "auto" if packing else "off",
-            "attributes_file_bytes": limit,
+            "attributes_file_bytes": None if compatible else limit,
         }
         self.compatible = compatible
         self.repo = frazil.Repository.create(
