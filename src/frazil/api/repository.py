@@ -14,7 +14,7 @@ from frazil.api.session import Session
 from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
-from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, ConflictError, FormatError, InvalidInputError, NotFoundError
 from frazil.format.ids import ObjectId, encode_id, new_id
 from frazil.format.refs import check_name
 from frazil.format.snapshots import Snapshot, SnapshotInfo
@@ -24,6 +24,7 @@ from frazil.repository.conflicts import Solver, check_solver
 from frazil.repository.difference import Difference, compare
 from frazil.repository.files import Files
 from frazil.repository.freedoms import has_freedoms, with_flag
+from frazil.repository.later_formats import later_format
 from frazil.repository.nesting import refuse_inside
 from frazil.repository.transaction import Options, Transaction
 from frazil.repository.virtual import open_places
@@ -99,10 +100,16 @@ class Repository:
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
     ) -> Repository:
-        """The repository at a location; arguments as for `create`. Raises NotFoundError where none is."""
+        """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format."""
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         repo = cls(_files(location, durable, runtime), options, registry)
         if not branches.exists(repo._files):
+            if (later := later_format(repo._files)) is not None:
+                raise FormatError(
+                    f"the repository was written by {later}; that format is not read here",
+                    key=repo._files.key("refs/branch.main/"),
+                    hint="read it with the version of Icechunk that wrote it",
+                )
             raise NotFoundError(
                 f"there is no repository in {repo._files.store!r}",
                 key=repo._files.key("refs/branch.main/"),
