@@ -22,7 +22,17 @@ from frazil.repository.freedoms import has_freedoms, next_node
 if TYPE_CHECKING:
     from frazil.format.msgpack import Json
 
-__all__ = ["Commit", "Found", "ancestry", "as_of", "common_ancestor", "lookup", "shared_nodes", "snapshot_file"]
+__all__ = [
+    "Commit",
+    "Found",
+    "ancestry",
+    "as_of",
+    "common_ancestor",
+    "lookup",
+    "lookup_snapshot",
+    "shared_nodes",
+    "snapshot_file",
+]
 
 FoundKind: TypeAlias = Literal["tag", "branch", "snapshot"]
 
@@ -261,6 +271,18 @@ def lookup(files: Files, text: str) -> Found:
         key=files.key("refs/"),
         hint=f"of the id of a snapshot {_SHORTEST} characters or more will do",
     )
+
+
+def lookup_snapshot(files: Files, text: str) -> ObjectId:
+    """The file of the snapshot of an id, or of the one id that begins so, whatever branches and tags are called. Errors as those of lookup."""
+    found = _by_id(files, text) if isinstance(text, str) else None
+    if found is None:
+        raise NotFoundError(
+            f"there is no snapshot {text!r}",
+            key=files.key("snapshots/"),
+            hint=f"of the id of a snapshot {_SHORTEST} characters or more will do; repo.lookup finds those of branches and tags",
+        )
+    return found
 
 
 def _by_id(files: Files, text: str) -> ObjectId | None:
