@@ -18,6 +18,7 @@ from frazil.record import Record
 from frazil.repository.branches import MAIN, read_first, read_tag, read_tip
 from frazil.repository.files import Files
 from frazil.repository.freedoms import has_freedoms, next_node
+from frazil.repository.properties import commit_metadata
 
 if TYPE_CHECKING:
     from frazil.format.msgpack import Json
@@ -77,11 +78,11 @@ class Commit:
     def metadata(self) -> Mapping[str, Json]:
         """What else was said at the commit, read from its file when it is asked for; empty where the file is not there any more."""
         try:
-            return self._files.snapshot(self.snapshot).properties
+            return commit_metadata(self._files.snapshot(self.snapshot))
         except NotFoundError:
             pass
         try:
-            return self._files.snapshot(snapshot_file(self._files, self.snapshot)).properties
+            return commit_metadata(self._files.snapshot(snapshot_file(self._files, self.snapshot)))
         except NotFoundError:
             return {}
 
