@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import CommitUnknownError, StoreError
+from frazil.errors import CommitUnknownError, ConflictError, StoreError
 from frazil.stores import MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
 
@@ -35,23 +35,24 @@ def value_of(store: MemoryStore, name: str = "main") -> int:
     return int(value)
 
 
-@pytest.mark.parametrize("solver", ["ours", "theirs"])
-def test_what_an_unknown_commit_refers_to_stays(solver: str) -> None:
+def test_what_an_unknown_commit_refers_to_stays() -> None:
     inner, store, repo = faulty()
     session = repo.writable_session()
     array = large(session.root)
     fetched = store.calls["fetch"]
-    faults = [Fault("put_many", store.calls["put_many"] + 3, "lose"), *(Fault("fetch", fetched + k) for k in (1, 2, 3))]
+    faults = [Fault("put_many", store.calls["put_many"] + 2, "lose"), *(Fault("fetch", fetched + k) for k in (1, 2, 3))]
     store.plan = FaultPlan(faults)
     with pytest.raises(CommitUnknownError):
         session.commit("one")
     store.plan = FaultPlan()
     one = frazil.Repository.open(inner).lookup("main")
-    array[...] = 2
-    session.rebase(solver)
-    session.commit("two", allow_empty=True)
-    assert value_of(inner) == (2 if solver == "ours" else 1)
-    assert value_of(inner, one) == 1
+    for value in range(2, 30):
+        array[...] = value
+    for act in (session.rebase, lambda: session.commit("two", rebase="ours")):
+        with pytest.raises(ConflictError, match="did happen"):
+            act()
+    session.discard()
+    assert value_of(inner) == value_of(inner, one) == 1
 
 
 @pytest.mark.parametrize("travels", [False, True])

@@ -167,7 +167,7 @@ class Repository:
         if tag is not None:
             identity = self._tagged(tag)
         elif snapshot is not None:
-            identity = history.lookup(self._files, snapshot).snapshot
+            identity = history.lookup_snapshot(self._files, snapshot)
         else:
             identity = self._tip(MAIN if branch is None else branch).snapshot
         if as_of is not None:
