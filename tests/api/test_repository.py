@@ -404,3 +404,17 @@ def test_what_snapshots_cannot_hold_is_refused_by_name(
         session.root.create_array("a", **{"shape": (4,), "dtype": "i4", "chunks": (2,), **arguments})  # type: ignore[arg-type]
     assert caught.value.hint
     assert not session.has_changes
+
+
+def test_packs_lie_in_the_order_that_is_given(repo: frazil.Repository) -> None:
+    session = repo.writable_session()
+    array = session.root.create_array("a", shape=(4000, 2), dtype="u1", chunks=(1000, 1), codecs=["bytes"])
+    array[...] = 1 + np.arange(4000)[:, None] // 1000 * 2 + np.arange(2)
+    for wrong in (lambda *_: [0] * 8, lambda *_: None, lambda *_: 1 / 0):
+        with pytest.raises(InvalidInputError, match="packing_order"):
+            session.commit("wrong", packing_order=wrong)  # type: ignore[arg-type]
+    session.commit("columns", packing_order=lambda path, chunks: np.lexsort((chunks[:, 0], chunks[:, 1])))
+    files = repo.readonly_session().store.nodes.files  # type: ignore[attr-defined]
+    (key,) = files.store.list_prefix("chunks/")
+    assert list(files.store.get(key)[::1000]) == [1, 3, 5, 7, 2, 4, 6, 8]
+    assert repo.readonly_session().root["a"][::1000].tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]  # type: ignore[index, union-attr]

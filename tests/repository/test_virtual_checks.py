@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from frazil.errors import FormatError
 from frazil.format.manifests import NO_FLAGS
 from frazil.format.msgpack import pack, unpack
-from frazil.repository.virtual_checks import CHECKS_FLAG, FileCheck, join_checks, read_checks, what_differs, with_checks
+from frazil.repository.virtual_checks import (
+    CHECKS_FLAG,
+    FileCheck,
+    distinct_location,
+    plain_location,
+    read_checks,
+    what_differs,
+    with_checks,
+)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 checks = st.builds(FileCheck, st.integers(-1, 2**63 - 1), st.integers(-(2**63) + 1, 2**63 - 1), texts, texts)
@@ -53,11 +61,20 @@ def test_what_is_no_check_is_refused(data: bytes) -> None:
         read_checks(data, "manifests/x")
 
 
-def test_the_first_of_two_checks_counts() -> None:
-    assert join_checks([{"a": FileCheck(1)}, {"a": FileCheck(2), "b": FileCheck(3)}]) == {
-        "a": FileCheck(1),
-        "b": FileCheck(3),
-    }
+@given(st.lists(st.tuples(st.sampled_from(["s3://b/a", "file:///b"]), st.none() | checks), max_size=6))
+def test_one_location_means_one_state(given: list[tuple[str, FileCheck | None]]) -> None:
+    known: dict[str, FileCheck | None] = {}
+    for location, check in given:
+        told = {text: one for text, one in known.items() if one is not None}
+        made = distinct_location(location, check, known, told)
+        assert plain_location(made) == location
+        assert known.setdefault(made, check) == check or {check, known[made]} == {None, FileCheck()}
+        assert distinct_location(made, check, {}, {}) == made
+
+
+def test_other_fragments_are_names() -> None:
+    for text in ("s3://b/a#b", "s3://b/#frazil-12", "s3://b/a#frazil-0123456789abcdef/b"):
+        assert plain_location(text) == text
 
 
 @pytest.mark.parametrize(

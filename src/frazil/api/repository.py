@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from frazil.api.session import Session
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
-from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, ConflictError, FormatError, InvalidInputError, NotFoundError
 from frazil.format.ids import ObjectId, encode_id, new_id
 from frazil.format.snapshots import Snapshot, SnapshotInfo
 from frazil.repository import branches, history
@@ -21,7 +21,8 @@ from frazil.repository.branches import MAIN, Tip
 from frazil.repository.conflicts import Solver
 from frazil.repository.difference import Difference, compare
 from frazil.repository.files import Files
-from frazil.repository.freedoms import with_flag
+from frazil.repository.freedoms import has_freedoms, with_flag
+from frazil.repository.later_formats import later_format
 from frazil.repository.transaction import Options, Transaction
 from frazil.repository.virtual import open_places
 from frazil.runtime import DEFAULT, Runtime
@@ -72,10 +73,9 @@ class Repository:
         durable           everything is on the disk before a commit returns
         chunk_packing     "auto": small chunks of one commit go many to a file; "off": each has its own
         virtual_prefixes  where virtual chunks may lie ("file:///data/"), or a mapping of such prefixes to other places; anywhere else is refused
-        attributes_file_bytes  attributes that are larger go to a file of their own; None: never. Other programs may not know such files
+        attributes_file_bytes  attributes that are larger go to a file of their own; None: never. The library of the alpha does not know such files
         Raises AlreadyExistsError, InvalidInputError, StoreError."""
-        if compatible not in (None, _COMPATIBLE):
-            raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
+        _check_compatible(compatible, attributes_file_bytes)
         options = _options(chunk_packing, virtual_prefixes, attributes_file_bytes, runtime)
         repo = cls(_files(location, durable, runtime), options, registry)
         now, identity = time.time_ns(), new_id(os.urandom)
@@ -96,10 +96,16 @@ class Repository:
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
     ) -> Repository:
-        """The repository at a location; arguments as for `create`. Raises NotFoundError where none is."""
+        """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format."""
         options = _options(chunk_packing, virtual_prefixes, attributes_file_bytes, runtime)
         repo = cls(_files(location, durable, runtime), options, registry)
         if not branches.exists(repo._files):
+            if (later := later_format(repo._files)) is not None:
+                raise FormatError(
+                    f"the repository was written by {later}; that format is not read here",
+                    key=repo._files.key("refs/branch.main/"),
+                    hint="read it with the version of Icechunk that wrote it",
+                )
             raise NotFoundError(
                 f"there is no repository in {repo._files.store!r}",
                 key=repo._files.key("refs/branch.main/"),
@@ -109,15 +115,21 @@ class Repository:
 
     @classmethod
     def open_or_create(cls, location: Location, *, compatible: str | None = None, **options: object) -> Repository:
-        """The repository at a location, made where none is. Arguments as for `create`."""
+        """The repository at a location, made where none is. Arguments as for `create`; InvalidInputError where it should be compatible and is not."""
+        _check_compatible(compatible, options.get("attributes_file_bytes"))
         try:
-            return cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
+            repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
         except NotFoundError:
-            pass
-        try:
-            return cls.create(location, compatible=compatible, **options)  # type: ignore[arg-type]
-        except AlreadyExistsError:  # somebody else was quicker
-            return cls.open(location, **options)  # type: ignore[arg-type]
+            try:
+                return cls.create(location, compatible=compatible, **options)  # type: ignore[arg-type]
+            except AlreadyExistsError:  # somebody else was quicker
+                repo = cls.open(location, **options)  # type: ignore[arg-type]
+        if compatible is not None and has_freedoms(repo._files.snapshot(repo._tip(MAIN).snapshot)):
+            raise InvalidInputError(
+                f"{repo!r} uses more of the format than {compatible!r} can read",
+                hint="copy its arrays to a new repository that is compatible",
+            )
+        return repo
 
     @staticmethod
     def exists(location: Location) -> bool:
@@ -171,6 +183,8 @@ class Repository:
 
     def _session(self, identity: ObjectId, tip: Tip | None, options: Options) -> Session:
         snapshot = self._files.snapshot(identity)
+        if tip is not None and options.attribute_limit is not None and not has_freedoms(snapshot):
+            raise _no_attribute_files()
         transaction = Transaction(self._files, identity, snapshot, tip, self._registry.metadata, options)
         return Session(transaction, self._registry, self._options.runtime)
 
@@ -299,6 +313,20 @@ class Repository:
     def create_tag(self, name: str, snapshot: str) -> None:
         """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
         branches.create_tag(self._files, name, history.lookup(self._files, snapshot).snapshot)
+
+
+def _check_compatible(compatible: object, attributes_file_bytes: object) -> None:
+    if compatible is not None and compatible != _COMPATIBLE:
+        raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
+    if compatible is not None and attributes_file_bytes is not None:
+        raise _no_attribute_files()
+
+
+def _no_attribute_files() -> InvalidInputError:
+    return InvalidInputError(
+        "attributes_file_bytes: the library of the alpha does not read attributes in files of their own",
+        hint="leave it out for a repository that this library can use",
+    )
 
 
 def _files(location: Location, durable: bool, runtime: Runtime) -> Files:

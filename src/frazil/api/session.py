@@ -23,6 +23,7 @@ from frazil.repository.conflicts import Solver
 from frazil.repository.difference import Difference
 from frazil.repository.forks import fork, merge
 from frazil.repository.own import own_difference
+from frazil.repository.pending import PackingOrder
 from frazil.repository.rebase import meet
 from frazil.repository.rebase import rebase as rebase_transaction
 from frazil.repository.session_store import SessionStore
@@ -118,6 +119,7 @@ class Session:
         metadata: Mapping[str, object] | None = None,
         rebase: Solver | str | None = None,
         allow_empty: bool = False,
+        packing_order: PackingOrder | None = None,
     ) -> str:
         """Makes the changes the next snapshot of the branch, all or nothing; its id.
 
@@ -125,6 +127,8 @@ class Session:
         rebase       what to do where the branch has moved: None raises ConflictError; "disjoint" goes on if nobody else changed the same things; "ours", "theirs"
                      or a function of a Conflict decide. Where nothing is left to commit then, the id is that of the tip
         allow_empty  commits also where nothing was changed
+        packing_order  a function of an array's absolute path and the coordinates of its chunks, int64[n, d], that gives int64[n]: their numbers in the order in which
+                     they will be read, and lie in packs; None: row by row. Of chunks that had to be written before (64 MiB at once), row by row always
         Raises ConflictError (nothing is lost: rebase and commit again), CommitUnknownError (the answer was lost), InvalidInputError where there is nothing to
         commit, ReadOnlyError, StoreError."""
         if not isinstance(message, str):
@@ -134,7 +138,7 @@ class Session:
         for _ in range(_TRIES):
             if rebased and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
                 return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
-            attempt = attempt_commit(self._transaction, message, properties, allow_empty=allow_empty)
+            attempt = attempt_commit(transaction, message, properties, allow_empty=allow_empty, order=packing_order)
             if attempt.committed is not None:
                 return encode_id(attempt.committed)
             if rebase is None:
@@ -200,7 +204,8 @@ class Session:
         path     of the array;  coords: int64[n, d], in its chunk grid
         urls     where each chunk lies: one for all, or n of them ("file:///data/sea.nc")
         offsets  and lengths: bytes, one for all or n of each
-        check    keeps size and time of each file, so that reading tells when it was changed
+        check    keeps size and time of each file, so that reading tells when it was changed. Not in a repository that the library of the alpha can use, which would
+                 drop them: there a file that was changed is read as it is
         Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
         set_virtual(self._transaction, self._array_path(path), coords, urls, offsets, lengths, check=check)
 

@@ -12,7 +12,7 @@ from frazil.format.nodes import BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.repository.changes import ChangedReferences, PendingBytes
 from frazil.repository.conflicts import Append
-from frazil.repository.virtual_checks import FileCheck
+from frazil.repository.virtual_checks import FileCheck, distinct_location
 
 __all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "rank_of"]
 
@@ -198,12 +198,15 @@ class ChangeSet:
         """Paths of the base where nothing is now."""
         return [path for path, key in self._paths.items() if key is None]
 
-    def location(self, text: str, known: dict[str, int]) -> int:
-        """The number of the location of virtual chunks; `known` is what the caller remembers of them."""
+    def location(self, text: str, check: FileCheck | None, known: dict[str, int]) -> int:
+        """The number of the location of virtual chunks that rest on this check; `known` is what the caller remembers of them."""
+        text = distinct_location(text, check, known, self.location_checks)
         number = known.get(text)
         if number is None:
             number = known[text] = len(self.locations)
             self.locations.append(text)
+            if check is not None:
+                self.location_checks[text] = check
         return number
 
     def rebased(self, base: Nodes) -> ChangeSet:

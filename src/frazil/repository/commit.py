@@ -24,7 +24,7 @@ from frazil.repository.change_set import ChangeSet, NodeChange, grid_of, rank_of
 from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL
 from frazil.repository.freedoms import HISTORY, next_node, with_flag
 from frazil.repository.history import ancestry
-from frazil.repository.pending import place_pending
+from frazil.repository.pending import PackingOrder, place_pending
 from frazil.repository.placement import ArrayPlacement, Placed, Placing
 from frazil.repository.transaction import Transaction, UnknownCommit
 from frazil.repository.virtual_checks import with_checks
@@ -48,7 +48,12 @@ class Attempt(Record):
 
 
 def attempt_commit(
-    transaction: Transaction, message: str, properties: Mapping[str, Json], *, allow_empty: bool = False
+    transaction: Transaction,
+    message: str,
+    properties: Mapping[str, Json],
+    *,
+    allow_empty: bool = False,
+    order: PackingOrder | None = None,
 ) -> Attempt:
     """Writes everything and then, if nobody has, the next file of the branch. Afterwards the session goes on from what it committed; where somebody was
     quicker it keeps everything, and may be rebased.
@@ -66,7 +71,7 @@ def attempt_commit(
         if transaction.changes.is_empty and not allow_empty:
             raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
         files, changes = transaction.files, transaction.changes
-        place_pending(changes, files, packing=transaction.packing)
+        place_pending(changes, files, packing=transaction.packing, order=order)
         following = next_node(transaction.base)
         finals = {change.key: following + at for at, change in enumerate(c for c in changes if c.is_new)}
         placed = _place(transaction, finals)
@@ -217,8 +222,8 @@ def _final_node(
 
 
 def _separate_attributes(transaction: Transaction, changed: dict[str, NodeSnapshot | None]) -> ObjectId | None:
-    """Moves attributes that are large to a file of their own, where that was asked for; its id."""
-    limit = transaction.options.attribute_limit
+    """Moves attributes that are large to a file of their own, where that was asked for, and others can do without; its id."""
+    limit = transaction.options.attribute_limit if transaction.freedoms else None
     large = [
         node
         for node in changed.values()

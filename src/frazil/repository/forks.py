@@ -227,8 +227,11 @@ class _Merging:
 
     def _locations(self) -> dict[int, int]:
         known = {text: number for number, text in enumerate(self._target.locations)}
-        self._target.location_checks.update(self._fork.location_checks)
-        return {number: self._target.location(text, known) for number, text in enumerate(self._fork.locations)}
+        checks = self._fork.location_checks
+        return {
+            number: self._target.location(text, checks.get(text), known)
+            for number, text in enumerate(self._fork.locations)
+        }
 
 
 def _inherited(change: NodeChange) -> int:
@@ -261,6 +264,8 @@ def _adopt(mine: NodeChange, change: NodeChange, before: NodeSnapshot, rows: Row
     if change.node.attributes != before.attributes:
         mine.node = mine.node._replace(attributes=change.node.attributes)
     if change.node.array != before.array:
+        both = mine.node.array == change.node.array
+        mine.appended = change.appended if not both or mine.appended == change.appended else None
         mine.node = mine.node._replace(array=change.node.array)
         mine.shrunk |= change.shrunk
     if rows is not None and len(rows.coordinates):

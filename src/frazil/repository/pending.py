@@ -5,10 +5,12 @@ It writes chunk files; manifests are the commit's."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from frazil.errors import InvalidInputError
 from frazil.format.ids import ID_BYTES, encode_ids
 from frazil.repository.change_set import NodeChange
 from frazil.repository.changes import PENDING, PendingBytes
@@ -23,17 +25,21 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["place_pending"]
+__all__ = ["PackingOrder", "place_pending"]
+
+PackingOrder: TypeAlias = "Callable[[str, NDArray[np.int64]], NDArray[np.int64]]"
 
 
-def place_pending(changes: ChangeSet, files: Files, *, packing: bool) -> None:
+def place_pending(changes: ChangeSet, files: Files, *, packing: bool, order: PackingOrder | None = None) -> None:
     """Writes all chunks that are too large for a manifest into chunk files, and gives up bytes that nothing refers to any more. Raises StoreError; then
-    everything waits as before."""
+    everything waits as before.
+
+    order  in which the chunks of each array lie in packs, as users give it; None: row by row"""
     waiting = [(change, rows) for change in changes if len(rows := _pending_rows(change))]
     large = [(change, rows[_lengths(change, rows) > INLINE_LIMIT]) for change, rows in waiting]
     large = [(change, rows) for change, rows in large if len(rows)]
     if large:
-        _write_packs(changes, large, files, packing=packing)
+        _write_packs(changes, large, files, packing, order)
     _compact(changes, [(change, rows[_lengths(change, rows) <= INLINE_LIMIT]) for change, rows in waiting])
 
 
@@ -53,11 +59,20 @@ def _lengths(change: NodeChange, rows: Columns) -> Columns:
     return lengths
 
 
-def _write_packs(changes: ChangeSet, parts: list[tuple[NodeChange, Columns]], files: Files, *, packing: bool) -> None:
+def _write_packs(
+    changes: ChangeSet,
+    parts: list[tuple[NodeChange, Columns]],
+    files: Files,
+    packing: bool,
+    by: PackingOrder | None,
+) -> None:
     columns = [change.changed_references().selected(rows) for change, rows in parts]
     lengths = np.concatenate([part.lengths for part in columns])
     nodes = np.repeat([change.key for change, _ in parts], [len(rows) for _, rows in parts])
     order = reading_order(nodes, [part.coordinates for part in columns])
+    if by is not None:
+        paths = [change.node.path for change, _ in parts]
+        order = np.concatenate(_given(by, paths, [part.coordinates for part in columns]))
     packed = plan_packs(Pending(order, lengths), packing=packing)
     rows = np.empty((len(packed.rows), 3), np.int64)
     rows[:, 0] = -1 - np.concatenate([part.objects for part in columns])[packed.rows]
@@ -74,6 +89,28 @@ def _write_packs(changes: ChangeSet, parts: list[tuple[NodeChange, Columns]], fi
         last = first + len(settled)
         change.changed_references().settle(settled, ids[packed.object[first:last]], packed.offset[first:last])
         first = last
+
+
+def _given(by: PackingOrder, paths: Sequence[str], coordinates: Sequence[Columns]) -> list[Columns]:
+    """The rows in the order that a user gives, array by array. Raises InvalidInputError for what is no order."""
+    orders: list[Columns] = []
+    first = 0
+    for path, chunks in zip(paths, coordinates, strict=True):
+        try:
+            given = np.asarray(by(path, chunks.copy()))
+        except Exception as error:
+            raise InvalidInputError(f"packing_order failed: {error!r}", path=path) from error
+        if (
+            given.shape != (len(chunks),)
+            or given.dtype.kind not in "iu"
+            or set(given.tolist()) != set(range(len(chunks)))
+        ):
+            raise InvalidInputError(
+                f"packing_order must give the numbers of {len(chunks)} chunks, each once", path=path
+            )
+        orders.append(given.astype(np.int64) + first)
+        first += len(chunks)
+    return orders
 
 
 def _compact(changes: ChangeSet, parts: list[tuple[NodeChange, Columns]]) -> None:

@@ -4,7 +4,7 @@ Which pieces a commit makes is said in placement.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError
-from frazil.format.manifests import INLINE, NO_FLAGS, Manifest, join_manifests, select_rows
+from frazil.format.manifests import INLINE, NO_FLAGS, Manifest, join_manifests, location_columns, select_rows
 from frazil.format.msgpack import Reader, write_map
 from frazil.repository.references import rows_of_array
-from frazil.repository.virtual_checks import join_checks, read_checks, with_checks
+from frazil.repository.virtual_checks import FileCheck, distinct_location, read_checks, with_checks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,10 +33,41 @@ def piece_of(manifest: Manifest, node: int, rank: int) -> Manifest:
 
 
 def join_pieces(pieces: Sequence[Manifest]) -> Manifest:
-    """All references, in order; where two have a key, the later piece counts. So do its flags, and what it says about the file at a location."""
+    """All references, in order; where two have a key, the later piece counts. So do its flags, but each reference keeps the check of its own file."""
     if len(pieces) == 1:
         return pieces[0]
-    return join_manifests(pieces, flags=_join_flags([piece.flags for piece in reversed(pieces)]))
+    different = list(dict.fromkeys(piece.flags for piece in reversed(pieces)))
+    if len(different) == 1:
+        return join_manifests(pieces, flags=different[0])
+    flags, checks = _join_flags(different), {flags: read_checks(flags) for flags in different}
+    if any(checks.values()):
+        pieces, joined = _apart(pieces, checks)
+        flags = with_checks(flags, joined)
+    return join_manifests(pieces, flags=flags)
+
+
+def _apart(
+    pieces: Sequence[Manifest], checks: Mapping[bytes, Mapping[str, FileCheck]]
+) -> tuple[list[Manifest], dict[str, FileCheck]]:
+    """The pieces, in which one location means one state of a file, and the checks of all. checks: by the flags of a piece"""
+    known: set[str] = set()
+    joined: dict[str, FileCheck] = {}
+    done: list[Manifest] = []
+    for piece in reversed(pieces):
+        names, own = piece.all_locations(), checks[piece.flags]
+        apart: list[str] = []
+        for name in names:
+            check = own.get(name)
+            text = distinct_location(name, check, known, joined)
+            known.add(text)
+            if check is not None:
+                joined[text] = check
+            apart.append(text)
+        if apart != names:
+            text_column, starts = location_columns(apart)
+            piece = piece._replace(location_text=text_column, location_starts=starts)
+        done.append(piece)
+    return done[::-1], joined
 
 
 def split_piece(piece: Manifest, most: int) -> list[Manifest]:
@@ -121,11 +152,8 @@ def _gather(data: Octets, offsets: Columns, lengths: Columns) -> tuple[Octets, C
 # --- flags ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _join_flags(flags: Sequence[bytes]) -> bytes:
-    """The flags of a piece that is made of pieces with these, the newest first: each flag as it is found first, checks of files by location."""
-    different = list(dict.fromkeys(flags))
-    if len(different) == 1:
-        return different[0]
+def _join_flags(different: Sequence[bytes]) -> bytes:
+    """The flags of a piece that is made of pieces with these, the newest first: each flag as it is found first, without checks of files."""
     joined: dict[bytes, bytes] = {}
     for one in different:
         reader = Reader(with_checks(one, {}), None)
@@ -136,4 +164,4 @@ def _join_flags(flags: Sequence[bytes]) -> bytes:
     write_map(out, len(joined))
     for name, value in joined.items():
         out += name + value
-    return with_checks(bytes(out), join_checks(map(read_checks, different)))
+    return bytes(out)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import eq
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,7 @@ from frazil.format.manifests import (
     select_rows,
 )
 from frazil.record import Record
+from frazil.repository.virtual_checks import FileCheck, plain_location, read_checks
 
 __all__ = ["Extents", "References", "box_of", "make_extents", "read_extents", "rows_of_array", "same_references"]
 
@@ -251,10 +253,14 @@ def same_references(left: Manifest, left_rows: Columns, right: Manifest, right_r
 
 
 def _same_locations(left: Manifest, right: Manifest, pairs: Columns) -> Booleans:
-    """bool[k]: whether the locations with these numbers, int64[k, 2], are one text."""
+    """bool[k]: whether the locations with these numbers, int64[k, 2], are one text, and mean one state of the file."""
     folded = pairs[:, 0] * max(right.location_starts.size, 1) + pairs[:, 1]
     _, first, back = np.unique(folded, return_index=True, return_inverse=True)
     ours, theirs = pairs[first].T
+    if left.flags != right.flags:
+        one, other = _states(left, ours), _states(right, theirs)
+        equal: Booleans = np.fromiter(map(eq, one, other), np.bool_, len(one))[back]
+        return equal
     begin, other = left.location_starts[ours], right.location_starts[theirs]
     lengths = left.location_starts[ours + 1] - begin
     same: Booleans = lengths == right.location_starts[theirs + 1] - other
@@ -262,6 +268,13 @@ def _same_locations(left: Manifest, right: Manifest, pairs: Columns) -> Booleans
     same[check] = _same_spans(left.location_text, begin[check], right.location_text, other[check], lengths[check])
     of_pairs: Booleans = same[back]
     return of_pairs
+
+
+def _states(manifest: Manifest, numbers: Columns) -> list[tuple[str, FileCheck | None]]:
+    """The file at each location, and the state that it is to have."""
+    checks = read_checks(manifest.flags)
+    texts = map(manifest.location, numbers.tolist())
+    return [(plain_location(text), checks.get(text)) for text in texts]
 
 
 def _same_spans(left: Octets, left_starts: Columns, right: Octets, right_starts: Columns, lengths: Columns) -> Booleans:

@@ -15,7 +15,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.repository.virtual_checks import FileCheck, what_differs
+from frazil.repository.virtual_checks import FileCheck, plain_location, what_differs
 from frazil.repository.virtual_locations import VirtualLocation, file_location, parse_location
 from frazil.stores.chunk_storage import fetch_spans
 from frazil.stores.local import LocalStore
@@ -153,6 +153,7 @@ class VirtualPlaces(Record):
         checks  the state that each must have; None: any
         Raises InvalidInputError for a location that is not allowed; StoreError for a file that is missing or cannot be read; DataError for one that has changed, and
         for a span that reaches beyond its end. `key` is the location."""
+        locations = [plain_location(location) for location in locations]
         parts = _parts([self.find(location) for location in locations], spans)
         wanted = _Wanted(locations, checks, expect)
         if len(parts) == 1 and parts[0].names.size == len(locations):

@@ -1,10 +1,13 @@
 """What a file was like when virtual chunks referred to it, and how that is kept under the flags of a manifest. Pure.
 
-Files are looked at in virtual.py. A location without a check is read unchecked: the specification has no place for one, and other writers give none."""
+Files are looked at in virtual.py. A location without a check is read unchecked: the specification has no place for one, and other writers give none.
+Flags say one thing of a location, so a second state of one file has a location of its own (docs/design/016-virtual-chunks.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Container, Mapping
+from hashlib import blake2b
 from itertools import zip_longest
 from typing import Final
 
@@ -13,7 +16,15 @@ import numpy as np
 from frazil.format.msgpack import Reader, pack, write_map, write_text, write_value
 from frazil.record import Record
 
-__all__ = ["CHECKS_FLAG", "FileCheck", "join_checks", "read_checks", "what_differs", "with_checks"]
+__all__ = [
+    "CHECKS_FLAG",
+    "FileCheck",
+    "distinct_location",
+    "plain_location",
+    "read_checks",
+    "what_differs",
+    "with_checks",
+]
 
 CHECKS_FLAG: Final = (
     "frazil.virtual"  # a map: location -> [size, time of change, tag, place], what is not known at the end left out
@@ -120,10 +131,25 @@ def _read(reader: Reader) -> FileCheck:
     raise reader.fail("the check of a file must be its size, time of change, tag and place", start)
 
 
-def join_checks(checks: Iterable[Mapping[str, FileCheck]]) -> dict[str, FileCheck]:
-    """The checks of several manifests for one that holds all their references. Where two know a location, the first counts: give the newest first."""
-    joined: dict[str, FileCheck] = {}
-    for part in checks:
-        for location, check in part.items():
-            joined.setdefault(location, check)
-    return joined
+# --- states of one file -----------------------------------------------------------------------------------------------------------------
+
+
+def distinct_location(
+    location: str, check: FileCheck | None, known: Container[str], checks: Mapping[str, FileCheck]
+) -> str:
+    """The location for references that rest on this check, beside `known` ones, whose checks are `checks`: itself, or the same file with a mark that no other
+    check has."""
+    if location not in known or checks.get(location) == check:
+        return location
+    digest = blake2b(pack(_trimmed(check or FileCheck())), digest_size=_DIGEST).hexdigest()
+    return f"{plain_location(location)}{_MARK}{digest}"
+
+
+def plain_location(location: str) -> str:
+    """Where the file is: the location without our mark."""
+    return _MARKED.sub("", location) if _MARK in location else location
+
+
+_MARK: Final = "#frazil-"
+_DIGEST: Final = 8  # bytes
+_MARKED: Final = re.compile(rf"{_MARK}[0-9a-f]{{{2 * _DIGEST}}}\Z")

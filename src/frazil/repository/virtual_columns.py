@@ -10,7 +10,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
-from frazil.repository.virtual_checks import FileCheck
+from frazil.repository.virtual_checks import FileCheck, plain_location
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -79,6 +79,11 @@ def reference_columns(
 def set_checks(references: VirtualReferences, places: VirtualPlaces, *, look_up: bool = True) -> VirtualReferences:
     """The references with the present state of their files, where those can be seen; what is not there has no check. Raises InvalidInputError for locations that are not
     allowed, StoreError for stores that fail."""
+    for name in references.names:
+        if plain_location(name) != name:
+            raise InvalidInputError(
+                "a location cannot end in a mark of ours", key=name, hint=f"give {plain_location(name)!r}"
+            )
     if look_up:
         return references._replace(checks=places.look_up(references.names))
     for name in references.names:

@@ -28,19 +28,19 @@ def set_virtual(
     *,
     check: bool,
 ) -> None:
-    """Lets chunks of the array at a normalised path lie in files elsewhere. check: keeps the present state of each file. Raises InvalidInputError, ReadOnlyError,
+    """Lets chunks of the array at a normalised path lie in files elsewhere. check: keeps the present state of each file, where the repository can hold
+    that: the library of the alpha drops it, so that it is not kept in what that is to read. Raises InvalidInputError, ReadOnlyError,
     NotFoundError, StoreError; then nothing was changed."""
     transaction.require_writable()
     absolute = "/" + path
     with transaction.lock:
         grid = transaction.grid_of(absolute)
     made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path=absolute)
-    made = set_checks(made, transaction.options.virtual, look_up=check)
+    made = set_checks(made, transaction.options.virtual, look_up=check and transaction.freedoms)
     with transaction.lock:
         changes = transaction.changes
         known = {text: number for number, text in enumerate(changes.locations)}
-        numbers = np.array([changes.location(name, known) for name in made.names], np.int64)
-        changes.location_checks.update(made.checks)
+        numbers = np.array([changes.location(name, made.checks.get(name), known) for name in made.names], np.int64)
         count = len(made.coordinates)
         rows = Rows(
             made.coordinates,

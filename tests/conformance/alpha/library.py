@@ -118,8 +118,11 @@ def fields(value: Any, count: int, what: str) -> list[Any]:
 
 
 def check_id(text: Any) -> str:
-    need(isinstance(text, str) and len(text) == 20 and not text.strip(ALPHABET), f"the id {text!r}")
-    return str(text)
+    """An id as it is in names of files. Small letters, O, I and L are taken, and bits beyond the 12 bytes."""
+    need(isinstance(text, str) and len(text) == 20, f"the id {text!r}")
+    letters = str(text).upper().translate(str.maketrans("OIL", "011"))
+    need(not letters.strip(ALPHABET), f"the id {text!r}")
+    return letters[:-1] + ALPHABET[ALPHABET.index(letters[-1]) & 16]
 
 
 # --- snapshots ----------------------------------------------------------------------------------------------------------------------------
@@ -158,10 +161,11 @@ def _metadata(value: Any) -> list[Any]:
     """Members that are of the closed lists; one that is not makes the whole snapshot unreadable."""
     members = fields(value, 8, "the metadata of an array")
     shape, data_type, chunks, keys, fill, codecs, transformers, names = members
-    need(len(shape) == len(chunks) and all(length > 0 for length in chunks), "a chunk length of 0")
+    need(len(shape) == len(chunks) and min(chunks, default=1) > 0, "a chunk length of 0")
+    need(min(shape, default=0) >= 0, "a negative length")
     need(data_type in TYPES and keys in ("Slash", "Dot", "Default"), f"{data_type} or {keys}")
-    ((kind, _),) = fill.items()
-    need(kind.lower() == data_type, f"a fill value {kind} of {data_type}")
+    ((kind, value),) = fill.items()
+    need(kind.lower() == data_type and value is not None, f"a fill value {kind} of {data_type}")
     for codec in (*codecs, *(transformers or [])):
         name, configuration = fields(codec, 2, "a codec")
         need(isinstance(name, str) and (configuration is None or isinstance(configuration, dict)), "a codec")
