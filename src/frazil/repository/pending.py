@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["PackingOrder", "place_pending"]
 
 PackingOrder: TypeAlias = "Callable[[str, NDArray[np.int64]], NDArray[np.int64]]"
+
+_NEW: Final = 2**32  # above the ids that nodes have
 
 
 def place_pending(changes: ChangeSet, files: Files, *, packing: bool, order: PackingOrder | None = None) -> None:
@@ -68,7 +70,9 @@ def _write_packs(
 ) -> None:
     columns = [change.changed_references().selected(rows) for change, rows in parts]
     lengths = np.concatenate([part.lengths for part in columns])
-    nodes = np.repeat([change.key for change, _ in parts], [len(rows) for _, rows in parts])
+    # in the order of the ids that they will have
+    keys = [change.key if change.key >= 0 else _NEW - change.key for change, _ in parts]
+    nodes = np.repeat(keys, [len(rows) for _, rows in parts])
     order = reading_order(nodes, [part.coordinates for part in columns])
     if by is not None:
         paths = [change.node.path for change, _ in parts]

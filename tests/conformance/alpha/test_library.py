@@ -117,6 +117,8 @@ class Both:
 
     def by_library(self, library: Library, branch: str, message: str) -> None:
         at, plain = library.checkout(branch), self.plain
+        if "/" not in at.nodes:
+            at.create_group("/", {})
         for _ in range(self.random.randint(1, 3)):
             arrays, free = self.arrays(), self.free()
             match self.random.choice(("create", "write", "write", "resize", "delete", "attributes")):
@@ -144,8 +146,6 @@ class Both:
                 case _:
                     at.set_attributes("/", {"by": message})
                     plain["/"] = None, {"by": message}
-        if "/" not in at.nodes:
-            at.create_group("/", {})
         at.commit(branch, message)
 
 
