@@ -1,4 +1,4 @@
-"""A hierarchy as plain values, random changes of it, and what it means to make two sets of changes one after the other: the reference for conflicts."""
+"""A hierarchy as plain values, and random changes of it. What it means to make two sets of changes one after the other is in plain_merge.py."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, product
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -170,6 +171,11 @@ class PlainSession:
             except Clash:
                 self.nodes = before
 
+    def has_replaced_a_group(self) -> bool:
+        """Whether a node is where it was, but in a group that came to be there in place of another: to this model, which knows groups by number, it has moved."""
+        both = [(node, self.nodes[number]) for number, node in self.base.items() if number in self.nodes]
+        return any(was.path == now.path and was.parent != now.parent for was, now in both)
+
     def appended(self) -> dict[str, Append]:
         """Arrays that grew by appends alone, by their paths."""
         found = {}
@@ -271,7 +277,22 @@ def sides(draw: st.DrawFn) -> tuple[State, PlainSession, PlainSession]:
     ours, theirs = PlainSession(base, made), PlainSession(base, made)
     ours.run(draw(histories))
     theirs.run(draw(histories))
+    assume(
+        not ours.has_replaced_a_group() and not theirs.has_replaced_a_group() and not in_different_groups(ours, theirs)
+    )
     return base, ours, theirs
+
+
+def in_different_groups(ours: PlainSession, theirs: PlainSession) -> bool:
+    """Whether both moved a node to one path, but one of them into a group that was there and the other into another: to this model, these are two places."""
+    base = ours.base
+    both = [
+        (ours.nodes[number], theirs.nodes[number]) for number in base if number in ours.nodes and number in theirs.nodes
+    ]
+    return any(
+        one.path == other.path and one.parent != other.parent and (one.parent in base or other.parent in base)
+        for one, other in both
+    )
 
 
 # --- what changed ---------------------------------------------------------------------------------------------------------------------
@@ -315,91 +336,3 @@ def agree(kind: str, ours: PlainNode, theirs: PlainNode) -> bool:
     if kind in {"attributes", "created"}:
         return ours.attributes == theirs.attributes
     return (ours.metadata, ours.shape) == (theirs.metadata, theirs.shape)
-
-
-# --- one after the other --------------------------------------------------------------------------------------------------------------
-
-
-def apply(base: State, mine: State, onto: State) -> State:
-    """What one side did, done to the other's state. Raises Clash where that has something else than the base, and not what is to be there, or where the outcome
-    is no hierarchy."""
-    result = dict(onto)
-    for number, was in base.items():
-        if number in mine:
-            if was != mine[number]:
-                result[number] = _merged(was, mine[number], onto.get(number))
-        elif number in onto:
-            if onto[number] != was:
-                raise Clash(f"{was.path}: removed here, changed there")
-            del result[number]
-    result |= {number: node for number, node in mine.items() if number not in base}
-    _check(base, mine, onto, result)
-    return result
-
-
-def unified(base: State, ours: State, theirs: State) -> State:
-    """Theirs, with our numbers for equal groups that both made at one path."""
-    made = {node.path: (number, node) for number, node in ours.items() if number not in base}
-    same: dict[int | None, int] = {}
-    for number, node in theirs.items():
-        if number not in base and node.path in made:
-            twin, other = made[node.path]
-            if not node.is_array and not other.is_array and agree("created", node, other):
-                same[number] = twin
-    return {
-        same.get(number, number): replace(node, parent=same.get(node.parent, node.parent))
-        for number, node in theirs.items()
-    }
-
-
-def _merged(was: PlainNode, mine: PlainNode, there: PlainNode | None) -> PlainNode:
-    if there is None:
-        raise Clash(f"{was.path}: changed here, removed there")
-    fields: dict[str, object] = {}
-    for names in (("path",), ("parent",), ("attributes",), ("metadata", "shape")):
-        before, wanted, found = ([getattr(node, name) for name in names] for node in (was, mine, there))
-        if before != wanted:
-            if found not in (before, wanted):
-                raise Clash(f"{was.path}: both changed {names}")
-            fields |= zip(names, wanted, strict=True)
-    chunks = dict(there.chunks)
-    for chunk in {*was.chunks, *mine.chunks}:
-        if was.chunks.get(chunk) != mine.chunks.get(chunk):
-            if there.chunks.get(chunk) not in (was.chunks.get(chunk), mine.chunks.get(chunk)):
-                raise Clash(f"{was.path}: both changed {chunk}")
-            if chunk in mine.chunks:
-                chunks[chunk] = mine.chunks[chunk]
-            else:
-                chunks.pop(chunk, None)
-    return replace(there, **fields, chunks=chunks)  # type: ignore[arg-type]
-
-
-def _check(base: State, mine: State, onto: State, result: State) -> None:
-    paths = [node.path for node in result.values()]
-    if len(set(paths)) < len(paths):
-        raise Clash("two nodes of one path")
-    for number, node in result.items():
-        parent = node.path.rpartition("/")[0]
-        above = result.get(node.parent or 0)
-        if parent and (above is None or above.is_array or above.path != parent):
-            raise Clash(f"{node.path}: not in the group that it was made in")
-        for chunk, stored in node.chunks.items():
-            if reaches_out(chunk, stored, node.shape):
-                raise Clash(f"{node.path}: {chunk} reaches beyond the end")
-        if number in base and number in mine and number in onto:
-            # chunks that one side changed are encoded as its metadata says
-            for one, other in ((mine, onto), (onto, mine)):
-                kept = {base[number].metadata, one[number].metadata}
-                if one[number].chunks != base[number].chunks and other[number].metadata not in kept:
-                    raise Clash(f"{node.path}: chunks that were encoded otherwise")
-
-
-def without_appends(base: State, mine: State, numbers: dict[int, Append]) -> State:
-    """Without what was appended to some arrays, and the chunks at the old end."""
-    result = dict(mine)
-    for number, (axis, old, _) in numbers.items():
-        first, was = old // CHUNK[axis], base[number]
-        chunks = {chunk: stored for chunk, stored in mine[number].chunks.items() if chunk[axis] < first}
-        chunks |= {chunk: stored for chunk, stored in was.chunks.items() if chunk[axis] >= first}
-        result[number] = replace(mine[number], shape=was.shape, chunks=chunks)
-    return result

@@ -5,7 +5,7 @@ alone come one behind the other). What is done with an answer is the rebase's to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ import numpy as np
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.record import Record
 from frazil.repository.coordinates import among, sorted_coordinates
+from frazil.repository.sides import Places, Side
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,18 +36,14 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "changed": ("this session removed what they changed", "this session cut off chunks that they wrote"),
     "metadata": ("both changed its metadata or shape", "one changed its metadata or shape, the other chunks"),
     "attributes": ("both changed its attributes", ""),
-    "chunks": ("", "both changed the same chunks"),
-    "renamed": ("this session renamed it; they gave it another path, or made something in it", ""),
-    "parent": ("it does not fit what they have above or beneath it: a group that is gone, or an array", ""),
+    "chunks": ("both changed the same chunks", "both changed the same chunks"),
+    "renamed": ("both renamed it, to different paths", ""),
+    "parent": ("what they have above or beneath this path leaves no place for it", ""),
     "read": ("what this session read of it has changed", "chunks that this session read have changed"),
 }
 _BOTH: Final[frozenset[Taken]] = frozenset({"ours", "theirs"})
 _THEIRS: Final[frozenset[Taken]] = frozenset({"theirs"})
-_ANSWERS: Final[Mapping[str, frozenset[Taken]]] = {
-    **dict.fromkeys(("created", "changed", "metadata", "attributes", "chunks", "renamed"), _BOTH),
-    **dict.fromkeys(("deleted", "parent"), _THEIRS),
-    "read": frozenset(),
-}
+_NONE: Final[frozenset[Taken]] = frozenset()
 _NAMED: Final = ("ours", "theirs")
 _TOLD: Final = 3  # conflicts in the message of an error, and chunks of each
 
@@ -75,18 +72,15 @@ class Conflict(Record):
     kind         of KINDS
     path         as the session has it; of what it removed, as it was
     chunks       int64[n, d], sorted: the chunks in question; None where it is about the node itself
-    ours, theirs the snapshot that the session began from, and the one that holds what others did"""
+    ours, theirs the snapshot that the session began from, and the one that holds what others did
+    answers      what a solver can say to it beside "fail"; of several that go together (a group and what is in it) the same"""
 
     kind: str
     path: str
     chunks: Columns | None
     ours: ObjectId
     theirs: ObjectId
-
-    @property
-    def answers(self) -> frozenset[Taken]:
-        """What a solver can say to it beside "fail"."""
-        return _THEIRS if self.chunks is not None and self.kind in _THEIRS_OF_CHUNKS else _ANSWERS[self.kind]
+    answers: frozenset[Taken] = _BOTH
 
     @property
     def text(self) -> str:
@@ -115,8 +109,6 @@ class Conflict(Record):
     def __hash__(self) -> int:
         return hash((self[:2], self[3:]))
 
-
-_THEIRS_OF_CHUNKS: Final = frozenset({"changed", "metadata"})
 
 Solver: TypeAlias = Callable[[Conflict], Answer]
 Agree: TypeAlias = Callable[[str, str, str], bool]
@@ -198,88 +190,49 @@ def _never(*_: str) -> bool:
     return False
 
 
-class _Side:
-    """What one side did. Nodes that were there at the beginning go by the paths that they had then."""
-
-    __slots__ = (
-        *("arrays", "attributes", "chunks", "gone", "made", "metadata", "moved", "placed", "resized"),
-        "sources",
-    )
-
-    def __init__(self, difference: Difference) -> None:
-        made = frozenset(difference.added)
-        self.sources = {new: old for old, new in difference.renamed}  # old paths by new ones
-        self.moved = dict(difference.renamed)
-        self.made = made
-        self.gone = frozenset(difference.removed)
-        self.placed = made | self.sources.keys()
-        self.arrays = difference.arrays & self.placed
-
-        def kept(paths: Iterable[str]) -> dict[str, str]:
-            return {self.sources.get(path, path): path for path in paths if path not in made}
-
-        self.metadata = frozenset(kept(difference.metadata))
-        self.attributes = frozenset(kept(difference.attributes))
-        self.chunks: dict[str, ChunkDifference] = {
-            old: difference.chunks[path] for old, path in kept(difference.chunks).items()
-        }
-        self.resized: dict[str, Resize] = {
-            old: difference.resized[path] for old, path in kept(difference.resized).items()
-        }
-
-    def touched(self) -> set[str]:
-        return {*self.gone, *self.moved, *self.metadata, *self.attributes, *self.chunks, *self.resized}
-
-    def name(self, old: str) -> str:
-        """Where the node is now; of one that is gone, where it was."""
-        return self.moved.get(old, old)
-
-    def source(self, path: str) -> str | None:
-        """Where the node was at the beginning that is at this path now, if it was there (or nothing was ever at this path); None: it was made, or what was
-        there is away."""
-        if path in self.sources:
-            return self.sources[path]
-        return None if path in self.made or path in self.gone or path in self.moved else path
-
-
 class _Meeting:
     """Two sides that began from one state."""
 
     __slots__ = ("agree", "appended", "found", "ours", "theirs")
 
     def __init__(self, ours: Difference, theirs: Difference, appended: Mapping[str, Append], agree: Agree) -> None:
-        self.ours, self.theirs, self.appended, self.agree = _Side(ours), _Side(theirs), appended, agree
-        self.found: dict[tuple[str, str], Columns | None] = {}  # by path and kind
+        self.ours, self.theirs, self.appended, self.agree = Side(ours), Side(theirs), appended, agree
+        # by path, kind, and whether it is about chunks
+        self.found: dict[tuple[str, str, bool], tuple[Columns | None, frozenset[Taken]]] = {}
 
     def conflicts(self, reads: Reads | None, began: ObjectId, tip: ObjectId) -> list[Conflict]:
-        for old in self.ours.touched() & self.theirs.touched():
-            self._node(old)
-        self._our_places()
-        self._their_places()
+        nodes = [(kind, old) for old in self.ours.touched() & self.theirs.touched() for kind in self._node(old)]
+        places = Places(self.ours, self.theirs, self._tell_place, lambda path: self.agree("created", path, path))
+        places.find(nodes)
         if reads is not None:
             self._reads(reads)
         order = list(KINDS)
-        found = sorted(self.found.items(), key=lambda item: (item[0][0], order.index(item[0][1])))
-        return [Conflict(kind, path, chunks, began, tip) for (path, kind), chunks in found]
+        found = sorted(self.found.items(), key=lambda item: (item[0][0], order.index(item[0][1]), item[0][2]))
+        return [Conflict(kind, path, chunks, began, tip, answers) for (path, kind, _), (chunks, answers) in found]
 
-    def _tell(self, kind: str, path: str, chunks: Columns | None = None) -> None:
+    def _tell(self, kind: str, path: str, chunks: Columns | None = None, answers: frozenset[Taken] = _BOTH) -> None:
         if chunks is None or len(chunks):
-            self.found[path, kind] = chunks
+            key = path, kind, chunks is not None
+            _, known = self.found.get(key, (None, answers))
+            self.found[key] = chunks, answers & known
+
+    def _tell_place(self, kind: str, path: str, /, *, ours_may_stay: bool = True) -> None:
+        self._tell(kind, path, None, _BOTH if ours_may_stay else _THEIRS)
 
     # --- one node ------------------------------------------------------------------------------------------------------------------
 
-    def _node(self, old: str) -> None:
-        """A node that both touched."""
+    def _node(self, old: str) -> Iterator[str]:
+        """A node that both touched. Gives the kinds of conflicts that are about its place, for others to tell."""
         ours, theirs = self.ours, self.theirs
         name = ours.name(old)
         if old in theirs.gone or old in ours.gone:
             if old not in ours.gone:
-                self._tell("deleted", name)
+                self._tell("deleted", name, answers=_THEIRS)
             elif old not in theirs.gone:
-                self._tell("changed", old)
+                yield "changed"
             return
         if old in ours.moved and old in theirs.moved and ours.moved[old] != theirs.moved[old]:
-            self._tell("renamed", name)
+            yield "renamed"
         if old in ours.attributes and old in theirs.attributes and not self._agreed("attributes", old):
             self._tell("attributes", name)
         self._form(old)
@@ -300,21 +253,22 @@ class _Meeting:
             elif self._same_form(old):
                 self._chunks(old)
             else:
-                self._tell("metadata", name, _all_chunks(theirs.chunks[old]) if old in theirs.chunks else None)
+                chunks = _all_chunks(theirs.chunks[old]) if old in theirs.chunks else None
+                self._tell("metadata", name, chunks, _BOTH if chunks is None else _THEIRS)
             return
         if old in ours.metadata or old in theirs.metadata:
             other = theirs if our_form else ours
             if old in other.chunks:
-                self._tell("metadata", name, _all_chunks(other.chunks[old]))
+                self._tell("metadata", name, _all_chunks(other.chunks[old]), _THEIRS)
             return
         if old in ours.resized and old in theirs.chunks:
             written = theirs.chunks[old].written
             left_out = written[_is_cut(ours.resized[old], written)]
-            self._tell("changed", name, left_out)
+            self._tell("changed", name, left_out, _THEIRS)
         if old in theirs.resized and old in ours.chunks:
             written = ours.chunks[old].written
             left_out = written[_is_cut(theirs.resized[old], written)]
-            self._tell("deleted", name, left_out)
+            self._tell("deleted", name, left_out, _THEIRS)
         self._chunks(old, left_out)
 
     def _common_append(self, old: str) -> Append | None:
@@ -351,46 +305,6 @@ class _Meeting:
             told = told[told[:, axis] < first]
         self._tell("chunks", self.ours.name(old), sorted_coordinates(told))
 
-    # --- paths -----------------------------------------------------------------------------------------------------------------------
-
-    def _our_places(self) -> None:
-        """What we made or renamed, where they have something, or no group above."""
-        ours, theirs = self.ours, self.theirs
-        for path in ours.placed:
-            source = ours.sources.get(path)
-            if path in theirs.placed and not self._same_place(path, source):
-                self._tell("created", path)
-            if source not in theirs.gone and any(self._is_spoilt(above) for above in _above(path)):
-                self._tell("parent", path)
-
-    def _same_place(self, path: str, source: str | None) -> bool:
-        """Of a path where both put something: whether it is the same."""
-        if source is not None or path in self.theirs.sources:
-            return source == self.theirs.sources.get(path)
-        groups = path not in self.ours.arrays and path not in self.theirs.arrays
-        return groups and self.agree("created", path, path)
-
-    def _is_spoilt(self, above: str) -> bool:
-        """Whether nothing of ours can lie beneath this path on their side."""
-        source = self.ours.source(above)
-        if source is not None and source in self.theirs.gone:
-            return True
-        if source is not None and source in self.theirs.moved and source not in self.ours.moved:
-            return True
-        return above in self.theirs.arrays
-
-    def _their_places(self) -> None:
-        """Groups of ours, or such that we removed, in which they put something."""
-        ours, theirs = self.ours, self.theirs
-        for above in {above for path in theirs.placed for above in _above(path)}:
-            source = theirs.source(above)
-            if source is not None and source in ours.gone:
-                self._tell("changed", source)
-            elif source is not None and source in ours.moved and source not in theirs.moved:
-                self._tell("renamed", ours.moved[source])
-            if above in ours.arrays and above not in theirs.placed:
-                self._tell("parent", above)
-
     # --- reads -----------------------------------------------------------------------------------------------------------------------
 
     def _reads(self, reads: Reads) -> None:
@@ -398,24 +312,24 @@ class _Meeting:
         changed = {*theirs.gone, *theirs.moved, *theirs.metadata, *theirs.attributes, *theirs.resized}
         seen = {name for old in changed for name in self._names(old)} | theirs.placed
         for path in reads.nodes & seen:
-            self._tell("read", path)
+            self._tell("read", path, None, _NONE)
         for path in reads.listed & self._changed_groups():
-            self._tell("read", path)
+            self._tell("read", path, None, _NONE)
         for path, read in reads.chunks.items():
-            if (path, "read") not in self.found:
+            if (path, "read", False) not in self.found:
                 self._read_chunks(path, self.ours.sources.get(path, path), read)
 
     def _read_chunks(self, path: str, old: str, read: Columns) -> None:
         theirs = self.theirs
         if old in theirs.gone or old in theirs.metadata:
-            self._tell("read", path)
+            self._tell("read", path, None, _NONE)
             return
         changed = np.zeros(len(read), np.bool_)
         if old in theirs.chunks:
             changed |= among(read, _all_chunks(theirs.chunks[old]))
         if old in theirs.resized:
             changed |= _is_cut(theirs.resized[old], read)
-        self._tell("read", path, sorted_coordinates(read[changed]))
+        self._tell("read", path, sorted_coordinates(read[changed]), _NONE)
 
     def _names(self, old: str) -> set[str]:
         return {old, self.ours.name(old), self.theirs.name(old)}
@@ -442,13 +356,6 @@ def _is_cut(resize: Resize, chunks: Columns) -> NDArray[np.bool_]:
         if new < old:
             cut |= (chunks[:, axis] + 1) * length > new
     return cut
-
-
-def _above(path: str) -> Iterator[str]:
-    """The paths above a path."""
-    while path != "/":
-        path = _parent(path)
-        yield path
 
 
 def _parent(path: str) -> str:
