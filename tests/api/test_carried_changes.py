@@ -194,3 +194,18 @@ def test_an_append_of_a_fork_is_an_append(repo: frazil.Repository) -> None:
         root["a"].append([9])
     session.commit("mine", rebase="disjoint")
     np.testing.assert_array_equal(repo.readonly_session().root["a"][...], [1] * 4 + [9] + [8] * 3)
+
+
+@pytest.mark.parametrize("solver", ["disjoint", "ours", "theirs"])
+def test_the_root_is_made_again(solver: str) -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    first = repo.lookup("main")
+    with repo.transaction(message="a group") as root:
+        root.create_group("a")
+    session = repo.writable_session()
+    small(session.root, "more", 3)
+    repo.reset_branch("main", first)
+    session.commit("late", rebase=solver)
+    now = repo.readonly_session()
+    assert values(now.root) == {"more": 3}
+    assert now.store.get("zarr.json") is not None

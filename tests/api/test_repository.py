@@ -418,3 +418,15 @@ def test_packs_lie_in_the_order_that_is_given(repo: frazil.Repository) -> None:
     (key,) = files.store.list_prefix("chunks/")
     assert list(files.store.get(key)[::1000]) == [1, 3, 5, 7, 2, 4, 6, 8]
     assert repo.readonly_session().root["a"][::1000].tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]  # type: ignore[index, union-attr]
+
+
+def test_an_id_is_an_id_whatever_tags_are_called(repo: frazil.Repository) -> None:
+    first = repo.lookup("main")
+    with repo.transaction(message="second") as root:
+        root.attrs["n"] = 2
+    repo.create_tag(first, "main")
+    assert repo.lookup(first) == repo.lookup("main"), "names come first"
+    assert repo.readonly_session(snapshot=first).snapshot_id == first
+    for wrong in ("main", "nothing", "", 5):
+        with pytest.raises(NotFoundError):
+            repo.readonly_session(snapshot=wrong)  # type: ignore[arg-type]

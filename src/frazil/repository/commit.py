@@ -26,6 +26,7 @@ from frazil.repository.freedoms import HISTORY, next_node, with_flag
 from frazil.repository.history import ancestry
 from frazil.repository.pending import PackingOrder, place_pending
 from frazil.repository.placement import ArrayPlacement, Placed, Placing
+from frazil.repository.properties import commit_properties
 from frazil.repository.transaction import Transaction, UnknownCommit
 from frazil.repository.virtual_checks import with_checks
 
@@ -82,11 +83,13 @@ def attempt_commit(
         outcome, found = put_next(files, tip, identity)
         if outcome == UNKNOWN:
             transaction.unknown = UnknownCommit(identity, finals, transaction.state)
-            raise CommitUnknownError(
+            error = CommitUnknownError(
                 f"whether the commit to {tip.branch!r} happened is not known: the store's answer was lost",
                 key=files.key(f"snapshots/{encode_id(identity)}"),
-                hint="look whether the branch has this snapshot before you commit again; nothing was removed",
+                hint="commit again without changing anything, which finds out, or discard the session; nothing was removed",
             )
+            error.snapshot = encode_id(identity)
+            raise error
         if outcome != COMMITTED:
             _take_back(transaction, placed, identity, attribute_file)
             return Attempt(None, found)
@@ -198,6 +201,7 @@ def _snapshot(
     history = (base.metadata, *base.history)
     written_at = max(time.time_ns(), base.metadata.written_at + _FUTURE)
     attribute_files = _attribute_files(base, nodes, changed, attribute_file)
+    kept, flags = commit_properties(base, properties)
     snapshot = Snapshot(
         SnapshotInfo(identity, written_at, message),
         min(transaction.started_at, written_at),
@@ -205,8 +209,8 @@ def _snapshot(
         base.total_parents + 1,
         manifests,
         attribute_files,
-        with_flag(base.flags, following + len(finals)) if freedoms else base.flags,
-        properties,
+        with_flag(flags, following + len(finals)) if freedoms else flags,
+        kept,
         nodes,
     )
     return snapshot, attribute_file

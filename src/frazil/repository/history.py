@@ -18,11 +18,22 @@ from frazil.record import Record
 from frazil.repository.branches import MAIN, read_first, read_tag, read_tip
 from frazil.repository.files import Files
 from frazil.repository.freedoms import has_freedoms, next_node
+from frazil.repository.properties import commit_metadata
 
 if TYPE_CHECKING:
     from frazil.format.msgpack import Json
 
-__all__ = ["Commit", "Found", "ancestry", "as_of", "common_ancestor", "lookup", "shared_nodes", "snapshot_file"]
+__all__ = [
+    "Commit",
+    "Found",
+    "ancestry",
+    "as_of",
+    "common_ancestor",
+    "lookup",
+    "lookup_snapshot",
+    "shared_nodes",
+    "snapshot_file",
+]
 
 FoundKind: TypeAlias = Literal["tag", "branch", "snapshot"]
 
@@ -67,11 +78,11 @@ class Commit:
     def metadata(self) -> Mapping[str, Json]:
         """What else was said at the commit, read from its file when it is asked for; empty where the file is not there any more."""
         try:
-            return self._files.snapshot(self.snapshot).properties
+            return commit_metadata(self._files.snapshot(self.snapshot))
         except NotFoundError:
             pass
         try:
-            return self._files.snapshot(snapshot_file(self._files, self.snapshot)).properties
+            return commit_metadata(self._files.snapshot(snapshot_file(self._files, self.snapshot)))
         except NotFoundError:
             return {}
 
@@ -261,6 +272,18 @@ def lookup(files: Files, text: str) -> Found:
         key=files.key("refs/"),
         hint=f"of the id of a snapshot {_SHORTEST} characters or more will do",
     )
+
+
+def lookup_snapshot(files: Files, text: str) -> ObjectId:
+    """The file of the snapshot of an id, or of the one id that begins so, whatever branches and tags are called. Errors as those of lookup."""
+    found = _by_id(files, text) if isinstance(text, str) else None
+    if found is None:
+        raise NotFoundError(
+            f"there is no snapshot {text!r}",
+            key=files.key("snapshots/"),
+            hint=f"of the id of a snapshot {_SHORTEST} characters or more will do; repo.lookup finds those of branches and tags",
+        )
+    return found
 
 
 def _by_id(files: Files, text: str) -> ObjectId | None:
