@@ -11,7 +11,7 @@ from frazil.api.places import open_node as open
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.codecs.registry import Registry
-from frazil.errors import FrazilError
+from frazil.errors import CommitUnknownError, ConflictError, FrazilError
 from frazil.late import late_names
 from frazil.runtime import Runtime
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Array",
+    "CommitUnknownError",
+    "ConflictError",
     "FrazilError",
     "Group",
     "Registry",

@@ -128,7 +128,11 @@ class ConflictError(FrazilError):
 
 
 class CommitUnknownError(FrazilError):
-    """Whether the commit happened is not known, as its answer was lost."""
+    """Whether the commit happened is not known, as its answer was lost. `snapshot`: the id that it has if it did; None where that is not known.
+
+    Commit again without changing anything, which finds out; or discard the session."""
+
+    snapshot: str | None = None
 
 
 class StoreError(FrazilError, OSError):

@@ -155,3 +155,18 @@ def test_ids_mean_nothing_where_nobody_counts_them() -> None:
     with pytest.raises(ConflictError, match="/p"):
         session.commit("mine", rebase="disjoint")
     assert (repo.readonly_session().root["q"][...] == 0).all()
+
+
+@pytest.mark.parametrize("solver", ["disjoint", "ours", "theirs"])
+def test_the_root_is_made_again(solver: str) -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    first = repo.lookup("main")
+    with repo.transaction(message="a group") as root:
+        root.create_group("a")
+    session = repo.writable_session()
+    small(session.root, "more", 3)
+    repo.reset_branch("main", first)
+    session.commit("late", rebase=solver)
+    now = repo.readonly_session()
+    assert values(now.root) == {"more": 3}
+    assert now.store.get("zarr.json") is not None

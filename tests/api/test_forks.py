@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import InvalidInputError
+from frazil.errors import ConflictError, InvalidInputError
 from frazil.stores import MemoryStore
 
 SIDE = 2**20 + 2**16  # bytes of a chunk that is a file of its own
@@ -191,3 +192,159 @@ def test_a_discarded_fork_gives_nothing(repo: frazil.Repository) -> None:
     fork.discard()
     session.merge(fork)
     assert (session.root["t"][...] == 5).all()
+
+
+# --- what meets what -------------------------------------------------------------------------------------------------------------------
+
+
+def act(what: str) -> Callable[[frazil.Group], None]:
+    """One change that a side makes: a word, and paths."""
+    word, *paths = what.split()
+
+    def made(root: frazil.Group) -> None:
+        if word == "move":
+            root.move(*paths)
+        elif word == "array":
+            small(root, paths[0], 9)
+        elif word == "again":
+            del root[paths[0]]
+            small(root, paths[0], 8)
+        elif word == "group":
+            root.create_group(paths[0])
+        elif word == "del":
+            del root[paths[0]]
+        elif word == "write":
+            root[paths[0]][0:2] = 77
+        elif word == "end":
+            root[paths[0]][6:8] = 78
+        elif word == "name":
+            root[paths[0]].attrs["name"] = paths[1]
+        else:
+            root[paths[0]].resize((int(paths[1]),))
+
+    return made
+
+
+def listing(root: frazil.Group) -> dict[str, object]:
+    """Every node: its attributes, and the values of arrays."""
+    found = root.members(max_depth=None)
+    return {
+        path: (dict(node.attrs), node[...].tolist() if isinstance(node, frazil.Array) else None)  # type: ignore[union-attr]
+        for path, node in found
+    }
+
+
+def start(repo: frazil.Repository, committed: bool) -> frazil.Session:
+    """Arrays t and g/y, and groups g and h."""
+    session = repo.writable_session()
+    small(session.root, "t", 1)
+    small(session.root, "g/y", 2)
+    session.root.create_group("h")
+    if committed:
+        session.commit("first")
+    return session
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("way", ["parent", "fork", "merged"])
+@pytest.mark.parametrize(
+    ("one", "other", "kinds"),
+    [
+        ("move t u", "array u", {"created"}),
+        ("move t u", "move g u", {"created", "parent"}),
+        ("move t u", "move t v", {"renamed"}),
+        ("del g", "array g/x", {"changed", "parent"}),
+        ("del g", "write g/y", {"changed", "deleted"}),
+        ("del t", "write t", {"changed", "deleted"}),
+        ("del t", "name t n", {"changed", "deleted"}),
+        ("del t", "move t u", {"changed", "deleted"}),
+        ("again t", "write t", {"changed", "deleted"}),
+        ("again t", "again t", {"created"}),
+        ("group g/x", "move g k", {"renamed", "parent"}),
+        ("array g/x", "again g", {"changed", "parent"}),
+        ("array h/x", "again h", {"changed", "parent"}),
+        ("move t h/t", "del h", {"changed", "parent"}),
+        ("name t n", "name t m", {"attributes"}),
+        ("write t", "write t", {"chunks"}),
+        ("resize t 4", "end t", {"changed", "deleted"}),
+        ("resize t 4", "resize t 6", {"metadata"}),
+    ],
+)
+def test_what_cannot_be_together(one: str, other: str, kinds: set[str], way: str, committed: bool) -> None:
+    for first, second in ((one, other), (other, one)):
+        session = start(frazil.Repository.create(MemoryStore()), committed)
+        forks = [session.fork(), session.fork()]
+        act(first)(session.root if way == "parent" else forks[0].root)
+        act(second)(forks[1].root)
+        if way == "merged":
+            session.merge(forks[0])
+        before = listing(session.root)
+        with pytest.raises(ConflictError) as caught:
+            session.merge(*(forks if way == "fork" else forks[1:]))
+        assert kinds & {conflict.kind for conflict in caught.value.conflicts}  # what goes with it may be told, too
+        assert listing(session.root) == before
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("move t u", "write t"),
+        ("move g k", "write g/y"),
+        ("move g k", "name g/y n"),
+        ("write t", "end t"),
+        ("name t n", "resize t 12"),
+        ("name t n", "write t"),
+        ("resize t 4", "write t"),
+        ("group k", "group k"),
+        ("array k/a", "array k/b"),
+        ("del t", "del t"),
+        ("move t h/t", "name h n"),
+        ("move t u", "move t u"),
+    ],
+)
+def test_what_goes_together(one: str, other: str, committed: bool) -> None:
+    """Either way round, with the same outcome, which is also committed."""
+    found = []
+    for first, second in ((one, other), (other, one)):
+        store = MemoryStore()
+        session = start(frazil.Repository.create(store), committed)
+        forks = [session.fork(), session.fork()]
+        act(first)(forks[0].root)
+        act(second)(forks[1].root)
+        session.merge(*forks)
+        found.append(listing(session.root))
+        session.commit("together")
+        assert listing(anew(store)) == found[-1]
+    assert found[0] == found[1]
+
+
+def test_places_are_swapped_and_filled_again(repo: frazil.Repository, store: MemoryStore) -> None:
+    session = start(repo, True)
+    fork = session.fork()
+    fork.root.move("t", "aside")
+    fork.root.move("g", "t")
+    fork.root.move("aside", "g")
+    del fork.root["h"]
+    small(fork.root, "h", 5)
+    session.root["t"][0:2] = 3
+    session.root["g/y"].attrs["name"] = "y"
+    session.merge(fork)
+    session.commit("x")
+    assert listing(anew(store)) == {
+        "g": ({}, [3, 3, 1, 1, 1, 1, 1, 1]),
+        "h": ({}, [5] * 8),
+        "t": ({}, None),
+        "t/y": ({"name": "y"}, [2] * 8),
+    }
+
+
+def test_an_append_of_a_fork_is_one_after_the_merge(repo: frazil.Repository, store: MemoryStore) -> None:
+    session = start(repo, True)
+    fork = session.fork()
+    fork.root["t"].append(np.full(2, 5, "i4"))
+    session.merge(fork)
+    with repo.transaction(message="theirs") as root:
+        root["t"].append(np.full(2, 6, "i4"))
+    session.commit("mine", rebase="disjoint")
+    assert anew(store)["t"][8:].tolist() == [6, 6, 5, 5]

@@ -32,9 +32,10 @@ def test_an_unknown_commit_keeps_everything(act: str) -> None:
     array = session.root.create_array("a", shape=(2**21,), dtype="u1", chunks=(2**21,), codecs=["bytes"])
     array[...] = 3
     store.plan = lost(store, 2)
-    with pytest.raises(CommitUnknownError):
+    with pytest.raises(CommitUnknownError) as told:
         session.commit("one")
     store.plan = FaultPlan([])
+    assert told.value.snapshot == repo.lookup("main")
     assert (repo.readonly_session().root["a"][::1000] == 3).all(), "it did happen"
     if act == "discard":
         session.discard()

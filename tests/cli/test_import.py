@@ -96,3 +96,9 @@ def test_nothing_is_committed_where_something_is_there(place: Path, capfd: pytes
     assert main(["import", "ocean.nc", "sea.repo", "--adopt"]) == 1
     assert "choose another group with --path" in capfd.readouterr().err
     assert frazil.Repository.open("sea.repo").lookup_branch("main") == tip
+
+
+def test_no_repository_is_made_inside_of_another(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "ocean.nc", "sea.repo/basin", "--adopt"]) == 2
+    assert "--path basin" in capfd.readouterr().err
+    assert not Path("sea.repo/basin").exists()

@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.repository.conflicts import KINDS, Answer, Append, Conflict, Reads, append_of, find_conflicts, solve
+from frazil.repository.conflicts import (
+    KINDS,
+    Answer,
+    Append,
+    Conflict,
+    Reads,
+    append_of,
+    check_solver,
+    find_conflicts,
+    solve,
+)
 from frazil.repository.difference import ChunkDifference, Difference, Resize
 from tests.repository.plain_history import (
     PATHS,
@@ -362,3 +372,11 @@ def test_the_error_names_the_first_few() -> None:
     assert list(again.conflicts) == many and str(again) == str(failure.value)
     with pytest.raises(ConflictError, match=r"^a conflict with what others .*: /t: both changed its attributes\. "):
         solve([conflict("attributes")], "disjoint")
+
+
+@pytest.mark.parametrize("wrong", [None, "mine", "", 5, [], {}], ids=repr)
+def test_what_is_no_solver(wrong: object) -> None:
+    with pytest.raises(InvalidInputError, match="solver"):
+        check_solver(wrong)
+    for known in ("disjoint", "ours", "theirs", len):
+        check_solver(known)

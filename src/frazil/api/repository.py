@@ -11,18 +11,21 @@ from datetime import datetime
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from frazil.api.session import Session
+from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, FormatError, InvalidInputError, NotFoundError
 from frazil.format.ids import ObjectId, encode_id, new_id
+from frazil.format.refs import check_name
 from frazil.format.snapshots import Snapshot, SnapshotInfo
 from frazil.repository import branches, history
 from frazil.repository.branches import MAIN, Tip
-from frazil.repository.conflicts import Solver
+from frazil.repository.conflicts import Solver, check_solver
 from frazil.repository.difference import Difference, compare
 from frazil.repository.files import Files
 from frazil.repository.freedoms import has_freedoms, with_flag
 from frazil.repository.later_formats import later_format
+from frazil.repository.nesting import refuse_inside
 from frazil.repository.transaction import Options, Transaction
 from frazil.repository.virtual import open_places
 from frazil.runtime import DEFAULT, Runtime
@@ -74,10 +77,11 @@ class Repository:
         chunk_packing     "auto": small chunks of one commit go many to a file; "off": each has its own
         virtual_prefixes  where virtual chunks may lie ("file:///data/"), or a mapping of such prefixes to other places; anywhere else is refused
         attributes_file_bytes  attributes that are larger go to a file of their own; None: never. The library of the alpha does not know such files
-        Raises AlreadyExistsError, InvalidInputError, StoreError."""
+        Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
         _check_compatible(compatible, attributes_file_bytes)
-        options = _options(chunk_packing, virtual_prefixes, attributes_file_bytes, runtime)
+        options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         repo = cls(_files(location, durable, runtime), options, registry)
+        refuse_inside(repo._files)
         now, identity = time.time_ns(), new_id(os.urandom)
         flags = {} if compatible else with_flag({}, 1)
         first = Snapshot(SnapshotInfo(identity, now, "Repository initialized"), now, flags=flags)
@@ -97,7 +101,7 @@ class Repository:
         runtime: Runtime = DEFAULT,
     ) -> Repository:
         """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format."""
-        options = _options(chunk_packing, virtual_prefixes, attributes_file_bytes, runtime)
+        options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         repo = cls(_files(location, durable, runtime), options, registry)
         if not branches.exists(repo._files):
             if (later := later_format(repo._files)) is not None:
@@ -175,7 +179,7 @@ class Repository:
 
         isolation  "snapshot": a commit conflicts with changes of the same things; "serializable": also with changes of what the session has read
         Raises NotFoundError, ReadOnlyError, StoreError for a store in which commits would not be safe."""
-        if isolation not in ("snapshot", "serializable"):
+        if not isinstance(isolation, str) or isolation not in ("snapshot", "serializable"):
             raise InvalidInputError(f"isolation is {isolation!r}; it must be 'snapshot' or 'serializable'")
         branches.check_commits(self._files)
         tip = self._tip(branch)
@@ -195,6 +199,7 @@ class Repository:
         return identity
 
     def _tip(self, branch: str) -> Tip:
+        check_name("branch", branch)
         tip = branches.open_tip(self._files, branch, self._tips.get(branch))
         self._tips[branch] = tip
         return tip
@@ -213,6 +218,7 @@ class Repository:
 
         with repo.transaction("main", message="second") as root: root["t"].append(rows)
         Raises what Session.commit raises."""
+        _check_commit(message, rebase)
         session = self.writable_session(branch, isolation=isolation)
         try:
             yield session.root
@@ -239,6 +245,9 @@ class Repository:
         """change(root) in a transaction of its own; what it returns. Where others commit first, it is called again on the new tip, after a pause that grows.
 
         Raises ConflictError when the last of `retries` repetitions was in vain."""
+        _check_commit(message, None)
+        if not callable(change):
+            raise InvalidInputError(f"the change is {change!r}; it must be a function of the root group")
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise InvalidInputError(f"retries is {retries!r}; it must be a whole number, 0 or more")
         attempt = 0
@@ -292,12 +301,14 @@ class Repository:
         """Lets a branch point to another snapshot; what it had stays where it was, by its id.
 
         expect  the id that the branch is to have until then: ConflictError where it has another"""
+        check_name("branch", name)
         expected = None if expect is None else history.lookup(self._files, expect).snapshot
         self._tips.pop(name, None)
         branches.reset_branch(self._files, name, history.lookup(self._files, snapshot).snapshot, expected)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more. Raises NotFoundError, InvalidInputError."""
+        check_name("branch", name)
         self._tips.pop(name, None)
         branches.delete_branch(self._files, name)
 
@@ -316,10 +327,18 @@ class Repository:
 
 
 def _check_compatible(compatible: object, attributes_file_bytes: object) -> None:
-    if compatible is not None and compatible != _COMPATIBLE:
+    if compatible is not None and not (isinstance(compatible, str) and compatible == _COMPATIBLE):
         raise InvalidInputError(f"compatible is {compatible!r}; it must be None or {_COMPATIBLE!r}")
     if compatible is not None and attributes_file_bytes is not None:
         raise _no_attribute_files()
+
+
+def _check_commit(message: object, rebase: object) -> None:
+    """Refuses at once what a commit would refuse when all is done."""
+    if not isinstance(message, str):
+        raise InvalidInputError(f"the message is {message!r}; it must be text")
+    if rebase is not None:
+        check_solver(rebase)
 
 
 def _no_attribute_files() -> InvalidInputError:
@@ -336,7 +355,17 @@ def _files(location: Location, durable: bool, runtime: Runtime) -> Files:
     return Files(store, prefix, cache_bytes=runtime.cache_bytes)
 
 
-def _options(packing: str, prefixes: Prefixes, attribute_limit: int | None, runtime: Runtime) -> Options:
-    if packing not in ("auto", "off"):
+def _options(
+    durable: bool, packing: str, prefixes: Prefixes, attribute_limit: int | None, registry: Registry, runtime: Runtime
+) -> Options:
+    check_surroundings(registry, runtime)
+    runtime.checked()
+    check_flag(durable, "durable")
+    if not isinstance(packing, str) or packing not in ("auto", "off"):
         raise InvalidInputError(f"chunk_packing is {packing!r}; it must be 'auto' or 'off'")
+    whole = isinstance(attribute_limit, int) and not isinstance(attribute_limit, bool)
+    if attribute_limit is not None and (not whole or attribute_limit < 0):
+        raise InvalidInputError(
+            f"attributes_file_bytes is {attribute_limit!r}; it must be a whole number, 0 or more, or None"
+        )
     return Options(packing == "auto", attribute_limit, False, runtime, open_places(prefixes))

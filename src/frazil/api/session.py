@@ -12,7 +12,7 @@ from frazil.array.group import Group, as_node
 from frazil.array.nodes import Place, find_node, missing
 from frazil.codecs.registry import Registry
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.format.ids import decode_id, encode_id
+from frazil.format.ids import encode_id
 from frazil.metadata.json_text import as_json
 from frazil.metadata.members import check_object
 from frazil.metadata.model import GroupMetadata
@@ -230,4 +230,4 @@ class Session:
         path     of the array;  coords: int64[n, d], in its chunk grid;  adopted: what adopt_file returned
         offsets  and lengths: bytes in the file, one for all or n of each
         Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
-        set_adopted(self._transaction, self._array_path(path), coords, decode_id(adopted), offsets, lengths)
+        set_adopted(self._transaction, self._array_path(path), coords, adopted, offsets, lengths)

@@ -16,6 +16,8 @@ from frazil.cli.progress import Progress
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
 from frazil.late import LateModule
 from frazil.record import Record
+from frazil.repository.nesting import outer_repository
+from frazil.stores.locations import resolve
 
 if TYPE_CHECKING:
     from frazil.integrations import importing, scanning
@@ -139,6 +141,9 @@ def _open(options: Namespace, prefixes: list[str]) -> frazil.Session:
             options.refuse(f"give the group with --path {named.path}")
         return open_repository(named.repository, prefixes).writable_session(named.reference)
     if "@" not in options.location and has_nothing(options.location):
+        outer = outer_repository(*resolve(options.location))
+        if outer is not None:
+            options.refuse(f"{outer.place} is a repository: import to that, with --path {outer.inside}")
         return frazil.Repository.create(options.location, virtual_prefixes=prefixes).writable_session(MAIN)
     return open_repository(options.location, prefixes).writable_session(MAIN)
 

@@ -5,12 +5,12 @@ What lies where in the file the caller knows (integrations/ has scanners); nothi
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import InvalidInputError, NotFoundError, StoreError
-from frazil.format.ids import ID_BYTES, ObjectId, new_id
+from frazil.errors import FormatError, InvalidInputError, NotFoundError, StoreError
+from frazil.format.ids import ID_BYTES, ObjectId, decode_id, new_id
 from frazil.format.refs import chunk_key
 from frazil.repository.changes import NATIVE, SHARED, Rows
 from frazil.repository.virtual_columns import reference_columns
@@ -30,10 +30,11 @@ def adopt_file(transaction: Transaction, path: str | os.PathLike[str]) -> Object
     """Copies a file of this machine into a chunk file of its own, without holding it in memory where both lie on disks; its id. One that nothing refers to at the
     commit is garbage, as other chunk files are.
 
-    Raises ReadOnlyError, NotFoundError, StoreError (also where the file changed meanwhile); InvalidInputError in a repository that the library of the alpha can
-    use, as that takes every chunk file for one chunk."""
+    Raises ReadOnlyError, NotFoundError, StoreError (also where the file changed meanwhile); InvalidInputError for what is no path, and in a repository that the
+    library of the alpha can use, as that takes every chunk file for one chunk."""
     transaction.require_writable()
     _refuse_compatible(transaction)
+    _check_path(path)
     folder, name = os.path.split(os.path.realpath(path))
     source, names = LocalStore(folder, read_only=True), [name]
     fetched = source.fetch(names, WHOLE)
@@ -60,15 +61,39 @@ def _refuse_compatible(transaction: Transaction) -> None:
         )
 
 
+def _check_path(path: object) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInputError(f"a file is named by a path, not {type(path).__name__}")
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidInputError("a path is text, not empty, and has no NUL", path=repr(text))
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise InvalidInputError("a path has a letter that no name of a file has", path=ascii(text)[1:-1]) from None
+
+
+def _identity(adopted: object) -> ObjectId:
+    if not isinstance(adopted, str):
+        raise InvalidInputError(f"an adopted file is named by text, not {type(adopted).__name__}", hint=_ADOPTED)
+    try:
+        return decode_id(adopted)
+    except FormatError as error:
+        raise InvalidInputError(error.message, hint=_ADOPTED) from None
+
+
+_ADOPTED: Final = "adopt_file returns it"
+
+
 def set_adopted(
     transaction: Transaction,
     path: str,
     coordinates: ArrayLike,
-    identity: ObjectId,
+    adopted: str,
     offsets: ArrayLike,
     lengths: ArrayLike,
 ) -> None:
-    """Lets chunks of the array at a normalised path be parts of an adopted file: coordinates int64[n, d]; offsets and lengths in bytes, int64[n].
+    """Lets chunks of the array at a normalised path be parts of an adopted file, by the text of its id: coordinates int64[n, d]; offsets and lengths in bytes, int64[n].
 
     Raises InvalidInputError (also for what ends beyond the file), ReadOnlyError, NotFoundError; then nothing was changed."""
     transaction.require_writable()
@@ -77,6 +102,7 @@ def set_adopted(
     with transaction.lock:
         grid = transaction.grid_of(absolute)
     made = reference_columns(coordinates, "", offsets, lengths, grid=grid, path=absolute)
+    identity = _identity(adopted)
     key = transaction.files.key(chunk_key(identity))
     size = int(transaction.files.store.sizes([key])[0])
     if size < 0:

@@ -5,7 +5,7 @@ A node of the snapshot has its id as its key, a new one a negative number: ids o
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.format.nodes import BrokenNode, Node, Nodes, NodeSnapshot
@@ -171,6 +171,28 @@ class ChangeSet:
             moved = to + change.node.path[len(path) :]
             change.node = change.node._replace(path=moved)
             self._paths[moved] = change.key
+
+    def drop(self, key: int, path: str | None) -> None:
+        """Removes one node, but nothing beneath it, if it is there. path: where the base has it, None for a new one."""
+        change = self.nodes.pop(key, None)
+        if change is None and (path is None or key in self.removed):
+            return
+        if path is not None:
+            self.removed[key] = path
+        self._forget(path if change is None else change.node.path)  # type: ignore[arg-type] # one of them is there
+
+    def vanish(self, path: str) -> None:
+        """Removes what the base has at a path, if that is there still; also what cannot be read, and has no key."""
+        if path not in self._paths and self.base.id_of(path) is None:
+            self._forget(path)
+
+    def rename(self, paths: Mapping[int, str]) -> None:
+        """Gives nodes that were changed other paths by their keys, all at once: they may take each other's. Nothing beneath them goes along."""
+        for key in paths:
+            self._forget(self.nodes[key].node.path)
+        for key, path in paths.items():
+            self.nodes[key].node = self.nodes[key].node._replace(path=path)
+            self._paths[path] = key
 
     def vanished(self) -> list[str]:
         """Paths of the base where nothing is now."""

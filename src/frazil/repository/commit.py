@@ -83,11 +83,13 @@ def attempt_commit(
         outcome, found = put_next(files, tip, identity)
         if outcome == UNKNOWN:
             transaction.unknown = UnknownCommit(identity, finals, transaction.state)
-            raise CommitUnknownError(
+            error = CommitUnknownError(
                 f"whether the commit to {tip.branch!r} happened is not known: the store's answer was lost",
                 key=files.key(f"snapshots/{encode_id(identity)}"),
-                hint="look whether the branch has this snapshot before you commit again; nothing was removed",
+                hint="commit again without changing anything, which finds out, or discard the session; nothing was removed",
             )
+            error.snapshot = encode_id(identity)
+            raise error
         if outcome != COMMITTED:
             _take_back(transaction, placed, identity, attribute_file)
             return Attempt(None, found)

@@ -24,7 +24,18 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["KINDS", "Answer", "Append", "Conflict", "Reads", "Solver", "append_of", "find_conflicts", "solve"]
+__all__ = [
+    "KINDS",
+    "Answer",
+    "Append",
+    "Conflict",
+    "Reads",
+    "Solver",
+    "append_of",
+    "check_solver",
+    "find_conflicts",
+    "solve",
+]
 
 Answer: TypeAlias = Literal["ours", "theirs", "fail"]
 Taken: TypeAlias = Literal["ours", "theirs"]
@@ -125,15 +136,20 @@ def append_of(old: Sequence[int], new: Sequence[int]) -> Append | None:
 # --- solving -------------------------------------------------------------------------------------------------------------------------
 
 
+def check_solver(solver: object) -> None:
+    """Raises InvalidInputError for what is neither the name of a solver nor a function."""
+    if not (solver in {*_NAMED, "disjoint"} if isinstance(solver, str) else callable(solver)):
+        raise InvalidInputError(
+            f"there is no solver {solver!r}", hint='it is "disjoint", "ours", "theirs" or a function of one conflict'
+        )
+
+
 def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
     """Whose change is taken, for each conflict. solver: "ours" or "theirs", "disjoint" for a failure on each, or a function that says "ours", "theirs" or "fail".
 
     Raises ConflictError, that holds those which are left: where it says "fail", or what cannot be (`Conflict.answers`). InvalidInputError for a solver that is
     none."""
-    if isinstance(solver, str) and solver not in {*_NAMED, "disjoint"}:
-        raise InvalidInputError(
-            f"there is no solver {solver!r}", hint='it is "disjoint", "ours", "theirs" or a function of one conflict'
-        )
+    check_solver(solver)
     taken: list[Taken] = []
     left: list[Conflict] = []
     for conflict in conflicts:

@@ -1,11 +1,12 @@
 """Forks: sessions for workers. Each begins with what its parent changed, pickles, and gives back what it changed itself, which its parent merges.
 
-Two that changed the same thing are told, and nothing is merged then."""
+What may not meet what is the same as between two commits (conflicts.py): the state in which both began is that in which the fork was made. Two that changed the
+same thing are told, and nothing is merged then."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -13,20 +14,19 @@ import numpy as np
 
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.format.nodes import NodeSnapshot
-from frazil.repository.change_set import ChangeSet, NodeChange, above
-from frazil.repository.changes import PENDING, VIRTUAL, ChangedReferences, Rows
-from frazil.repository.conflicts import Conflict
-from frazil.repository.coordinates import among
+from frazil.repository.change_set import ChangeSet, NodeChange
+from frazil.repository.changes import PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows
+from frazil.repository.conflicts import Conflict, find_conflicts
+from frazil.repository.difference import ChunkDifference, Difference, Resize
 from frazil.repository.transaction import Transaction
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
+    from frazil.format.ids import ObjectId
 
 __all__ = ["fork", "merge"]
 
 _IDENTITY_BYTES: Final = 16
+_TOLD: Final = 3  # conflicts in the message of an error
 
 
 def fork(parent: Transaction) -> Transaction:
@@ -67,15 +67,13 @@ def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
                     hint="merge forks before you commit, rebase or discard",
                 )
             held.enter_context(one.lock)
-            conflicts = _Merge(parent, target).take(one.changes)
+            merging = _Merging(target, one.changes)
+            conflicts = merging.conflicts(parent.base_id)
             if conflicts:
-                error = ConflictError(
-                    f"forks changed the same things: {'; '.join(str(conflict) for conflict in conflicts[:3])}",
-                    path=conflicts[0].path,
-                    hint="let each worker write chunks of its own",
-                )
-                error.conflicts = conflicts
-                raise error
+                raise _failure(conflicts)
+            merging.apply()
+        if homeless := _homeless(target):
+            raise _failure([Conflict("parent", path, None, parent.base_id, parent.base_id) for path in homeless])
         for one in forks:
             one.changes.leave_files()
         target.leave_files()
@@ -83,160 +81,195 @@ def merge(parent: Transaction, forks: Sequence[Transaction]) -> None:
         parent.state += 1
 
 
-class _Merge:
-    """One fork, into the changes so far."""
+def _failure(conflicts: Sequence[Conflict]) -> ConflictError:
+    error = ConflictError(
+        f"forks changed the same things: {'; '.join(str(conflict) for conflict in conflicts[:_TOLD])}",
+        path=conflicts[0].path,
+        hint="let each worker write nodes and chunks of its own",
+    )
+    error.conflicts = conflicts
+    return error
 
-    def __init__(self, parent: Transaction, target: ChangeSet) -> None:
-        self._parent, self._target = parent, target
-        self._conflicts: list[Conflict] = []
 
-    def take(self, changes: ChangeSet) -> list[Conflict]:
-        target = self._target
-        segments = self._segments(changes)
-        locations = self._locations(changes)
-        self._move(changes)
-        for key in changes.removed.keys() - changes.begun_removed:
-            self._remove(key, changes)
-        for key, node in changes.begun.items():
-            if key < 0 and key not in changes.nodes and target.has(node.path):
-                target.remove(node.path)
-        for path in self._move(changes):
-            self._refuse("created", path)
-        created = [change for change in changes if change.is_new and change.key not in changes.begun]
+def _homeless(target: ChangeSet) -> list[str]:
+    """Paths that nodes were put at, and that lie in no group."""
+    placed = [change.node.path for change in target if change.base is None or change.base.path != change.node.path]
+    groups = {path: path.rpartition("/")[0] or "/" for path in placed if path != "/"}
+    missing = {group for group in groups.values() if not target.has(group) or target.is_array(group)}
+    return sorted(path for path, group in groups.items() if group in missing)
+
+
+class _Merging:
+    """What a fork changed since it was made, into the changes that it was made from as they are now: those of other forks are among them."""
+
+    __slots__ = ("_fork", "_target")
+
+    def __init__(self, target: ChangeSet, fork: ChangeSet) -> None:
+        self._target, self._fork = target, fork
+
+    # --- what both changed ---------------------------------------------------------------------------------------------------------
+
+    def conflicts(self, base: ObjectId) -> list[Conflict]:
+        """What both changed since. base: the snapshot, for conflicts to name"""
+        theirs = self._difference(self._fork, {change.key: _inherited(change) for change in self._fork})
+        if theirs.is_empty:
+            return []
+        ours = self._difference(self._target, self._fork.begun_rows)
+        return find_conflicts(ours, theirs, {}, None, base, base, agree=self._agree)
+
+    def _agree(self, what: str, mine: str, others: str) -> bool:
+        """Whether both made the same of a node."""
+        ours, theirs = self._target.get(mine), self._fork.get(others)
+        if not isinstance(ours, NodeSnapshot) or not isinstance(theirs, NodeSnapshot):
+            return False
+        if what == "metadata":
+            return ours.array is not None and ours.array == theirs.array
+        return (ours.attributes or {}) == (theirs.attributes or {})
+
+    def _begun(self, change: NodeChange) -> NodeSnapshot | None:
+        """A node as it was when the fork was made; None where it was not there."""
+        return self._fork.begun.get(change.key, change.base)
+
+    def _removed(self, changes: ChangeSet) -> dict[int, str]:
+        """Nodes that were there when the fork was made, and are gone: where they were."""
+        fork = self._fork
+        gone = {key: node.path for key, node in fork.begun.items() if key not in changes.nodes}
+        known = fork.begun_removed | fork.begun.keys()
+        return gone | {key: path for key, path in changes.removed.items() if key not in known}
+
+    def _difference(self, changes: ChangeSet, first: Mapping[int, int]) -> Difference:
+        """What either side changed since the fork was made. first: rows that each array's changes had then"""
+        removed = self._removed(changes)
+        added, metadata, attributes = list[str](), list[str](), list[str]()
+        renamed: list[tuple[str, str]] = []
+        chunks: dict[str, ChunkDifference] = {}
+        resized: dict[str, Resize] = {}
+        arrays: set[str] = set()
         for change in changes:
-            begun = changes.begun.get(change.key)
-            if begun is None and change.is_new:
+            before, node = self._begun(change), change.node
+            if node.array is not None:
+                arrays.add(node.path)
+            if before is None:
+                added.append(node.path)
                 continue
-            mine = target.nodes.get(change.key)
-            if mine is None:
-                if change.key in target.removed or change.base is None:
-                    self._refuse("deleted", change.node.path)
-                    continue
-                mine = target.touch(change.base.path)
-            first = changes.begun_rows.get(change.key, 0)
-            self._change(mine, change, begun or change.base, first, _renumbered(change, segments, locations))
-        for change in created:
-            self._create(change, segments, locations)
-        for path in self._placed(changes):
-            if any(not target.has(group) or target.is_array(group) for group in above(path)):
-                self._refuse("parent", path)
-        return self._conflicts
+            if before.path != node.path:
+                renamed.append((before.path, node.path))
+            if (before.attributes or {}) != (node.attributes or {}):
+                attributes.append(node.path)
+            resize = _resize(before, node)
+            if resize is not None:
+                resized[node.path] = resize
+            elif before.array != node.array:
+                metadata.append(node.path)
+            written = _chunks(change, first.get(change.key, 0))
+            if written is not None:
+                chunks[node.path] = written
+        return Difference(
+            tuple(sorted(added)),
+            tuple(sorted(removed.values())),
+            tuple(sorted(renamed)),
+            tuple(sorted(metadata)),
+            tuple(sorted(attributes)),
+            chunks,
+            resized,
+            frozenset(arrays),
+        )
 
-    def _move(self, changes: ChangeSet) -> list[str]:
-        """Gives nodes the paths that they have in the fork, where nothing is in the way; the others' paths."""
-        target = self._target
-        left = [change for change in changes if self._begun_path(changes, change) not in (None, change.node.path)]
-        while left:
-            kept = []
-            for change in left:
-                mine = target.nodes.get(change.key)
-                present = _present_path(mine, change)
-                if present != self._begun_path(changes, change) or not target.has(present):
-                    continue  # elsewhere already, or gone
-                if target.has(change.node.path):
-                    kept.append(change)
-                else:
-                    target.move(present, change.node.path)
-            if len(kept) == len(left):
-                break
-            left = kept
-        return [change.node.path for change in left]
+    # --- taking it over ------------------------------------------------------------------------------------------------------------
 
-    def _begun_path(self, changes: ChangeSet, change: NodeChange) -> str | None:
-        """Where a node was when the fork began; None where it is new."""
-        begun = changes.begun.get(change.key, change.base)
-        return None if begun is None else begun.path
+    def apply(self) -> None:
+        """Where there are no conflicts: each node gets what either side made of it, and all that moves does so at once."""
+        target, fork = self._target, self._fork
+        segments, locations = self._segments(), self._locations()
+        for key in self._removed(fork):
+            target.drop(key, fork.removed.get(key))
+        for path in fork.vanished():
+            target.vanish(path)
+        moved: dict[int, str] = {}
+        for change in fork:
+            before = self._begun(change)
+            if before is None:
+                continue
+            rows = _renumbered(change, segments, locations)
+            mine = self._mine(change) if change.node != before or (rows is not None and len(rows.coordinates)) else None
+            if mine is not None:
+                _adopt(mine, change, before, rows)
+                if change.node.path != before.path:
+                    moved[change.key] = change.node.path
+        target.rename(moved)
+        for change in fork:
+            both = target.key_at(change.node.path) in target.nodes  # made this group
+            if self._begun(change) is None and not both:
+                made = NodeChange(change.key, None, change.node)
+                rows = _renumbered(change, segments, locations)
+                if rows is not None:
+                    made.references = ChangedReferences(rows.coordinates.shape[1])
+                    made.references.set(rows)
+                target.put(made)
 
-    def _placed(self, changes: ChangeSet) -> list[str]:
-        """Paths that the fork made, or moved nodes to."""
-        return [change.node.path for change in changes if self._begun_path(changes, change) != change.node.path]
+    def _mine(self, change: NodeChange) -> NodeChange | None:
+        """The node in the changes so far; None where it is gone, and nothing that counts was made of it."""
+        mine = self._target.nodes.get(change.key)
+        if mine is None and change.base is not None and change.key not in self._target.removed:
+            mine = self._target.touch(change.base.path)
+        return mine
 
-    def _refuse(self, kind: str, path: str, chunks: Columns | None = None) -> None:
-        self._conflicts.append(Conflict(kind, path, chunks, self._parent.base_id, self._parent.base_id))
-
-    def _segments(self, changes: ChangeSet) -> dict[int, int]:
+    def _segments(self) -> dict[int, int]:
         """The bytes of the fork's own chunks that wait, and their numbers among those of the parent."""
         numbers: dict[int, int] = {}
-        for change in changes:
+        for change in self._fork:
             if change.references is not None:
                 rows = change.references.selected(change.references.own())
                 for number in np.unique(rows.objects[rows.kinds == PENDING]).tolist():
                     if number not in numbers:
-                        numbers[number] = self._target.pending.append(changes.pending.segments[number])
+                        numbers[number] = self._target.pending.append(self._fork.pending.segments[number])
         return numbers
 
-    def _locations(self, changes: ChangeSet) -> dict[int, int]:
+    def _locations(self) -> dict[int, int]:
         known = {text: number for number, text in enumerate(self._target.locations)}
-        checks = changes.location_checks
+        checks = self._fork.location_checks
         return {
             number: self._target.location(text, checks.get(text), known)
-            for number, text in enumerate(changes.locations)
+            for number, text in enumerate(self._fork.locations)
         }
 
-    def _remove(self, key: int, changes: ChangeSet) -> None:
-        path = self._parent.path_of(key)
-        if key in self._target.nodes:
-            before = changes.begun.get(key)
-            if before is None or self._target.nodes[key].node != before:
-                self._refuse("changed", path)
-                return
-            path = self._target.nodes[key].node.path
-        if not self._target.has(path):
-            return
-        for at in self._target.at_and_below(path):
-            below = self._target.key_at(at)
-            if below is not None and below not in changes.removed and below not in changes.begun:
-                self._refuse("changed", at)
-                return
-        self._target.remove(path)
 
-    def _create(self, change: NodeChange, segments: dict[int, int], locations: dict[int, int]) -> None:
-        path = change.node.path
-        if self._target.has(path):
-            there = self._target.get(path)
-            same_group = isinstance(there, NodeSnapshot) and there.array is None and change.node.array is None
-            if not same_group or (there is not None and change.node.attributes != there.attributes):  # type: ignore[union-attr]
-                self._refuse("created", path)
-            return
-        made = NodeChange(change.key, None, change.node)
-        rows = _renumbered(change, segments, locations)
-        if rows is not None:
-            made.references = ChangedReferences(rows.coordinates.shape[1])
-            made.references.set(rows)
-        self._target.put(made)
-
-    def _change(
-        self,
-        mine: NodeChange,
-        change: NodeChange,
-        begun: NodeSnapshot | None,
-        first: int,
-        rows: Rows | None,
-    ) -> None:
-        """first: the first row of the array's changes that came after the fork."""
-        if begun is not None and change.node not in (begun, mine.node):
-            if mine.node != begun._replace(path=mine.node.path) or mine.node.path not in (begun.path, change.node.path):
-                self._refuse("metadata", change.node.path)
-                return
-            mine.node = change.node
-            mine.shrunk |= change.shrunk
-        if rows is None or not len(rows.coordinates):
-            return
-        references = mine.changed_references()
-        current = references.current()
-        others = references.selected(current[current >= first])
-        overlap = among(rows.coordinates, others.coordinates)
-        if overlap.any():
-            self._refuse("chunks", change.node.path, rows.coordinates[overlap])
-            return
-        references.set(rows)
+def _inherited(change: NodeChange) -> int:
+    return 0 if change.references is None else change.references.inherited
 
 
-def _present_path(mine: NodeChange | None, change: NodeChange) -> str:
-    """Where a node is in the changes so far."""
-    if mine is not None:
-        return mine.node.path
-    return change.node.path if change.base is None else change.base.path
+def _resize(before: NodeSnapshot, node: NodeSnapshot) -> Resize | None:
+    """What became of the shape, where nothing else of the metadata is another."""
+    if before.array is None or node.array is None:
+        return None
+    old, new = before.array.metadata, node.array.metadata
+    if old.shape == new.shape or old._replace(shape=new.shape) != new:
+        return None
+    return Resize(old.shape, new.shape, new.chunk_shape)
+
+
+def _chunks(change: NodeChange, first: int) -> ChunkDifference | None:
+    """Chunks of an array in rows from `first` on."""
+    references = change.references
+    if references is None or references.count <= first:
+        return None
+    current = references.current()
+    rows = references.selected(current[current >= first])
+    gone = rows.kinds == REMOVED
+    return ChunkDifference(rows.coordinates[~gone], rows.coordinates[gone])
+
+
+def _adopt(mine: NodeChange, change: NodeChange, before: NodeSnapshot, rows: Rows | None) -> None:
+    """Gives a node what a fork made of it, but for its path."""
+    if change.node.attributes != before.attributes:
+        mine.node = mine.node._replace(attributes=change.node.attributes)
+    if change.node.array != before.array:
+        both = mine.node.array == change.node.array
+        mine.appended = change.appended if not both or mine.appended == change.appended else None
+        mine.node = mine.node._replace(array=change.node.array)
+        mine.shrunk |= change.shrunk
+    if rows is not None and len(rows.coordinates):
+        mine.changed_references().set(rows)
 
 
 def _renumbered(change: NodeChange, segments: dict[int, int], locations: dict[int, int]) -> Rows | None:

@@ -195,6 +195,8 @@ class _Carried:
         for change in ours:  # after what made room for them
             if change.is_new:
                 self._carry_new(change, carried)
+        if carried.nodes and ours.has("/") and not carried.has("/"):  # which a branch that was reset may not have
+            carried.add(NodeSnapshot(0, "/", {}))
         _check_places(carried)
         return carried, shifts
 

@@ -115,7 +115,9 @@ class Places:
 
     def _is_spoilt(self, above: str, followed: bool) -> bool:
         """Whether nothing of ours can lie beneath this path on their side. followed: it is about a node that they renamed, too; of a group above it that both
-        renamed it is told by itself."""
+        renamed it is told by itself. The root is there whether a node stands for it or not, unless it is an array."""
+        if above == "/":
+            return above in self.theirs.arrays
         source = self.ours.source(above)
         if source is not None and source in self.theirs.gone:
             return True

@@ -80,8 +80,8 @@ def open_places(prefixes: Iterable[str] | Mapping[str, Location | None] | None) 
             f"virtual_prefixes are several prefixes of URLs, found {prefixes!r}",
             hint='virtual_prefixes=["file:///data/"]',
         )
-    mapped = prefixes if isinstance(prefixes, Mapping) else dict.fromkeys(prefixes)
-    places = [_place(prefix, to) for prefix, to in mapped.items()]
+    mapped = prefixes.items() if isinstance(prefixes, Mapping) else [(prefix, None) for prefix in prefixes]
+    places = [_place(prefix, to) for prefix, to in mapped]
     return VirtualPlaces(tuple(sorted(places, key=lambda place: -len(place.below.parts))))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil.errors import InvalidInputError
 from frazil.format.ids import ID_BYTES
 from frazil.repository.changes import VIRTUAL, Rows
 from frazil.repository.transaction import Transaction
@@ -32,6 +33,8 @@ def set_virtual(
     that: the library of the alpha drops it, so that it is not kept in what that is to read. Raises InvalidInputError, ReadOnlyError,
     NotFoundError, StoreError; then nothing was changed."""
     transaction.require_writable()
+    if not isinstance(check, bool):
+        raise InvalidInputError(f"check is {check!r}; it must be True or False")
     absolute = "/" + path
     with transaction.lock:
         grid = transaction.grid_of(absolute)

@@ -91,6 +91,10 @@ def _text(location: str | os.PathLike[str]) -> str:
         raise InvalidInputError("a location is text, not bytes", hint="os.fsdecode(location)")
     if text == "" or "\0" in text:
         raise InvalidInputError("a location is empty or has a NUL", path=text, hint=f"allowed are {_ALLOWED}")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise InvalidInputError("a location has a letter that no name of a file has", path=ascii(text)[1:-1]) from None
     return text
 
 
