@@ -238,3 +238,14 @@ def test_two_groups_of_one_path_keep_what_lies_in_them() -> None:
     root = repo.readonly_session().root
     assert list(root["g"]) == ["a", "b"]
     assert root["g"].attrs["by"] == "b"
+
+
+@pytest.mark.parametrize("wrong", [5, "typo", b"x", "", 0.5])
+def test_solvers_that_are_none_are_refused_before_anything_else(wrong: object) -> None:
+    session = repository().writable_session()
+    session.root["t"][0] = 2  # type: ignore[index]
+    for act in (lambda: session.commit("x", rebase=wrong), lambda: session.rebase(wrong)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidInputError):
+            act()
+    with pytest.raises(InvalidInputError, match="allow_empty"):
+        session.commit("x", allow_empty=wrong)  # type: ignore[arg-type]
