@@ -191,3 +191,61 @@ def test_rows_of_several_dimensions_go_behind_each_other() -> None:
     found = repo.readonly_session().root["t"]
     assert found[:, 0].tolist() == [1] * 5 + [2] * 3 + [3] * 2  # type: ignore[union-attr, index]
     assert found[4, 4:].tolist() == [1, 7]  # type: ignore[union-attr, index]
+
+
+def test_giving_way_gives_up_all_of_an_array() -> None:
+    repo = repository(8)
+    one, mine, other, theirs = two(repo)
+    mine[4:] = 5
+    theirs.resize(4)
+    theirs[0] = 7
+    theirs.attrs["a"] = 1
+    one.commit("one")
+    other.commit("other", rebase="theirs")
+    assert values(repo) == [1, 1, 1, 1, 5, 5, 5, 5]
+    assert repo.readonly_session().root["t"].attrs["a"] == 1
+
+
+@pytest.mark.parametrize("solver", ["ours", "theirs"])
+def test_a_rename_onto_what_others_created(solver: str) -> None:
+    repo = repository()
+    one, other = repo.writable_session(), repo.writable_session()
+    one.root.create_array("u", data=np.arange(3))
+    other.root["t"][0] = 9  # type: ignore[index]
+    other.root.move("t", "u")
+    one.commit("one")
+    with pytest.raises(ConflictError):
+        other.commit("other", rebase="disjoint")
+    other.commit("other", rebase=solver)
+    root = repo.readonly_session().root
+    if solver == "ours":
+        assert list(root) == ["u"]
+        assert root["u"][...].tolist() == [9, 1, 1, 1]  # type: ignore[index, union-attr]
+    else:
+        assert list(root) == ["t", "u"]
+        assert root["t"][...].tolist() == [9, 1, 1, 1]  # type: ignore[index, union-attr]
+        assert root["u"][...].tolist() == [0, 1, 2]  # type: ignore[index, union-attr]
+
+
+def test_two_groups_of_one_path_keep_what_lies_in_them() -> None:
+    repo = repository()
+    one, other = repo.writable_session(), repo.writable_session()
+    for session, name in ((one, "a"), (other, "b")):
+        session.root.create_group("g", attributes={"by": name})
+        session.root.create_group(f"g/{name}")
+    one.commit("one")
+    other.commit("other", rebase="ours")
+    root = repo.readonly_session().root
+    assert list(root["g"]) == ["a", "b"]
+    assert root["g"].attrs["by"] == "b"
+
+
+@pytest.mark.parametrize("wrong", [5, "typo", b"x", "", 0.5])
+def test_solvers_that_are_none_are_refused_before_anything_else(wrong: object) -> None:
+    session = repository().writable_session()
+    session.root["t"][0] = 2  # type: ignore[index]
+    for act in (lambda: session.commit("x", rebase=wrong), lambda: session.rebase(wrong)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidInputError):
+            act()
+    with pytest.raises(InvalidInputError, match="allow_empty"):
+        session.commit("x", allow_empty=wrong)  # type: ignore[arg-type]

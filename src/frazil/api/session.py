@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from frazil.api.row_copies import ArrayRows
+from frazil.array.arguments import check_flag
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.nodes import Place, find_node, missing
@@ -19,7 +20,7 @@ from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.repository.adopt import adopt_file, set_adopted
 from frazil.repository.commit import attempt_commit
-from frazil.repository.conflicts import Solver
+from frazil.repository.conflicts import Solver, check_solver
 from frazil.repository.difference import Difference
 from frazil.repository.forks import fork, merge
 from frazil.repository.own import own_difference
@@ -133,6 +134,9 @@ class Session:
         commit, ReadOnlyError, StoreError."""
         if not isinstance(message, str):
             raise InvalidInputError(f"the message is {message!r}; it must be text")
+        check_flag(allow_empty, "allow_empty")
+        if rebase is not None:
+            check_solver(rebase)
         properties = check_object(as_json({} if metadata is None else metadata, "metadata"), "metadata")
         transaction, rebased = self._transaction, False
         for _ in range(_TRIES):
@@ -162,6 +166,7 @@ class Session:
 
     def rebase(self, solver: Solver | str = "disjoint") -> None:
         """Carries the changes over to where the branch is now; then they can be committed. Raises ConflictError with `conflicts`; then nothing was changed."""
+        check_solver(solver)
         rebase_transaction(self._transaction, solver, ArrayRows(self._store, self._registry, self._runtime))
 
     def open(self, path: str = "") -> Array | Group:

@@ -14,7 +14,7 @@ from frazil.format.nodes import NodeSnapshot
 from frazil.format.snapshots import Snapshot
 from frazil.record import Record
 from frazil.repository.branches import Tip, open_tip
-from frazil.repository.change_set import ChangeSet, NodeChange
+from frazil.repository.change_set import ChangeSet, NodeChange, above
 from frazil.repository.changes import ChangedReferences
 from frazil.repository.commit import settle_unknown
 from frazil.repository.conflicts import Append, Conflict, Solver, Taken, append_of, find_conflicts, solve
@@ -184,7 +184,12 @@ class _Carried:
         self._new, self._same_below = new, same_below
         self._nodes: dict[tuple[str, str], Taken] = {}
         self._dropped: dict[str, list[Columns]] = {}
+        self._given_up: set[str] = set()  # arrays of which nothing of ours counts but their path and attributes
         for conflict, answer in zip(conflicts, taken, strict=True):
+            if answer == "theirs" and (
+                conflict.kind == "metadata" or (conflict.kind == "changed" and conflict.chunks is not None)
+            ):
+                self._given_up.add(conflict.path)
             if conflict.chunks is None:
                 self._nodes[conflict.kind, conflict.path] = answer
             elif answer == "theirs":
@@ -206,6 +211,7 @@ class _Carried:
                 self._carry_new(change, carried)
         if carried.nodes and ours.has("/") and not carried.has("/"):  # which a branch that was reset may not have
             carried.add(NodeSnapshot(0, "/", {}))
+        _check_places(carried)
         return carried, shifts
 
     def _present(self, key: int, path: str) -> str | None:
@@ -223,40 +229,47 @@ class _Carried:
         if self._says("parent", path) == "theirs" or self._says("created", path) == "theirs":
             return
         if carried.has(path):
-            if change.node.array is None and not carried.is_array(path) and self._says("created", path) is None:
-                return  # both made the same group
+            if change.node.array is None and not carried.is_array(path):  # both made a group: what lies in theirs stays
+                if self._says("created", path) == "ours":
+                    theirs = carried.touch(path)
+                    theirs.node = theirs.node._replace(attributes=change.node.attributes)
+                return
             carried.remove(path)
         carried.put(change.copy())
 
     def _carry(self, change: NodeChange, carried: ChangeSet, shifts: list[Shift]) -> None:
         path = change.node.path
         present = None if change.base is None else self._present(change.key, change.base.path)
-        if present is None or "theirs" in (self._says("deleted", path), self._says("parent", path)):
+        if present is None or self._says("deleted", path) == "theirs":
             return
         theirs = self._new.nodes.get(present)
         if not isinstance(theirs, NodeSnapshot) or change.base is None:
             return
         made = NodeChange(theirs.id, theirs, self._merged(change, change.base, theirs))
         made.shrunk, made.appended = change.shrunk, change.appended
-        if change.references is not None:
+        given_up = path in self._given_up
+        if change.references is not None and not given_up:
             made.references = self._references(change)
-        shift = _shift(change, theirs)
+        shift = None if given_up else _shift(change, theirs)
         if shift is not None:
             _grow(made, shift)
             if not _move_chunks(made, shift):
                 shifts.append(shift._replace(path=made.node.path))
+        if made.node.path != present and carried.has(made.node.path):
+            carried.remove(made.node.path)  # as "ours" says of what both put there
         carried.put(made)
 
     def _merged(self, change: NodeChange, base: NodeSnapshot, theirs: NodeSnapshot) -> NodeSnapshot:
         """Their node with what we changed of it."""
         node, path = change.node, change.node.path
         merged = theirs
-        if node.path != base.path and self._says("renamed", path) != "theirs":
+        stays = any(self._says(kind, path) == "theirs" for kind in ("renamed", "created", "parent"))
+        if node.path != base.path and not stays:
             merged = merged._replace(path=node.path)
         if node.attributes != base.attributes and self._says("attributes", path) != "theirs":
             merged = merged._replace(attributes=node.attributes)
         if node.array is not None and base.array is not None and theirs.array is not None:
-            same = node.array.metadata == base.array.metadata or self._says("metadata", path) == "theirs"
+            same = node.array.metadata == base.array.metadata or path in self._given_up
             metadata = theirs.array.metadata if same else node.array.metadata
             merged = merged._replace(array=theirs.array._replace(metadata=metadata))
         return merged
@@ -271,6 +284,18 @@ class _Carried:
         made = ChangedReferences(change.references.rank)
         made.set(rows.pick(kept))
         return made
+
+
+def _check_places(carried: ChangeSet) -> None:
+    """Refuses answers that do not go together: each node that was carried has a group above it."""
+    for change in carried:
+        for path in above(change.node.path):
+            if (carried.has(path) and carried.is_array(path) is not False) or (not carried.has(path) and path != "/"):
+                raise ConflictError(
+                    f"what was answered to conflicts does not go together: {change.node.path} would have no group above it",
+                    path=change.node.path,
+                    hint="answer the same to conflicts of a group and of what lies in it",
+                )
 
 
 def _shift(change: NodeChange, theirs: NodeSnapshot) -> Shift | None:
