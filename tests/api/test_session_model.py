@@ -93,6 +93,7 @@ class Sessions(RuleBasedStateMachine):
         self.readers: list[tuple[frazil.Session, str]] = []
         self.open: list[Open | None] = [None] * SESSIONS
         self.made = 0
+        self.forked = False
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -134,6 +135,7 @@ class Sessions(RuleBasedStateMachine):
     ) -> None:
         """Two forks work, one after the other comes back."""
         one = self._session(number)
+        self.forked = True
         for batch in (first, second):
             fork = one.session.fork()
             if travels:
@@ -307,11 +309,12 @@ class Sessions(RuleBasedStateMachine):
 
     @rule()
     def close_all(self) -> None:
-        """When nobody has changes, only packs may lie about that nothing refers to."""
+        """When nobody has changes, only packs may lie about that nothing refers to, and what forks and their parents both had."""
         for number in range(SESSIONS):
             self.close(number)
         self._all_is_well()
-        check_files(self.store, garbage=self.options["chunk_packing"] == "auto" and not self.compatible)
+        packs = self.options["chunk_packing"] == "auto" and not self.compatible
+        check_files(self.store, garbage=packs or self.forked)
 
     @rule(number=numbers)
     def travel(self, number: int) -> None:
