@@ -39,6 +39,9 @@ def test_an_unknown_commit_keeps_everything(act: str) -> None:
     assert (repo.readonly_session().root["a"][::1000] == 3).all(), "it did happen"
     if act == "discard":
         session.discard()
+        session.root.create_group("later")
+        session.commit("later", rebase="disjoint")
+        assert list(repo.readonly_session().root) == ["a", "later"]
     elif act == "commit":
         assert session.commit("one") == repo.lookup("main")
         assert not session.has_changes

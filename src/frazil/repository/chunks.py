@@ -198,7 +198,7 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
         names = [files.key(f"chunks/{text}") for text in encode_ids(distinct)]
         objects[native] = where
     objects[kind == VIRTUAL_KIND] += len(names)
-    versions = RowVersions(kind, ids, objects, offsets, lengths, found)
+    versions = RowVersions(kind, ids, offsets, lengths, found)
     return Located(
         ObjectNames(names, texts, checks) if texts else names, kind, objects, offsets, lengths, buffers, versions, True
     )
@@ -217,16 +217,14 @@ class RowVersions(Sequence["Version | None"]):
 
     __slots__ = ("_columns", "_found")
 
-    def __init__(
-        self, kind: Octets, ids: Octets, objects: Columns, offsets: Columns, lengths: Columns, found: Found
-    ) -> None:
-        self._columns, self._found = (kind, ids, objects, offsets, lengths), found
+    def __init__(self, kind: Octets, ids: Octets, offsets: Columns, lengths: Columns, found: Found) -> None:
+        self._columns, self._found = (kind, ids, offsets, lengths), found
 
     def __len__(self) -> int:
         return len(self._columns[0])
 
     def __getitem__(self, row: int) -> Version | None:  # type: ignore[override] # nobody slices it
-        kind, ids, _, offsets, lengths = self._columns
+        kind, ids, offsets, lengths = self._columns
         if kind[row] == NOWHERE:
             return None
         if kind[row] == STORED:

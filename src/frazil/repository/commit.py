@@ -101,7 +101,7 @@ def attempt_commit(
 
 
 class _PlacedArrays(Record):
-    """arrays: the changes that were placed; placed: where; dropped: manifests of arrays that are gone"""
+    """changes: the arrays that were placed; placed: where their references go; dropped: manifests of arrays that are gone"""
 
     changes: Sequence[NodeChange]
     placed: Placed
@@ -158,14 +158,15 @@ def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int
         locations = np.full(len(kinds), -1, np.int32)
         locations[virtual] = place
     checks = {name: changes.location_checks[name] for name in names if name in changes.location_checks}
+    number = written_node(finals, change)
     ids = np.where((rows.kinds == NATIVE)[:, None], rows.ids, np.zeros(ID_BYTES, np.uint8)).astype(np.uint8)
     written = node_manifest(
-        finals.get(change.key, change.key), rows.coordinates, kinds, ids, offsets, rows.lengths,
+        number, rows.coordinates, kinds, ids, offsets, rows.lengths,
         inline=np.concatenate(parts).data if parts else b"", locations=locations, names=names,
         flags=with_checks(columns_of.NO_FLAGS, checks) if checks else columns_of.NO_FLAGS,
     )  # fmt: skip
     manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
-    return ArrayPlacement(written_node(finals, change), rank_of(node), grid, manifests, written, removed, node.path)
+    return ArrayPlacement(number, rank_of(node), grid, manifests, written, removed, node.path)
 
 
 def written_node(finals: Mapping[int, int], change: NodeChange) -> int:
@@ -279,7 +280,7 @@ def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
     return {identity for identity in asked if encode_id(identity).encode() not in data}
 
 
-# --- before and afterwards ----------------------------------------------------------------------------------------------------------------------------
+# --- before and afterwards ---------------------------------------------------------------------------------------------------------------
 
 
 def settle_unknown(transaction: Transaction) -> ObjectId | None:

@@ -104,16 +104,15 @@ def _given(by: PackingOrder, paths: Sequence[str], coordinates: Sequence[Columns
             given = np.asarray(by(path, chunks.copy()))
         except Exception as error:
             raise InvalidInputError(f"packing_order failed: {error!r}", path=path) from error
+        count = len(chunks)
         if (
-            given.shape != (len(chunks),)
+            given.shape != (count,)
             or given.dtype.kind not in "iu"
-            or set(given.tolist()) != set(range(len(chunks)))
+            or not np.array_equal(np.sort(given), np.arange(count))
         ):
-            raise InvalidInputError(
-                f"packing_order must give the numbers of {len(chunks)} chunks, each once", path=path
-            )
+            raise InvalidInputError(f"packing_order must give the numbers of {count} chunks, each once", path=path)
         orders.append(given.astype(np.int64) + first)
-        first += len(chunks)
+        first += count
     return orders
 
 

@@ -59,7 +59,7 @@ _GRACE: Final = 16  # superseded chunk files that stay for those who may be read
 
 class Options(Record):
     """packing: small chunks go many to a file; attribute_limit: bytes of attributes above which they go to a file of their own, None: never; serializable: what
-    is read counts in conflicts, too; threads: of copying; virtual: where virtual chunks may be read"""
+    is read counts in conflicts, too; runtime: its threads copy; virtual: where virtual chunks may be read"""
 
     packing: bool = True
     attribute_limit: int | None = None
@@ -444,6 +444,7 @@ class Transaction:
             self.begin(self.base_id, self.base, empty)
             self.superseded(left)
             self.sweep()
+            self.unknown = None  # nothing of it is left here
             self.forget_reads()
 
     def __reduce__(self) -> tuple[object, ...]:
