@@ -249,3 +249,14 @@ def test_solvers_that_are_none_are_refused_before_anything_else(wrong: object) -
             act()
     with pytest.raises(InvalidInputError, match="allow_empty"):
         session.commit("x", allow_empty=wrong)  # type: ignore[arg-type]
+
+
+def test_a_number_is_no_truth_value() -> None:
+    repo = repository()
+    session = repo.writable_session()
+    session.root.attrs["a"] = 1
+    session.commit("one")
+    session.root.attrs["a"] = True
+    assert session.diff().attributes == ("/",)
+    session.commit("two")
+    assert repo.readonly_session().root.attrs["a"] is True

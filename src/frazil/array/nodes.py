@@ -246,7 +246,7 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M]) -> M:
             raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
         changed = change(_of_kind(place, key, stored, kind))
         written[:] = [changed]
-        if changed == stored:
+        if changed == stored and place.layout.emit(changed) == place.layout.emit(stored):  # Python's 1 == True
             return None
         document = place.layout.emit(changed)
         written[:] = [_parsed(place, kind, document)]

@@ -4,11 +4,12 @@ refers to the file, `location` its index. Which attributes go to such a file is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 
 from frazil.errors import InvalidInputError
 from frazil.format.msgpack import Json, Reader, skip_values, write_array, write_value
 
-__all__ = ["decode_attributes", "encode_attributes"]
+__all__ = ["decode_attributes", "encode_attributes", "same_json"]
 
 
 def decode_attributes(data: bytes, location: int, key: str | None = None) -> dict[str, Json]:
@@ -39,3 +40,16 @@ def encode_attributes(maps: Sequence[Mapping[str, Json]]) -> bytes:
             raise InvalidInputError(f"attributes must be a map, found {attributes!r}")
         write_value(out, attributes)
     return bytes(out)
+
+
+def same_json(left: Json, right: Json) -> bool:
+    """Whether two values are the same JSON: to Python 1, 1.0 and True are equal, and a NaN is not itself."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same_json(value, right[name]) for name, value in left.items())
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    if isinstance(left, float) and isinstance(right, float):
+        return left == right or (isnan(left) and isnan(right))
+    # true is not 1, and 1 is not 1.0
+    kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (left, right)]
+    return kinds[0] == kinds[1] and left == right

@@ -8,13 +8,14 @@ from bisect import insort
 from collections.abc import Iterator, Mapping
 
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.format.nodes import BrokenNode, Node, Nodes, NodeSnapshot
+from frazil.format.attributes import same_json
+from frazil.format.nodes import AttributesReference, BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.format.zarr_metadata import ZarrArrayMetadata
 from frazil.repository.changes import ChangedReferences, PendingBytes
 from frazil.repository.conflicts import Append
 from frazil.repository.virtual_checks import FileCheck, distinct_location
 
-__all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "rank_of"]
+__all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "kept_attributes", "rank_of", "same_node"]
 
 
 class NodeChange:
@@ -75,7 +76,9 @@ class ChangeSet:
         if None in self._paths.values():  # a path of the base where nothing is now
             return False
         return not any(
-            change.is_new or change.node != change.base or (change.references is not None and change.references.count)
+            change.is_new
+            or not same_node(change.node, change.base)
+            or (change.references is not None and change.references.count)
             for change in self.nodes.values()
         )
 
@@ -268,3 +271,16 @@ def above(path: str) -> list[str]:
 
 def _components(path: str) -> list[str]:
     return path.split("/")[1:] if path != "/" else [""]
+
+
+def same_node(left: NodeSnapshot, right: NodeSnapshot | None) -> bool:
+    """Whether two nodes are the same, their attributes as JSON."""
+    return right is not None and left == right and kept_attributes(left, right)
+
+
+def kept_attributes(left: NodeSnapshot, right: NodeSnapshot) -> bool:
+    """Whether two nodes have the same attributes, as JSON; of those in files only the places are looked at."""
+    ours, theirs = left.attributes, right.attributes
+    if isinstance(ours, AttributesReference) or isinstance(theirs, AttributesReference):
+        return ours == theirs
+    return ours is theirs or same_json(ours or {}, theirs or {})

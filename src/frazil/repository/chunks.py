@@ -44,6 +44,7 @@ __all__ = [
     "Found",
     "Owner",
     "find_chunks",
+    "id_texts",
     "located_chunks",
 ]
 
@@ -204,11 +205,16 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
     )
 
 
+def id_texts(ids: Octets) -> NDArray[np.bytes_]:
+    """uint8[n, 12] as one value each, which can be sorted and looked up."""
+    return np.ascontiguousarray(ids).view(f"S{ID_BYTES}").reshape(-1)
+
+
 def _distinct_ids(ids: Octets) -> tuple[Octets, Columns]:
     """The ids, each once, and for each row which."""
     if len(ids) == 1 or (ids[1:] == ids[:1]).all():
         return ids[:1], np.zeros(len(ids), np.int64)
-    texts, where = np.unique(np.ascontiguousarray(ids).view(f"S{ID_BYTES}").reshape(-1), return_inverse=True)
+    texts, where = np.unique(id_texts(ids), return_inverse=True)
     return np.frombuffer(texts.tobytes(), np.uint8).reshape(-1, ID_BYTES), where
 
 

@@ -5,11 +5,11 @@ A session says in the same values what it changed. Chunks are compared in chunk_
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from math import isnan
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from frazil.format.attributes import same_json
 from frazil.format.nodes import ArrayData, AttributesReference, Nodes, NodeSnapshot
 from frazil.record import Record
 from frazil.repository.chunk_comparison import Listed, compare_chunks, own_manifests
@@ -319,16 +319,4 @@ def same_attributes(files: Files, left: Attributes, right: Attributes) -> bool:
         files.attributes(one.id, one.location) if isinstance(one, AttributesReference) else one or {}
         for one in (left, right)
     )
-    return _same_json(ours, theirs)
-
-
-def _same_json(left: Json, right: Json) -> bool:
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(_same_json(value, right[name]) for name, value in left.items())
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(_same_json, left, right))
-    if isinstance(left, float) and isinstance(right, float):
-        return left == right or (isnan(left) and isnan(right))
-    # true is not 1, and 1 is not 1.0
-    kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (left, right)]
-    return kinds[0] == kinds[1] and left == right
+    return same_json(ours, theirs)

@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.format.nodes import NodeSnapshot
-from frazil.repository.change_set import ChangeSet, NodeChange
+from frazil.repository.change_set import ChangeSet, NodeChange, kept_attributes, same_node
 from frazil.repository.changes import PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows
 from frazil.repository.conflicts import Conflict, find_conflicts
 from frazil.repository.difference import ChunkDifference, Difference, Resize
@@ -124,7 +124,7 @@ class _Merging:
             return False
         if what == "metadata":
             return ours.array is not None and ours.array == theirs.array
-        return (ours.attributes or {}) == (theirs.attributes or {})
+        return kept_attributes(ours, theirs)
 
     def _begun(self, change: NodeChange) -> NodeSnapshot | None:
         """A node as it was when the fork was made; None where it was not there."""
@@ -154,7 +154,7 @@ class _Merging:
                 continue
             if before.path != node.path:
                 renamed.append((before.path, node.path))
-            if (before.attributes or {}) != (node.attributes or {}):
+            if not kept_attributes(before, node):
                 attributes.append(node.path)
             resize = _resize(before, node)
             if resize is not None:
@@ -191,7 +191,8 @@ class _Merging:
             if before is None:
                 continue
             rows = _renumbered(change, segments, locations)
-            mine = self._mine(change) if change.node != before or (rows is not None and len(rows.coordinates)) else None
+            changed = not same_node(change.node, before) or (rows is not None and len(rows.coordinates))
+            mine = self._mine(change) if changed else None
             if mine is not None:
                 _adopt(mine, change, before, rows)
                 if change.node.path != before.path:
@@ -261,7 +262,7 @@ def _chunks(change: NodeChange, first: int) -> ChunkDifference | None:
 
 def _adopt(mine: NodeChange, change: NodeChange, before: NodeSnapshot, rows: Rows | None) -> None:
     """Gives a node what a fork made of it, but for its path."""
-    if change.node.attributes != before.attributes:
+    if not kept_attributes(change.node, before):
         mine.node = mine.node._replace(attributes=change.node.attributes)
     if change.node.array != before.array:
         both = mine.node.array == change.node.array

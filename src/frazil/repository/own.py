@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.format.nodes import NodeSnapshot
-from frazil.repository.change_set import NodeChange, grid_of
+from frazil.repository.change_set import NodeChange, grid_of, same_node
 from frazil.repository.changes import REMOVED
 from frazil.repository.conflicts import Append, Reads, append_of
 from frazil.repository.coordinates import sorted_coordinates, within
-from frazil.repository.difference import ChunkDifference, Difference, Resize
+from frazil.repository.difference import ChunkDifference, Difference, Resize, same_attributes
 from frazil.repository.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ def own_difference(transaction: Transaction) -> Difference:
             else:
                 if base.path != node.path:
                     renamed.append((base.path, node.path))
-                if (base.attributes or {}) != (node.attributes or {}):
+                if not same_attributes(transaction.files, base.attributes, node.attributes):
                     attributes.append(node.path)
                 _compare_arrays(base, node, metadata, resized)
-                touched = node != base
+                touched = not same_node(node, base)
             difference = _chunks(transaction, change)
             if difference is not None:
                 chunks[node.path] = difference

@@ -14,12 +14,13 @@ from frazil.format.nodes import NodeSnapshot
 from frazil.format.snapshots import Snapshot
 from frazil.record import Record
 from frazil.repository.branches import Tip, open_tip
-from frazil.repository.change_set import ChangeSet, NodeChange, above
+from frazil.repository.change_set import ChangeSet, NodeChange, above, kept_attributes
 from frazil.repository.changes import ChangedReferences
+from frazil.repository.chunks import id_texts
 from frazil.repository.commit import settle_unknown
 from frazil.repository.conflicts import Append, Conflict, Solver, Taken, append_of, find_conflicts, solve
 from frazil.repository.coordinates import among
-from frazil.repository.difference import compare
+from frazil.repository.difference import compare, same_attributes
 from frazil.repository.history import shared_nodes
 from frazil.repository.own import own_append, own_difference, own_reads
 from frazil.repository.transaction import Transaction, own_files
@@ -131,9 +132,8 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             raise
         transaction.tip = tip
         transaction.moved.append(_other_nodes(before[1], new, same_below))
-        left, kept = own_files(before[2]), {bytes(one) for one in own_files(transaction.changes)}
-        gone = [bytes(one) not in kept for one in left]
-        transaction.superseded(left[gone])
+        left = own_files(before[2])
+        transaction.superseded(left[~np.isin(id_texts(left), id_texts(own_files(transaction.changes)))])
 
 
 def _other_nodes(old: Snapshot, new: Snapshot, same_below: int | None) -> Container[int]:
@@ -157,7 +157,7 @@ class _Agreement:
         ours, theirs = self._ours.changes.get(mine), self._new.nodes.get(others)
         if not isinstance(ours, NodeSnapshot) or not isinstance(theirs, NodeSnapshot):
             return False
-        if what != "metadata" and (ours.attributes or {}) != (theirs.attributes or {}):
+        if what != "metadata" and not same_attributes(self._ours.files, ours.attributes, theirs.attributes):
             return False
         if what != "metadata" or ours.array is None or theirs.array is None:
             return what != "metadata"
@@ -266,7 +266,7 @@ class _Carried:
         stays = any(self._says(kind, path) == "theirs" for kind in ("renamed", "created", "parent"))
         if node.path != base.path and not stays:
             merged = merged._replace(path=node.path)
-        if node.attributes != base.attributes and self._says("attributes", path) != "theirs":
+        if not kept_attributes(node, base) and self._says("attributes", path) != "theirs":
             merged = merged._replace(attributes=node.attributes)
         if node.array is not None and base.array is not None and theirs.array is not None:
             same = node.array.metadata == base.array.metadata or path in self._given_up

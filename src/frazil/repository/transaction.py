@@ -33,6 +33,7 @@ from frazil.repository.changes import ChangedReferences, Rows, removed_rows
 from frazil.repository.chunks import ArrayChunks
 from frazil.repository.conflicts import Append
 from frazil.repository.coordinates import within
+from frazil.repository.difference import same_attributes
 from frazil.repository.documents import from_attributes, from_metadata
 from frazil.repository.files import Files
 from frazil.repository.freedoms import has_freedoms
@@ -210,7 +211,8 @@ class Transaction:
             if isinstance(old, FrazilError):
                 raise old
             new = change(old)
-            if new == old:
+            same = same_attributes(self.files, new.attributes, old.attributes)  # to Python 1, 1.0 and True are one
+            if same and new == old:
                 return new
             touched = self.changes.touch(absolute)
             replaced = self._as_node(absolute, new, touched.node)
@@ -225,7 +227,7 @@ class Transaction:
                         hint="remove it, and create the other one",
                     )
                 touched.shrunk |= any(now < then for now, then in zip(new.shape, old.shape, strict=True))
-            if new.attributes == old.attributes:
+            if same:
                 replaced = replaced._replace(attributes=touched.node.attributes)
             if replaced.array is not None and touched.node.array is not None and not self.freedoms:
                 self._drop_beyond(touched, replaced.array.metadata)
