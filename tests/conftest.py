@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-from tests.servers.fixtures import azure, s3, web_server
+from tests.servers.fixtures import azure, gcs, s3, web_server
 
-__all__ = ["azure", "s3", "web_server"]
+__all__ = ["azure", "gcs", "s3", "web_server"]
 
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), max_examples=100, print_blob=True, derandomize=True)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from tests.servers import web
 from tests.servers.buckets import S3, Azure, running_azure, running_s3
+from tests.servers.google import Google, running_gcs
 
-__all__ = ["azure", "s3", "web_server"]
+__all__ = ["azure", "gcs", "s3", "web_server"]
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +21,12 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 @pytest.fixture(scope="session")
 def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
     with running_azure(tmp_path_factory.mktemp("azure")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Google]:
+    with running_gcs(tmp_path_factory.mktemp("gcs")) as server:
         yield server
 
 

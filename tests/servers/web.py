@@ -102,6 +102,19 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The URL at which a handler answers until the end of the block."""
+    with _Server(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
 def web_server(folder: str | os.PathLike[str], *, suffix: Suffixes = True, ranges: bool = True) -> Iterator[str]:
     """The URL of a folder, served until the end of the block. A file's ETag is of its content's age: one that is replaced has another.
 
@@ -109,11 +122,5 @@ def web_server(folder: str | os.PathLike[str], *, suffix: Suffixes = True, range
             "ignored": with 200 and the whole file, as by those that do not
     ranges  False: the header Range is not known, all answers are 200 with the whole file"""
     handler = type("Handler", (_Handler,), {"folder": Path(folder).resolve(), "suffix": suffix, "ranges": ranges})
-    with _Server(("127.0.0.1", 0), handler) as server:
-        serving = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            serving.join()
+    with serving(handler) as url:
+        yield url
