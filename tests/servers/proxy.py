@@ -181,8 +181,8 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
             if fault == "cut body":
                 client.sendall(head + body[: len(body) // 2])
                 raise _Cut
-            shorter = re.sub(rb"(?i)(\r\ncontent-length:) *\d+", rb"\1 %d" % max(0, len(body) - 1), head)
-            client.sendall(shorter + body[:-1])
+            length = max(0, int(headers.get("content-length", len(body))) - 1)
+            client.sendall(re.sub(rb"(?i)(\r\ncontent-length:) *\d+", rb"\1 %d" % length, head) + body[:-1])
             return
         client.sendall(head)
         for block in blocks:

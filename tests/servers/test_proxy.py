@@ -126,6 +126,12 @@ def test_cut_bodies(proxy: FaultProxy, path: str) -> None:
 def test_wrong_lengths(proxy: FaultProxy) -> None:
     proxy.fail("GET .", "wrong length")
     assert ask(proxy, ("GET", "/a", None), ("GET", "/b", None)) == [(200, BODY[:-1]), (200, BODY)]
+    proxy.fail("HEAD .", "wrong length")
+    connection = HTTPConnection(urlsplit(proxy.url).netloc, timeout=5)
+    connection.request("HEAD", "/a")
+    with connection.getresponse() as answer:
+        assert answer.headers["Content-Length"] == f"{len(BODY) - 1}"
+    connection.close()
 
 
 def test_a_server_that_is_gone(proxy: FaultProxy) -> None:
