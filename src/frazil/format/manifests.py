@@ -31,6 +31,7 @@ __all__ = [
     "NodeIndex",
     "decode_manifest",
     "encode_manifest",
+    "find_row",
     "index_node",
     "join_manifests",
     "location_columns",
@@ -240,8 +241,27 @@ def rows_of_node(manifest: Manifest, node: int) -> slice:
     """The rows of a node in an ordered manifest."""
     if not 0 <= node < _NODE_LIMIT:
         return slice(0, 0)
+    count = manifest.nodes.size
+    if count and manifest.nodes.item(0) == node == manifest.nodes.item(count - 1):  # most have those of one
+        return slice(0, count)
     wanted = np.uint32(node)
     return slice(int(manifest.nodes.searchsorted(wanted, "left")), int(manifest.nodes.searchsorted(wanted, "right")))
+
+
+def find_row(manifest: Manifest, node: int, coordinates: Sequence[int]) -> int:
+    """The row of one chunk of a node in an ordered manifest, -1 where it has none: by halving, for those who ask too seldom for an index."""
+    rows, wanted = rows_of_node(manifest, node), list(coordinates)
+    starts, numbers, low, high = manifest.starts, manifest.coordinates, rows.start, rows.stop
+    while low < high:
+        middle = (low + high) // 2
+        found = numbers[starts.item(middle) : starts.item(middle + 1)].tolist()
+        if found == wanted:
+            return int(middle)
+        if found < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return -1
 
 
 class _Step(Record):
