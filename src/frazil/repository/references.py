@@ -340,10 +340,12 @@ def read_extents(extents: Sequence[Sequence[int]], rank: int) -> Extents | None:
     """What make_extents wrote for an array of this rank; None for anything else."""
     if len(extents) != 3:
         return None
-    first, last, counts = (tuple(vector) for vector in extents)
+    first, last, counts = extents
     if len(first) != rank or len(last) != rank or len(counts) != 1:
         return None
-    sizes = [high - low + 1 for low, high in zip(first, last, strict=True)]
-    if min((0, *first)) < 0 or min((1, *sizes)) < 1 or not 1 <= counts[0] <= prod(sizes):
-        return None
-    return Extents(first, last, counts[0])
+    room = 1
+    for low, high in zip(first, last, strict=True):
+        if not 0 <= low <= high:
+            return None
+        room *= high - low + 1
+    return Extents(tuple(first), tuple(last), counts[0]) if 1 <= counts[0] <= room else None
