@@ -206,7 +206,7 @@ def rows_of_array(manifest: Manifest, node: int, rank: int) -> tuple[Columns, Co
     """The rows of an ordered manifest that are a node's and have as many coordinates as the array has dimensions (int64[m]), and these (int64[m, d])."""
     found = rows_of_node(manifest, node)
     starts = manifest.starts[found.start : found.stop + 1]
-    right = np.diff(starts) == rank
+    right = starts[1:] - starts[:-1] == rank
     if right.all():
         coordinates = manifest.coordinates[starts[0] : starts[-1]].reshape(right.size, rank)
         return np.arange(found.start, found.stop), coordinates
