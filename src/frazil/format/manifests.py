@@ -32,9 +32,11 @@ __all__ = [
     "decode_manifest",
     "encode_manifest",
     "find_row",
+    "frozen_copy",
     "index_node",
     "join_manifests",
     "location_columns",
+    "nbytes_of",
     "node_manifest",
     "order_manifest",
     "rows_of_node",
@@ -96,7 +98,7 @@ class Manifest(Record):
 
 
 def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
-    """The manifest that a file holds. Structs may be maps by name, numbers wider than need be, references in any order; of two with one key the last counts.
+    """The manifest that a file holds, in columns that cannot be changed. Structs may be maps by name, numbers wider than need be, references in any order; of two with one key the last counts.
 
     FormatError, with `key` and the position, for all else that is not what the format says, and for another version of the format."""
     check_format(bytes(memoryview(data)[:_START]), key)
@@ -109,6 +111,26 @@ def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
     return Manifest._make((bytes(flags), *arrays.values(), FORMAT_VERSION))
 
 
+def frozen_copy(manifest: Manifest) -> Manifest | None:
+    """The same in memory of its own, which cannot be changed, as decode_manifest gives it; None where rows are not in order."""
+    if order_manifest(manifest) is not manifest:
+        return None
+    copies = [column.copy() for column in _columns_of(manifest)]
+    for column in copies:
+        column.flags.writeable = False
+    return Manifest._make((manifest.flags, *copies, manifest.version))
+
+
+def nbytes_of(manifest: Manifest) -> int:
+    """Bytes of memory that the columns have."""
+    return sum([column.nbytes for column in _columns_of(manifest)])
+
+
+def _columns_of(manifest: Manifest) -> Sequence[NDArray[np.generic]]:
+    """All but flags and version, in the order of _TYPES."""
+    return manifest[1:-1]
+
+
 def encode_manifest(manifest: Manifest) -> _kernel.Segment:
     """The file of a manifest: shortest forms, in order of node and coordinates; of rows with one key the last.
 
@@ -116,8 +138,7 @@ def encode_manifest(manifest: Manifest) -> _kernel.Segment:
     if manifest.version != FORMAT_VERSION:
         raise InvalidInputError(f"version {manifest.version} of the manifest format is not known")
     columns: list[Buffer] = [manifest.flags]
-    every: Sequence[NDArray[np.generic]] = manifest[1:-1]  # without flags and version
-    for (name, dtype), column in zip(_TYPES.items(), every, strict=True):
+    for (name, dtype), column in zip(_TYPES.items(), _columns_of(manifest), strict=True):
         if column.dtype != dtype or column.ndim != (2 if name == "ids" else 1):
             raise InvalidInputError(f"a manifest's {name} are {dtype.name}, not {column.dtype} of shape {column.shape}")
         columns.append(np.ascontiguousarray(column))
