@@ -14,8 +14,9 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import MOST_CHUNKS, Access, failure, in_parts, most_objects
+from frazil.array.ahead import Batch
 from frazil.array.assembling import Call, assemble, keep
-from frazil.array.reading import Batch, chunk_of
+from frazil.array.reading import chunk_of
 from frazil.array.regions import Gathering, MemoryRegion
 from frazil.array.shards import Keyed, Opened, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
 from frazil.codecs.leaf import encode_units

@@ -265,6 +265,11 @@ class ArrayChunks:
     def __repr__(self) -> str:
         return f"ArrayChunks({self._owner!r}, node {self._key})"
 
+    @property
+    def direct(self) -> bool:
+        owner = self._owner
+        return owner.files.store.capabilities.direct and owner.places.direct
+
     def locate(self, coords: Columns) -> Located:
         owner = self._owner
         with owner.lock:

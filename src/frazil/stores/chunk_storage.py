@@ -157,6 +157,10 @@ class ChunkStorage(Protocol):
 
     All raise StoreError when the store fails; a chunk that is not there is no error."""
 
+    @property
+    def direct(self) -> bool:
+        """Whether chunks are at hand (Capabilities.direct). If not, requests take their time: several fetches are made at once, by several threads."""
+
     def locate(self, coords: Columns) -> Located:
         """Where chunks lie; a row a coordinate."""
 
@@ -227,6 +231,10 @@ class PlainChunks:
 
     def __repr__(self) -> str:
         return f"PlainChunks({self.store!r}, {self.prefix!r}, {self.keys!r})"
+
+    @property
+    def direct(self) -> bool:
+        return self.store.capabilities.direct
 
     def locate(self, coords: Columns) -> Located:
         count = len(coords)
