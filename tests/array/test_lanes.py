@@ -106,6 +106,22 @@ def test_in_a_repository() -> None:
     assert (array[...] == DATA).all()
 
 
+@pytest.mark.parametrize("shards", [SHARD, None])
+def test_writing_whole_chunks_and_shards_and_parts_of_them(shards: int | None) -> None:
+    inner = stored(shards)
+    store = SlowStore(inner, 0.0)
+    array = opened(store, shards=2, mode="r+")
+    store.clear()
+    store.meet(LANES, "put")
+    array[...] = DATA[::-1]
+    assert [(call.operation, call.requests) for call in store.calls] == [("put", 2)] * 32, "nothing is read"
+    store.meet(LANES)
+    array[5 : len(DATA) - 5 : SHARD // 2] = 1
+    expected = DATA[::-1].copy()
+    expected[5 : len(DATA) - 5 : SHARD // 2] = 1
+    assert (frazil.open_array(inner)[...] == expected).all()
+
+
 # --- what does not ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -144,12 +160,13 @@ def test_no_thread_is_started_for_values_at_hand_nor_for_one_part() -> None:
 
 
 def test_lanes_share_what_may_be_in_flight() -> None:
-    assert lanes_for(Runtime(bytes_in_flight=800), 1)[:2] == (LANES, 800 // LANES)
-    assert lanes_for(Runtime(bytes_in_flight=800), 400)[:2] == (2, 400)
-    assert lanes_for(Runtime(bytes_in_flight=800), 401) == (1, 800, None)
-    assert lanes_for(Runtime(bytes_in_flight=800), 0)[0] == LANES
-    assert lanes_for(Runtime(requests_in_flight=1), 1)[0] == 1
-    assert lanes_for(Runtime(requests_in_flight=3), 1)[0] == 3
+    runtime = Runtime(bytes_in_flight=800)
+    assert lanes_for(runtime, False, 1)[:2] == (LANES, 800 // LANES)
+    assert lanes_for(runtime, False, 400)[:2] == (2, 400)
+    assert lanes_for(runtime, False, 401) == lanes_for(runtime, True, 1) == (1, 800, None)
+    assert lanes_for(runtime, False, 0)[0] == LANES
+    assert lanes_for(Runtime(requests_in_flight=1), False, 1)[0] == 1
+    assert lanes_for(Runtime(requests_in_flight=3), False, 1)[0] == 3
 
 
 # --- what is asked for -------------------------------------------------------------------------------------------------------------------

@@ -36,10 +36,11 @@ class Lanes(Record):
     turn: AbstractContextManager[object] | None = None
 
 
-def lanes_for(runtime: Runtime, least: int) -> Lanes:
-    """The lanes of one read or write, which share bytes_in_flight. least: decoded bytes of the smallest part that there can be."""
+def lanes_for(runtime: Runtime, direct: bool, least: int) -> Lanes:
+    """The lanes of one read or write, which share bytes_in_flight: one where all is at hand (Capabilities.direct). least: decoded bytes of the smallest part
+    that there can be."""
     limit = runtime.bytes_in_flight
-    count = min(LANES, runtime.requests_in_flight, limit // max(least, 1))
+    count = 1 if direct else min(LANES, runtime.requests_in_flight, limit // max(least, 1))
     return Lanes(1, limit) if count < 2 else Lanes(count, limit // count, allocate_lock())
 
 
@@ -47,6 +48,10 @@ def in_lanes(parts: Iterator[T], act: Callable[[T], None], count: int) -> None:
     """act(part) for all parts, at most `count` at once; they are begun in order, and `parts` is asked for the next by one thread at a time.
 
     The first error, or an interrupt, is raised when all that had begun are done; nothing is begun after it."""
+    if count == 1:
+        for part in parts:
+            act(part)
+        return
     first = list(islice(parts, count))
     lanes = _Lanes(chain(first, parts), act)
     others = [threading.Thread(target=lanes.run, name="frazil lane") for _ in first[1:]]

@@ -5,7 +5,7 @@ Which chunks and where they go is settled by the plan (indexing); how shards are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Out: TypeAlias = "NDArray[np.generic]"
 
 _ATTEMPTS = 20  # times that a shard may be replaced under a reader before it gives up
+_ALONE = nullcontext()
 
 
 class Target(Record):
@@ -48,33 +49,24 @@ def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: np.generic) 
 
     Raises DataError, StoreError; ConflictError when a shard is replaced again and again while it is read."""
     leaf, runtime = access.chain.leaf, access.runtime
-    if access.storage.direct:
-        target = Target(out, fill)
-        for batch in plan.batches(leaf.nbytes, runtime.bytes_in_flight, MOST_CHUNKS):
-            if not access.chain.levels:
-                _read_chunks(access, target, batch)
-            else:
-                for part in _parts(batch, most_objects(access)):
-                    _read_part(access, target, part)
-        return
+    direct, sharded = access.storage.direct, bool(access.chain.levels)
     ahead = len(access.chain.levels) == 1 and access.chain.levels[0].addressable
-    least = leaf.nbytes if ahead or not access.chain.levels else leaf.nbytes * prod(access.chain.leaf_counts)
-    lanes = lanes_for(runtime, least)
+    lanes = lanes_for(runtime, direct, leaf.nbytes if ahead else leaf.nbytes * prod(access.chain.leaf_counts))
     target = Target(out, fill, lanes.turn)
     batches = plan.batches(leaf.nbytes, lanes.nbytes, MOST_CHUNKS)
-    if not access.chain.levels:
+    if not sharded:
         in_lanes(batches, partial(_read_chunks, access, target), lanes.number)
         return
-    most = max(1, most_objects(access) // lanes.number)
-    parts: Iterator[Part] = (part for batch in batches for part in _parts(batch, most))
-    if ahead:
+    parts = _parts(batches, max(1, most_objects(access) // lanes.number))
+    if ahead and not direct:
         parts = with_indexes(access, parts, partial(_fill, target))
     in_lanes(parts, partial(_read_part, access, target), lanes.number)
 
 
-def _parts(batch: Batch, most: int) -> Iterator[Part]:
-    for low in range(0, batch.shard_count, most):
-        yield Part(batch, np.arange(low, min(low + most, batch.shard_count)))
+def _parts(batches: Iterator[Batch], most: int) -> Iterator[Part]:
+    for batch in batches:
+        for low in range(0, batch.shard_count, most):
+            yield Part(batch, np.arange(low, min(low + most, batch.shard_count)))
 
 
 def _read_part(access: Access, target: Target, part: Part) -> None:
@@ -215,9 +207,7 @@ def decode(
 ) -> _kernel.Failures:
     """Decodes the encoded bytes of units, int64[n, 3], into the target; what was refused. expect: versions of the files."""
     files, buffers = sources
-    if target.turn is None:
-        return decode_units(access.chain.leaf, files, buffers, rows, expect, units, target.out, access.runtime.threads)
-    with target.turn:
+    with target.turn or _ALONE:
         return decode_units(access.chain.leaf, files, buffers, rows, expect, units, target.out, access.runtime.threads)
 
 
