@@ -249,6 +249,11 @@ class ArrayChunks:
     def __repr__(self) -> str:
         return f"ArrayChunks({self._owner!r}, node {self._key})"
 
+    @property
+    def direct(self) -> bool:
+        owner = self._owner
+        return owner.files.store.capabilities.direct and owner.places.direct
+
     def locate(self, coords: Columns) -> Located:
         if len(coords) == 1:
             return self.locate_one(tuple(coords[0].tolist()))
