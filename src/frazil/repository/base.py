@@ -62,6 +62,16 @@ class BaseReferences:
                 break
         return part, row
 
+    def find_one(self, coordinates: tuple[int, ...]) -> tuple[int, int]:
+        """As find, for the coordinates of one chunk."""
+        wanted = [at for at, extents in enumerate(self._extents) if extents is None or extents.has(coordinates)]
+        self._load(wanted)
+        for number in wanted:
+            row = self._at(number).find_one(coordinates)[1]
+            if row >= 0:
+                return number, row
+        return -1, -1
+
     def manifest(self, number: int) -> Manifest:
         return self._at(number).manifests[0]
 

@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from weakref import WeakSet
 
-import numpy as np
-
 from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
 from frazil.format.attributes import decode_attributes, encode_attributes
 from frazil.format.ids import ObjectId
-from frazil.format.manifests import Manifest, decode_manifest, encode_manifest
+from frazil.format.manifests import Manifest, decode_manifest, encode_manifest, frozen_copy, nbytes_of
 from frazil.format.refs import attributes_key, manifest_key, snapshot_key
 from frazil.format.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_and_index
 from frazil.stores.keys import check_prefix
@@ -32,6 +30,7 @@ __all__ = ["Files"]
 T = TypeVar("T")
 
 _SNAPSHOTS: Final = 8  # that are remembered
+_SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
 _ENTRY: Final = 512  # bytes that remembering anything costs, beside the thing itself
 
 
@@ -40,8 +39,8 @@ class Files:
 
     cache_bytes  of manifests and attribute files that are remembered; of snapshots it is a few, whatever their size
 
-    What was written is remembered as the bytes that were written, and decoded when it is asked for: nothing just written is read back, and what is handed
-    out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
+    What was written is remembered as the bytes that were written, and decoded when it is asked for, small manifests as a copy: nothing just written is read back, and what
+    is handed out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
     Whether files are on the medium when a write returns is the store's affair. Safe to use from many threads, and after a fork; pickles without
     what it remembers. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
 
@@ -122,12 +121,7 @@ class Files:
 
     def _decoded(self, name: str, data: Buffer) -> Manifest:
         manifest = decode_manifest(flat_buffer(data), self.key(name))
-        weight = _ENTRY
-        for column in manifest:
-            if isinstance(column, np.ndarray):
-                column.flags.writeable = False
-                weight += column.nbytes
-        self._others.put(name, manifest, weight)
+        self._others.put(name, manifest, nbytes_of(manifest) + _ENTRY)
         return manifest
 
     def _read(self, names: Sequence[str]) -> list[bytes]:
@@ -149,7 +143,7 @@ class Files:
         that the format cannot hold; StoreError where the store fails: some may be there then, and none is remembered."""
         encoded = _encoded(files)
         self._write(encoded)
-        self._remember(encoded)
+        self._remember(encoded, files)
         return sum(len(data) for data in encoded.values())
 
     def write_snapshot(
@@ -160,12 +154,17 @@ class Files:
         encoded, name = _encoded(manifests), snapshot_key(file)
         data, written = encode_and_index(snapshot, self.key(name), self._infos)
         self._write({**encoded, name: data})
-        self._remember(encoded)
+        self._remember(encoded, manifests)
         self._snapshots.put(name, written, 1)
 
-    def _remember(self, encoded: Mapping[str, bytes | memoryview]) -> None:
-        for name, data in encoded.items():
-            self._others.put(name, data, len(data) + _ENTRY)
+    def _remember(self, encoded: Mapping[str, bytes | memoryview], files: Sequence[tuple[ObjectId, Manifest]]) -> None:
+        """Small manifests as columns of their own: who writes them in one commit reads them in the next."""
+        for (name, data), (_, manifest) in zip(encoded.items(), files, strict=True):
+            own = frozen_copy(manifest) if len(data) <= _SMALL else None
+            if own is None:
+                self._others.put(name, data, len(data) + _ENTRY)
+            else:
+                self._others.put(name, own, nbytes_of(own) + _ENTRY)
 
     def write_attributes(self, file: ObjectId, maps: Sequence[Mapping[str, Json]]) -> None:
         """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_manifests."""
