@@ -16,6 +16,7 @@ from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, 
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.byte_cache import ByteCache
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
@@ -304,7 +305,8 @@ def _place(
     check_surroundings(registry, runtime)
     added = check_transformers(transformers, "storage_transformers")
     store, prefix = resolve(location)
-    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added)
+    memory = ByteCache(runtime.cache_bytes)
+    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added, memory=memory)
 
 
 def _checked(mode: str) -> str:
