@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.format.msgpack import Json
 
-__all__ = ["Files"]
+__all__ = ["UNCHANGING", "Files"]
+
+UNCHANGING: Final = (
+    "attributes/",
+    "chunks/",
+    "manifests/",
+    "snapshots/",
+)  # beginnings of names of files that nobody writes twice
 
 Kept: TypeAlias = "Snapshot | Manifest | Buffer"
 
