@@ -9,6 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from errno import EACCES
 from typing import Final
 
 from frazil import _kernel
@@ -183,10 +184,10 @@ def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFold
             elif all(name.startswith(_TAG) for name in names):
                 _write_tag(text)
                 tagged = True
-        if make and tagged and not os.access(text, os.W_OK | os.X_OK):
-            raise PermissionError(13, "it cannot be written")
     except OSError as error:
         raise _unusable(text, error) from error
+    if make and tagged and not os.access(text, os.W_OK | os.X_OK):
+        raise _unusable(text, OSError(EACCES, "it cannot be written"))
     if not tagged:
         raise InvalidInputError(
             "the folder is no cache: it has other things in it" if os.path.isdir(text) else "there is no cache",
