@@ -17,6 +17,7 @@ from frazil.format.refs import attributes_key, manifest_key, snapshot_key
 from frazil.format.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_and_index
 from frazil.stores.byte_cache import ByteCache, Shelf
 from frazil.stores.keys import check_prefix
+from frazil.stores.remembering import RememberingStore
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, flat_buffer, pieces_of
 
@@ -75,6 +76,12 @@ class Files:
     @property
     def cache_bytes(self) -> int:
         return self.memory.limit
+
+    def chunk_store(self) -> Store:
+        """The store as chunk files are read from it, which never change: where reading is a request, their ranges are remembered."""
+        if self.memory.limit and not self.store.capabilities.direct:
+            return RememberingStore(self.store, self.memory)
+        return self.store
 
     def key(self, name: str) -> str:
         """Where a file lies in the store, by its name in the repository, such as "snapshots/WT2Z2GQ09G0RTAEQ3D70"."""
