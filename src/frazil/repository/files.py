@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.format.msgpack import Json
 
-__all__ = ["UNCHANGING", "Files"]
+__all__ = ["UNCHANGING", "Files", "manifest_bytes"]
 
 UNCHANGING: Final = (
     "attributes/",
@@ -150,12 +150,10 @@ class Files:
 
     def _decoded(self, name: str, data: Buffer) -> Manifest:
         manifest = decode_manifest(flat_buffer(data), self.key(name))
-        weight = 0
         for column in manifest:
             if isinstance(column, np.ndarray):
                 column.flags.writeable = False
-                weight += column.nbytes
-        self._kept.put(name, manifest, weight)
+        self._kept.put(name, manifest, manifest_bytes(manifest))
         return manifest
 
     def _read(self, names: Sequence[str]) -> list[bytes]:
@@ -215,6 +213,11 @@ _HINTS: Final = {
     "manifests": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
     "attributes": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
 }
+
+
+def manifest_bytes(manifest: Manifest) -> int:
+    """Bytes of memory."""
+    return sum(column.nbytes for column in manifest if isinstance(column, np.ndarray))
 
 
 def _encoded(files: Sequence[tuple[ObjectId, Manifest]]) -> dict[str, bytes | memoryview]:
