@@ -40,6 +40,8 @@ LATE: dict[str, str] = {
     "frazil.operations.convert": "few programs convert anything",
     "frazil.stores.adapted": "only stores of users that are none yet need it",
     "frazil.stores.caching": "a cache is asked for by name",
+    "frazil.stores.cache_folder": "one command alone looks into the folder of a cache",
+    "frazil.stores.disk_cache": "a cache on disk is asked for by its folder",
     "frazil.stores.appending": "for stores that cannot append by themselves",
     "frazil.stores.linking": "only conversions link files",
     "frazil.stores.object_clients": "only objects of obstore and URLs need it",

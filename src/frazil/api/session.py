@@ -103,8 +103,15 @@ class Session:
         return Session, (self._transaction, self._registry, self._runtime)
 
     def _place(self, path: str = "") -> Place:
+        transaction = self._transaction
         return Place(
-            self._store, path, self._registry, self._runtime, self._transaction.read_only, nodes=self._transaction
+            self._store,
+            path,
+            self._registry,
+            self._runtime,
+            transaction.read_only,
+            nodes=transaction,
+            memory=transaction.files.memory,
         )
 
     # --- changes -------------------------------------------------------------------------------------------------------------------

@@ -239,10 +239,11 @@ def set_versions(rows: Rows, numbers: Columns) -> list[Version | Changed]:
 class ArrayChunks:
     """ChunkStorage of one array of a session."""
 
-    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank")
+    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_store")
 
     def __init__(self, owner: Owner, key: int, rank: int) -> None:
         self._owner, self._key, self._rank = owner, key, rank
+        self._store = owner.files.chunk_store()
         self._known: dict[tuple[int, ...], Located] = {}  # chunks that were asked for one by one
         self._known_at = -1  # the state of the session in which they lie there
 
@@ -295,7 +296,7 @@ class ArrayChunks:
         held: Fetched | None = None,
         once: bool = False,
     ) -> Fetched:
-        store = self._owner.files.store
+        store = self._store
         if len(located.kind) == 1 and held is None and located.kind.item(0) in (STORED, INLINE):
             one = _fetch_one(store, located, spans, expect)
             if one is not None:
