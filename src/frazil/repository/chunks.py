@@ -146,7 +146,9 @@ def find_chunks(changed: ChangedReferences | None, base: Base | None, coordinate
     return Found(mine, part, row)
 
 
-def located_chunks(found: Found, changed: Rows | None, base: Base | None, changes: ChangeSet, files: Files) -> Located:
+def located_chunks(
+    coordinates: Columns, found: Found, changed: Rows | None, base: Base | None, changes: ChangeSet, files: Files
+) -> Located:
     """Where the chunks lie, in columns; distinct chunk files and locations once."""
     count = len(found.changed)
     kind, ids = np.zeros(count, np.uint8), np.zeros((count, ID_BYTES), np.uint8)
@@ -198,11 +200,14 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
         distinct, where = _distinct_ids(ids[native])
         names = [files.key(f"chunks/{text}") for text in encode_ids(distinct)]
         objects[native] = where
-    objects[kind == VIRTUAL_KIND] += len(names)
     versions = RowVersions(kind, ids, offsets, lengths, found)
-    return Located(
-        ObjectNames(names, texts, checks) if texts else names, kind, objects, offsets, lengths, buffers, versions, True
-    )
+    if texts:
+        virtual = kind == VIRTUAL_KIND
+        chunks = np.zeros((len(texts), coordinates.shape[1]), np.int64)
+        chunks[objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several the first
+        objects[virtual] += len(names)
+        names = ObjectNames(names, texts, checks, chunks)
+    return Located(names, kind, objects, offsets, lengths, buffers, versions, True)
 
 
 def id_texts(ids: Octets) -> NDArray[np.bytes_]:
@@ -272,7 +277,7 @@ class ArrayChunks:
             owner.saw(self._key, coords)
             found = find_chunks(changed, base, coords)
             columns = None if changed is None else changed.columns
-            return located_chunks(found, columns, base, owner.changes, owner.files)
+            return located_chunks(coords, found, columns, base, owner.changes, owner.files)
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
         owner = self._owner
