@@ -10,11 +10,9 @@ from urllib.parse import unquote_to_bytes
 from frazil.errors import InvalidInputError
 from frazil.record import Record
 
-__all__ = ["REMOTE_SCHEMES", "VirtualLocation", "file_location", "parse_location", "without_secrets"]
+__all__ = ["VirtualLocation", "file_location", "is_remote", "parse_location", "without_secrets"]
 
-REMOTE_SCHEMES: Final = frozenset(
-    {"s3", "gs", "gcs", "az", "abfs", "abfss", "http", "https"}
-)  # of stores at a distance
+_REMOTE: Final = frozenset({"s3", "gs", "gcs", "az", "abfs", "abfss", "http", "https"})  # of stores at a distance
 
 _WEB: Final = {"http": ":80", "https": ":443"}  # and the ports that go without saying
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
@@ -151,6 +149,12 @@ def without_secrets(text: str) -> str:
     if "@" in authority or ":" in authority:
         text = _SECRETS.sub("***@", text)
     return _QUERY.sub("?***", text) if scheme.lower() in _WEB else text
+
+
+def is_remote(text: str) -> bool:
+    """Whether a text is the URL of something at a distance, whatever else may be wrong with it."""
+    scheme, mark, _ = text.partition("://")
+    return mark != "" and scheme.lower() in _REMOTE
 
 
 def file_location(path: str) -> str:

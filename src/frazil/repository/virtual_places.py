@@ -13,9 +13,9 @@ from frazil.errors import InvalidInputError
 from frazil.record import Record
 from frazil.repository.virtual_checks import FileCheck
 from frazil.repository.virtual_locations import (
-    REMOTE_SCHEMES,
     VirtualLocation,
     file_location,
+    is_remote,
     parse_location,
     without_secrets,
 )
@@ -134,9 +134,9 @@ def _place(prefix: str, to: Location | None, shared: dict[str, StoreAt]) -> Virt
     below = parse_location(prefix)
     if to is None and below.scheme == "file":
         return VirtualPlace(prefix, below, LocalStore("/" + "/".join(below.parts), read_only=True), "", "")
-    if to is None or (isinstance(to, str) and to.partition("://")[0].lower() in REMOTE_SCHEMES):
+    if to is None or (isinstance(to, str) and is_remote(to)):
         there = below if to is None else parse_location(f"{to}/")
-        if there.scheme not in REMOTE_SCHEMES:
+        if not is_remote(there.root):
             raise InvalidInputError(
                 f"no kind of store is called {there.scheme!r}",
                 key=prefix,
