@@ -9,14 +9,13 @@ from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.integrations.scanned import ScannedArray, ScannedFile, Skipped
 from frazil.integrations.source import Source, source_of
 from frazil.operations.window import window
 from frazil.record import Record
 from frazil.repository.virtual_checks import FileCheck
 from frazil.repository.virtual_places import Prefixes
-from frazil.repository.virtual_setting import Check
 from frazil.stores.memory import MemoryStore
 
 __all__ = ["HOW", "How", "Imported", "folder_prefix", "import_scanned", "import_size"]
@@ -92,13 +91,22 @@ def import_scanned(
             made.append((array, target.create_array(array.path, **arguments)))  # type: ignore[arg-type]
         except InvalidInputError as error:  # what a repository cannot hold
             skipped.append(Skipped(array.path, None, error.message))
-    if made:
-        take = _taker(session, scanned, source, how, report, virtual_prefixes)
-        for array, target_array in made:
-            take(array, target_array)
-    if source.state() != scanned.state:
-        raise StoreError("the file changed while it was imported", key=file)
+    try:
+        if made:
+            take = _taker(session, scanned, source, how, report, virtual_prefixes)
+            for array, target_array in made:
+                take(array, target_array)
+    except DataError as error:  # its values may be wrong, or not be those that were scanned
+        _check_state(source, scanned, error)
+        raise
+    _check_state(source, scanned)
     return Imported(tuple([array.path for _, array in made]), tuple(skipped))
+
+
+def _check_state(source: Source, scanned: ScannedFile, error: DataError | None = None) -> None:
+    """Raises StoreError where the file is not what was scanned."""
+    if source.state() != scanned.state:
+        raise StoreError("the file changed while it was imported", key=source.name) from error
 
 
 def _at(group: Group, path: str) -> Group:
@@ -151,9 +159,13 @@ def _refer(
         if adopted:
             session.set_adopted_chunks(path, chunks.coordinates, adopted, chunks.offsets, chunks.lengths)
         else:
-            check: Check = {source.location: (state.size, state.tag)} if state.tag and not state.place else True
             session.set_virtual_chunks(
-                path, chunks.coordinates, source.location, chunks.offsets, chunks.lengths, check=check
+                path,
+                chunks.coordinates,
+                source.location,
+                chunks.offsets,
+                chunks.lengths,
+                check={source.location: state},  # what was scanned; and nobody need be asked
             )
     for coordinates, value in array.given:
         session.store.set("/".join(part for part in (path, "c", *map(str, coordinates)) if part), value)

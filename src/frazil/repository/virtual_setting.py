@@ -17,9 +17,12 @@ from frazil.repository.virtual_columns import reference_columns, set_checks
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from frazil.repository.virtual import VirtualPlaces
+
 __all__ = ["Check", "set_virtual"]
 
-Check: TypeAlias = "bool | Mapping[str, str | tuple[int, str]]"
+Given: TypeAlias = "str | tuple[int, str] | FileCheck"
+Check: TypeAlias = "bool | Mapping[str, Given]"
 
 
 def set_virtual(
@@ -36,15 +39,16 @@ def set_virtual(
     can hold that: the library of the alpha drops it, so that it is not kept in what that is to read. Raises InvalidInputError, ReadOnlyError,
     NotFoundError, StoreError; then nothing was changed."""
     transaction.require_writable()
-    given = None if isinstance(check, bool) else _given_checks(check)
+    places = transaction.options.virtual
+    given = None if isinstance(check, bool) else _given_checks(check, places)
     absolute = "/" + path
     with transaction.lock:
         grid = transaction.grid_of(absolute)
     made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path=absolute)
     if given is None:
-        made = set_checks(made, transaction.options.virtual, look_up=bool(check) and transaction.freedoms)
+        made = set_checks(made, places, look_up=bool(check) and transaction.freedoms)
     else:
-        made = set_checks(made, transaction.options.virtual, look_up=False)
+        made = set_checks(made, places, look_up=False)
         unknown = next((location for location in given if location not in made.names), None)
         if unknown is not None and made.names:
             raise InvalidInputError("the version is given of a file that no chunk lies in", key=unknown)
@@ -65,18 +69,24 @@ def set_virtual(
         transaction.set_rows(absolute, rows)
 
 
-def _given_checks(given: Mapping[str, str | tuple[int, str]]) -> dict[str, FileCheck]:
-    """Checks of locations from ETags, or sizes and ETags, that a user gives. Raises InvalidInputError."""
+def _given_checks(given: Mapping[str, Given], places: VirtualPlaces) -> dict[str, FileCheck]:
+    """Checks of locations from what a user gives. Raises InvalidInputError."""
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"check is {given!r}; it must be True, False, or a mapping", hint=_MAPPING)
-    return {location: _given_check(location, value) for location, value in given.items()}
+    checks: dict[str, FileCheck] = {}
+    for location, value in given.items():
+        place, key = places.find(location)
+        checks[location] = _given_check(location, value, place.where(key))
+    return checks
 
 
 _MAPPING: Final = 'from locations to ETags, or to (size, ETag): check={"s3://bucket/sea.nc": (4096, \'"0123abcd"\')}'
 
 
-def _given_check(location: str, value: str | tuple[int, str]) -> FileCheck:
+def _given_check(location: str, value: Given, place: str) -> FileCheck:
     match value:
+        case FileCheck():
+            return value
         case str(tag):
             size = -1
         case (int(size), str(tag)) if size >= 0 and not isinstance(size, bool):
@@ -85,4 +95,4 @@ def _given_check(location: str, value: str | tuple[int, str]) -> FileCheck:
             raise InvalidInputError(f"the version of a file is given as {value!r}", key=location, hint=_MAPPING)
     if not tag or not tag.isascii() or not tag.isprintable():
         raise InvalidInputError(f"no server has the ETag {tag!r}", key=location, hint=_MAPPING)
-    return FileCheck(size, -1, tag if tag.endswith('"') else f'"{tag}"')
+    return FileCheck(size, -1, tag if tag.endswith('"') else f'"{tag}"', place)
