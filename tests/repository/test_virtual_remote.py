@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.repository.virtual import open_places
 from frazil.repository.virtual_checks import FileCheck
 from frazil.repository.virtual_places import StoreAt
+from frazil.stores.content import read_values
 from frazil.stores.memory import MemoryStore
 from frazil.stores.merging import GAP
 from frazil.stores.values import Columns, Fetched, Version
@@ -113,6 +116,27 @@ def test_each_store_is_asked_once(sea: Sea) -> None:
     sea.refer(urls)
     assert (sea.array[...] == 7).all()
     assert len(sea.near.fetches) == len(sea.far.fetches) == 1
+
+
+class MeetingStore(TaggedStore):
+    """Answers when all of its kind were asked."""
+
+    __slots__ = ("meeting",)
+
+    def fetch(self, *arguments: Any, **options: Any) -> Fetched:
+        self.meeting.wait(20)
+        return super().fetch(*arguments, **options)
+
+
+def test_stores_at_a_distance_are_asked_at_the_same_time() -> None:
+    meeting, prefixes = Barrier(3), {}
+    for number in range(3):
+        prefixes[f"s3://{number}/"] = store = MeetingStore(MemoryStore())
+        store.inner.set("a", bytes([number]) * 10)
+        store.meeting = meeting
+    spans = np.array([(2, 0, 1), (0, 0, 2), (1, 0, 3), (2, 5, 5)], np.int64)
+    fetched = open_places(prefixes).fetch([f"s3://{number}/a" for number in range(3)], spans)
+    assert read_values(fetched, ["", "", ""], spans) == [b"\2", b"\0" * 2, b"\1" * 3, b"\2" * 5]
 
 
 def test_two_prefixes_of_one_store_are_asked_together(sea: Sea) -> None:

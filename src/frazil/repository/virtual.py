@@ -7,7 +7,7 @@ references are made in virtual_columns.py."""
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, STALE, Colu
 __all__ = ["NO_PLACES", "VirtualPlaces", "open_places"]
 
 _OPEN_AT_ONCE: Final = 256  # files of one fetch: a process may often have 1024 open
+_STORES_AT_ONCE: Final = 8
 _THREADS: Final = 4  # that read into memory: most of the time they wait
 
 
@@ -235,13 +236,10 @@ def _joined(parts: Sequence[_Part], spans: Columns, wanted: _Wanted) -> Fetched:
     young = [False] * count
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
     sources = Sources(None, ())
-    for part in parts:
-        place = np.full(count, -1, np.int64)
-        place[part.names] = np.arange(part.names.size)
-        which = np.flatnonzero(place[spans[:, 0]] >= 0)
-        inner = spans[which]
-        inner[:, 0] = place[inner[:, 0]]
-        fetched = _fetched(part, inner, wanted, None)
+    asked = [_inner(part, spans, count) for part in parts]
+    for part, (which, _), fetched in zip(
+        parts, asked, _all_fetched(parts, [inner for _, inner in asked], wanted), strict=True
+    ):
         for i, name in enumerate(part.names.tolist()):
             status[name], versions[name], sizes[name] = fetched.status[i], fetched.versions[i], fetched.sizes[i]
             young[name] = bool(fetched.young and fetched.young[i])
@@ -259,6 +257,31 @@ def _joined(parts: Sequence[_Part], spans: Columns, wanted: _Wanted) -> Fetched:
         rows[which[there], 0] = -len(sources.buffers)
         rows[which[there], 1], rows[which[there], 2] = starts[:-1], np.diff(starts)
     return Fetched(sources, status, versions, sizes, rows, young if any(young) else None)
+
+
+def _inner(part: _Part, spans: Columns, count: int) -> tuple[Columns, Columns]:
+    """Which spans of `count` files are of this part, and those with its own rows in place of theirs."""
+    place = np.full(count, -1, np.int64)
+    place[part.names] = np.arange(part.names.size)
+    which = np.flatnonzero(place[spans[:, 0]] >= 0)
+    inner = spans[which]
+    inner[:, 0] = place[inner[:, 0]]
+    return which, inner
+
+
+def _all_fetched(parts: Sequence[_Part], spans: Sequence[Columns], wanted: _Wanted) -> Iterator[Fetched]:
+    """Each part, fetched; at the same time where several lie at a distance. Of disks one after the other, so that few files are open at once."""
+    far = [number for number, part in enumerate(parts) if not part.store.capabilities.direct]
+    if len(far) < 2:
+        for part, inner in zip(parts, spans, strict=True):
+            yield _fetched(part, inner, wanted, None)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(far), _STORES_AT_ONCE)) as pool:
+        coming = {number: pool.submit(_fetched, parts[number], spans[number], wanted, None) for number in far}
+        for number, (part, inner) in enumerate(zip(parts, spans, strict=True)):
+            yield coming[number].result() if number in coming else _fetched(part, inner, wanted, None)
 
 
 def _unread(location: str, code: int, text: str) -> StoreError | DataError:
