@@ -24,18 +24,22 @@ URL = "s3://sea/data/ocean.nc"
 LARGE = np.random.default_rng(1).integers(0, 2**31, (40, 300, 300), np.int32)  # 14 MB that no filter makes small
 
 
-@pytest.fixture(scope="module", params=["NETCDF4", "NETCDF3_64BIT_DATA"])
-def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("large") / "ocean.nc"
-    with netCDF4.Dataset(path, "w", format=request.param) as file:
+def write_large(path: Path, kind: str) -> bytes:
+    """The arrays `large` and `t`; the bytes of the file."""
+    with netCDF4.Dataset(path, "w", format=kind) as file:
         for name, length in zip("tyx", LARGE.shape, strict=True):
             file.createDimension(name, length)
-        options = {"zlib": True, "chunksizes": (1, 100, 100)} if request.param == "NETCDF4" else {}
+        options = {"zlib": True, "chunksizes": (1, 100, 100)} if kind == "NETCDF4" else {}
         variable = file.createVariable("large", "i4", ("t", "y", "x"), **options)
         variable[...] = LARGE
         variable.units = "m"
         file.createVariable("t", "f8", ("t",))[...] = np.arange(40)
     return path.read_bytes()
+
+
+@pytest.fixture(scope="module", params=["NETCDF4", "NETCDF3_64BIT_DATA"])
+def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return write_large(tmp_path_factory.mktemp("large") / "ocean.nc", request.param)
 
 
 def holding(data: bytes, kind: type[CountingStore] = CountingStore) -> CountingStore:

@@ -21,6 +21,7 @@ from frazil.repository.virtual_locations import file_location
 from frazil.stores.local import LocalStore
 from frazil.stores.memory import MemoryStore
 from frazil.stores.values import STALE, Columns, Fetched
+from frazil.testing import CountingStore
 
 
 def url(path: Path, name: str = "") -> str:
@@ -264,12 +265,15 @@ def test_places_of_every_kind_in_one_fetch(
     contents, names = [], []
     for i in range(9):
         contents.append(bytes(range(32 * i % 200, 32 * i % 200 + 32)))
-        names.append([f"file://{folder}/a/{i}", f"s3://one/{i}", f"s3://two/{i}"][i % 3])
+        names.append([f"file://{folder}/a/{i}", f"s3://one/{i}", f"s3://two/{i}", f"https://three/{i}"][i % 4])
         for part in "ab":
             (folder / part).mkdir(exist_ok=True)
             (folder / part / str(i)).write_bytes(contents[i])
         memory.set(str(i), contents[i])
-    places = open_places({f"file://{folder}/a/": None, "s3://one/": folder / "b", "s3://two/": memory})
+    far = CountingStore(memory)
+    places = open_places(
+        {f"file://{folder}/a/": None, "s3://one/": folder / "b", "s3://two/": memory, "https://three/": far}
+    )
     spans = spans_of(*asked)
     wanted = [contents[name][start : start + length] for name, start, length in asked]
     with pytest.MonkeyPatch.context() as patch:

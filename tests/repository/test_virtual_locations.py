@@ -38,7 +38,6 @@ def test_paths_become_locations_and_come_back(parts: list[str]) -> None:
         ("HTTPS://host:443/", ("https", "host", (), True)),
         ("http://[::1]:8000/a", ("http", "[::1]:8000", ("a",), False)),
         ("http://host:80/a", ("http", "host", ("a",), False)),
-        ("abfss://box@account.dfs.core.windows.net/a", ("abfss", "box@account.dfs.core.windows.net", ("a",), False)),
         ("gs://b/100%", ("gs", "b", ("100%",), False)),
     ],
 )
@@ -137,5 +136,4 @@ def test_a_location_is_refused_or_stays_below_its_bucket(bucket: str, path: str)
             continue
         assert not {"", ".", ".."} & set(location.parts)
         assert not any("/" in part or unquote(part) in {".", ".."} for part in location.parts)
-        assert not set("/\\?# ") & set(location.host)
-        assert scheme == "abfs" or "@" not in location.host
+        assert not set("/\\?#@ ") & set(location.host)

@@ -369,4 +369,6 @@ def _options(
         raise InvalidInputError(
             f"attributes_file_bytes is {attribute_limit!r}; it must be a whole number, 0 or more, or None"
         )
-    return Options(packing == "auto", attribute_limit, False, runtime, open_places(prefixes))
+    return Options(
+        packing == "auto", attribute_limit, False, runtime, open_places(prefixes, runtime.requests_in_flight)
+    )

@@ -135,5 +135,5 @@ def _look_up(store: Store, key: str, name: str) -> tuple[int, Version | None]:
     except StoreError as error:
         raise StoreError(f"cannot read: {error.message}", errno=error.errno, key=name, hint=error.hint) from error
     if fetched.status[0] != FOUND:
-        raise StoreError("cannot read: nothing is there", errno=errno.ENOENT, key=name)
+        raise StoreError("cannot read: nothing is there", errno=errno.ENOENT, key=name, hint="check the URL")
     return int(fetched.sizes[0]), fetched.versions[0]

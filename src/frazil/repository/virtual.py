@@ -18,6 +18,7 @@ from frazil.record import Record
 from frazil.repository.virtual_checks import FileCheck, plain_location, what_differs
 from frazil.repository.virtual_locations import parse_location
 from frazil.repository.virtual_places import Prefixes, VirtualPlace, make_places
+from frazil.runtime import DEFAULT
 from frazil.stores.chunk_storage import fetch_spans
 from frazil.stores.composing import joined_sources
 from frazil.stores.store import NO_SPANS, Store
@@ -30,12 +31,12 @@ _STORES_AT_ONCE: Final = 8
 _THREADS: Final = 4  # that read into memory: most of the time they wait
 
 
-def open_places(prefixes: Prefixes | None) -> VirtualPlaces:
+def open_places(prefixes: Prefixes | None, requests_in_flight: int = DEFAULT.requests_in_flight) -> VirtualPlaces:
     """What a user allows at opening (`virtual_prefixes=`): prefixes of URLs, each ending in "/", of files under their own names; or a mapping from prefixes to where
     those files lie: a folder, a URL, a Store with credentials of its own; None for under their own names. Nothing is opened yet.
 
     Raises InvalidInputError for prefixes that are none, and for places that none can be mapped to."""
-    return NO_PLACES if prefixes is None else VirtualPlaces(make_places(prefixes))
+    return NO_PLACES if prefixes is None else VirtualPlaces(make_places(prefixes, requests_in_flight))
 
 
 class VirtualPlaces(Record):

@@ -12,7 +12,9 @@ from frazil.record import Record
 
 __all__ = ["VirtualLocation", "file_location", "is_remote", "parse_location", "without_secrets"]
 
-_REMOTE: Final = frozenset({"s3", "gs", "gcs", "az", "abfs", "abfss", "http", "https"})  # of stores at a distance
+_REMOTE: Final = frozenset(
+    {"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https"}
+)  # of stores at a distance
 
 _WEB: Final = {"http": ":80", "https": ":443"}  # and the ports that go without saying
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
@@ -26,7 +28,6 @@ _SAFE: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.
 # what a host may be: nothing that some program would read as another host, a user or a password
 _WEB_HOST: Final = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _BUCKET: Final = re.compile(r"[^\\?#@:%\s]+")
-_CONTAINER: Final = re.compile(r"(?:[A-Za-z0-9$_-]+@)?[A-Za-z0-9.-]+")  # of abfs, where it stands before its account
 _SECRETS: Final = re.compile(r"(?<=://).*@", re.DOTALL)
 _QUERY: Final = re.compile(r"\?.*", re.DOTALL)
 
@@ -105,7 +106,7 @@ def _host(text: str, scheme: str, host: str) -> str:
     """The host, in its one spelling. Raises InvalidInputError."""
     if not host:
         raise _refused(text, "it names no bucket or host")
-    wanted = _WEB_HOST if scheme in _WEB else _CONTAINER if scheme.startswith("abfs") else _BUCKET
+    wanted = _WEB_HOST if scheme in _WEB else _BUCKET
     if wanted.fullmatch(host) is None:
         raise _refused(
             text,

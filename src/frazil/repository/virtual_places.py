@@ -4,12 +4,13 @@ What is fetched from there, and how it is checked, is in virtual.py."""
 
 from __future__ import annotations
 
-import os
+import contextlib
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import InvalidInputError
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.repository.virtual_checks import FileCheck
 from frazil.repository.virtual_locations import (
@@ -23,6 +24,12 @@ from frazil.stores.local import LocalStore
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import Version
+from frazil.stores.wrappers import WrappedStore
+
+if TYPE_CHECKING:
+    from frazil.stores import object_store
+else:
+    object_store = LateModule("frazil.stores.object_store")
 
 __all__ = ["Prefixes", "StoreAt", "VirtualPlace", "make_places"]
 
@@ -32,26 +39,27 @@ _EXAMPLE: Final = 'virtual_prefixes=["file:///data/", "s3://bucket/"]'
 
 
 class StoreAt:
-    """The store at a URL, with what its client library finds of credentials. It is opened when it is first asked for, once in a process, and shared by all threads.
-    Pickles by the URL, so that credentials are looked for where it is unpickled; after a fork it is opened anew."""
+    """The store at a URL, with what its client library finds of credentials. It is opened when it is first asked for, once, and shared by all threads. Pickles by the
+    URL, so that credentials are looked for where it is unpickled."""
 
-    __slots__ = ("_opened", "url")
+    __slots__ = ("_opened", "requests_in_flight", "url")
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self._opened: dict[int, Store] = {}  # by process; the first that is there counts
+    def __init__(self, url: str, requests_in_flight: int) -> None:
+        self.url, self.requests_in_flight = url, requests_in_flight
+        self._opened: dict[str, Store] = {}  # by the URL; the first that is there counts
 
     def __reduce__(self) -> tuple[object, ...]:
-        return StoreAt, (self.url,)
+        return StoreAt, (self.url, self.requests_in_flight)
 
     def __repr__(self) -> str:
         return f"StoreAt({self.url!r})"
 
     def get(self) -> Store:
-        """The store. Raises InvalidInputError, StoreError where it cannot be opened."""
-        process = os.getpid()
-        store = self._opened.get(process)
-        return store if store is not None else self._opened.setdefault(process, resolve(self.url)[0])
+        """The store. Raises InvalidInputError where it cannot be opened."""
+        store = self._opened.get(self.url)
+        if store is None:
+            store = self._opened.setdefault(self.url, resolve(self.url, requests_in_flight=self.requests_in_flight)[0])
+        return store
 
 
 class VirtualPlace(Record):
@@ -95,8 +103,6 @@ class VirtualPlace(Record):
         kept in digits: so a file of another version has to be looked at."""
         if check is None or not check.tag or check.place != self.where(key) or isinstance(self.source, LocalStore):
             return None
-        if check.tag.startswith(_WEAK):  # which no server takes for a condition on bytes
-            return None
         if len(check.tag) % 2 == 0 and _DIGITS.issuperset(check.tag):
             version = bytes.fromhex(check.tag)
             if not _is_plain(version):
@@ -105,7 +111,6 @@ class VirtualPlace(Record):
 
 
 _VERSION: Final = struct.Struct("<qqq")  # of LocalStore: inode, size, time of change in ns
-_WEAK: Final = "W/"  # begins the tag of a server that does not promise the same bytes
 _DIGITS: Final = frozenset("0123456789abcdef")
 
 
@@ -113,43 +118,67 @@ def _is_plain(version: Version) -> bool:
     return version.isascii() and version.decode().isprintable()
 
 
-def make_places(prefixes: Prefixes) -> tuple[VirtualPlace, ...]:
-    """The places that a user allows, the longest prefix first. Raises InvalidInputError for prefixes that are none, and for what they cannot be mapped to."""
+def make_places(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualPlace, ...]:
+    """The places that a user allows, the longest prefix first. Raises InvalidInputError for prefixes that are none, and for what they cannot be mapped to.
+
+    requests_in_flight  of each store that is opened for them"""
     if isinstance(prefixes, str) or not isinstance(prefixes, Iterable):
         shown = without_secrets(prefixes) if isinstance(prefixes, str) else prefixes
         raise InvalidInputError(f"virtual_prefixes are several prefixes of URLs, found {shown!r}", hint=_EXAMPLE)
     mapped = prefixes.items() if isinstance(prefixes, Mapping) else [(prefix, None) for prefix in prefixes]
     shared: dict[str, StoreAt] = {}
-    places = [_place(prefix, to, shared) for prefix, to in mapped]
+    places: list[VirtualPlace] = []
+    for prefix, to in mapped:
+        below = _prefix(prefix)
+        if to is None and below.scheme == "file":
+            store = LocalStore("/" + "/".join(below.parts), read_only=True)
+            places.append(VirtualPlace(prefix, below, store, "", ""))
+        elif to is None or (isinstance(to, str) and is_remote(to)):
+            there = below if to is None else parse_location(f"{to}/")
+            if not is_remote(there.root):
+                raise InvalidInputError(
+                    f"no kind of store is called {there.scheme!r}",
+                    key=prefix,
+                    hint=f'map the prefix to where its files are, as in virtual_prefixes={{{prefix!r}: "file:///copy/"}}',
+                )
+            source = shared.setdefault(there.root, StoreAt(there.root, requests_in_flight))
+            address = _unless_own(there.folder_url, below)
+            places.append(VirtualPlace(prefix, below, source, there.key_prefix, address))
+        else:
+            places.append(_mapped(prefix, below, to))
     return tuple(sorted(places, key=lambda place: -len(place.below.parts)))
 
 
-def _place(prefix: str, to: Location | None, shared: dict[str, StoreAt]) -> VirtualPlace:
-    """shared: stores by their URLs, which is added to."""
-    if not isinstance(prefix, str) or not prefix.endswith("/"):
-        shown = without_secrets(prefix) if isinstance(prefix, str) else prefix
-        raise InvalidInputError(
-            f"a prefix of virtual chunks is a URL that ends in a slash, found {shown!r}", hint=_EXAMPLE
-        )
-    below = parse_location(prefix)
-    if to is None and below.scheme == "file":
-        return VirtualPlace(prefix, below, LocalStore("/" + "/".join(below.parts), read_only=True), "", "")
-    if to is None or (isinstance(to, str) and is_remote(to)):
-        there = below if to is None else parse_location(f"{to}/")
-        if not is_remote(there.root):
-            raise InvalidInputError(
-                f"no kind of store is called {there.scheme!r}",
-                key=prefix,
-                hint=f'map the prefix to where its files are, such as virtual_prefixes={{{prefix!r}: "file:///copy/"}}',
-            )
-        source = shared.setdefault(there.root, StoreAt(there.root))
-        address = there.folder_url
-        return VirtualPlace(prefix, below, source, there.key_prefix, "" if address == below.folder_url else address)
+def _prefix(prefix: object) -> VirtualLocation:
+    if isinstance(prefix, str) and prefix.endswith("/"):
+        return parse_location(prefix)
+    shown = without_secrets(prefix) if isinstance(prefix, str) else prefix
+    raise InvalidInputError(f"a prefix of virtual chunks is a URL that ends in a slash, found {shown!r}", hint=_EXAMPLE)
+
+
+def _mapped(prefix: str, below: VirtualLocation, to: Location) -> VirtualPlace:
+    """A prefix whose files are read from a folder or store that is at hand."""
     if isinstance(to, str) and without_secrets(to) != to:
         parse_location(to)  # says what is wrong, and not what is secret
     store, keys = resolve(to)
-    if type(store) is not LocalStore:
-        return VirtualPlace(prefix, below, store, keys, f"{store!r} ")
-    address = file_location(store.path.rstrip("/") + "/")
-    own = below.scheme == "file" and store.path == "/" + "/".join(below.parts)
-    return VirtualPlace(prefix, below, LocalStore(store.path, read_only=True), keys, "" if own else address)
+    if type(store) is LocalStore:
+        address = file_location(store.path.rstrip("/") + "/")
+        own = below.scheme == "file" and store.path == "/" + "/".join(below.parts)
+        return VirtualPlace(prefix, below, LocalStore(store.path, read_only=True), keys, "" if own else address)
+    return VirtualPlace(prefix, below, store, keys, _unless_own(_address(store), below))
+
+
+def _address(store: Store) -> str:
+    """What keys of a store lie below: its URL, where it has one."""
+    inner = store
+    while isinstance(inner, WrappedStore):
+        inner = inner.inner
+    if isinstance(inner, object_store.ObjectStore):
+        with contextlib.suppress(InvalidInputError):  # of a client whose place is no URL
+            return parse_location(f"{inner.place}/").folder_url
+    return f"{store!r} "
+
+
+def _unless_own(address: str, below: VirtualLocation) -> str:
+    """The address, but for a store at the place that the prefix itself names."""
+    return "" if address == below.folder_url else address

@@ -95,4 +95,10 @@ def _given_check(location: str, value: Given, place: str) -> FileCheck:
             raise InvalidInputError(f"the version of a file is given as {value!r}", key=location, hint=_MAPPING)
     if not tag or not tag.isascii() or not tag.isprintable():
         raise InvalidInputError(f"no server has the ETag {tag!r}", key=location, hint=_MAPPING)
+    if tag.startswith("W/"):
+        raise InvalidInputError(
+            f"{tag} is a weak ETag, which other bytes may have, too",
+            key=location,
+            hint="check=True keeps the time instead",
+        )
     return FileCheck(size, -1, tag if tag.endswith('"') else f'"{tag}"', place)
