@@ -11,12 +11,25 @@ from collections.abc import Sequence
 from typing import Final
 
 import frazil
-from frazil.cli import convert, get, importing, info, repo_branch, repo_diff, repo_init, repo_log, repo_tag, tree, view
+from frazil.cli import (
+    convert,
+    get,
+    importing,
+    info,
+    repo_branch,
+    repo_diff,
+    repo_init,
+    repo_log,
+    repo_tag,
+    serve,
+    tree,
+    view,
+)
 from frazil.cli.command import Command
 from frazil.errors import FallbackWarning, FrazilError
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    *(info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND, importing.COMMAND),
+    *(info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND, importing.COMMAND, serve.COMMAND),
     *(repo_init.COMMAND, repo_log.COMMAND, repo_diff.COMMAND, repo_branch.COMMAND, repo_tag.COMMAND),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {

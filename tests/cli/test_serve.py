@@ -1,0 +1,119 @@
+"""`frazil serve` as a program: what it prints, what it serves, how it ends. The server itself is tested in tests/operations."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+
+import numpy as np
+import pytest
+from tests.cli.conftest import TEMP
+
+import frazil
+from frazil.cli.serve import COMMAND
+
+
+@contextmanager
+def serving(*arguments: str, signal_to_end: int = signal.SIGINT, ends: int = 0) -> Iterator[str]:
+    """`frazil serve` in a process of its own, its address; it says nothing but that, and ends when it is told to."""
+    command = [sys.executable, "-m", "frazil", "serve", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().strip()
+            assert url.startswith("http://127.0.0.1:"), process.communicate()
+            yield url
+            process.send_signal(signal_to_end)
+            assert process.communicate(timeout=20) == ("", "")
+            assert process.returncode == ends
+        finally:
+            process.kill()
+
+
+def shape(url: str) -> list[int]:
+    with urllib.request.urlopen(url) as answer:
+        found = json.load(answer)["shape"]
+    assert isinstance(found, list)
+    return found
+
+
+@pytest.mark.parametrize("line", [line for line, _ in COMMAND.examples])
+def test_examples_work(line: str, place: Path) -> None:
+    arguments = shlex.split(line)[2:]
+    path = "level1/temp/zarr.json"
+    with serving(*arguments, *([] if "--port" in arguments else ["--port", "0"])) as url:
+        assert shape(url + path) == list(TEMP.shape)
+
+
+def test_a_branch_stays_where_it_was_unless_it_is_followed(place: Path) -> None:
+    repo = frazil.Repository.open("sea.repo", durable=False)
+    with serving("sea.repo", "--port", "0") as fixed, serving("sea.repo/", "--follow", "--port=0") as followed:
+        assert shape(fixed + "salt/zarr.json") == shape(followed + "salt/zarr.json") == [4]
+        with repo.transaction(message="more") as root:
+            root["salt"].append(np.arange(2))  # type: ignore[union-attr]
+        assert shape(fixed + "salt/zarr.json") == [4]
+        for _ in range(1000):
+            if shape(followed + "salt/zarr.json") == [6]:
+                break
+            time.sleep(0.02)
+        assert shape(followed + "salt/zarr.json") == [6]
+
+
+def test_a_path_in_a_repository(place: Path) -> None:
+    with serving("sea.repo@v1/level1", "--port", "0") as url:
+        assert shape(url + "temp/zarr.json") == list(TEMP.shape)
+        with pytest.raises(HTTPError, match="404") as missing:
+            urllib.request.urlopen(url + "zarr.json2")
+        missing.value.close()
+
+
+def test_virtual_chunks_are_served_where_that_is_allowed(place: Path) -> None:
+    (place / "data").mkdir()
+    raw = np.arange(4, dtype="<i4").tobytes()
+    (place / "data" / "raw").write_bytes(raw)
+    prefix = f"file://{place.resolve()}/data/"
+    session = frazil.Repository.open("sea.repo", virtual_prefixes=[prefix]).writable_session()
+    session.root.create_array("raw", shape=4, dtype="i4", chunks=4, codecs=[])
+    session.set_virtual_chunks("raw", [[0]], f"{prefix}raw", 0, 16)
+    session.commit("raw numbers")
+    with serving("sea.repo", "--port", "0", "--virtual-prefix", prefix) as url:
+        with urllib.request.urlopen(url + "raw/c/0") as answer:
+            assert answer.read() == raw
+
+
+def test_a_virtual_chunk_that_may_not_be_read_is_an_error(place: Path, tmp_path: Path) -> None:
+    from frazil.operations.serving import serve
+
+    test_virtual_chunks_are_served_where_that_is_allowed(place)
+    told: list[str] = []
+    store = frazil.Repository.open("sea.repo").readonly_session().store
+    with serve(store, tell=told.append) as server, pytest.raises(HTTPError) as refused:
+        urllib.request.urlopen(server.url + "raw/c/0")
+    assert refused.value.code in {400, 500}
+    refused.value.close()
+
+
+def test_the_port_that_is_left_out(place: Path) -> None:
+    from argparse import ArgumentParser
+
+    parser = ArgumentParser()
+    COMMAND.fill(parser)
+    options = parser.parse_args(["sea.zarr"])
+    assert (options.host, options.port, options.follow) == ("127.0.0.1", 8000, False)
+
+
+def test_a_client_that_leaves_in_the_middle_is_no_error(place: Path) -> None:
+    frazil.create_array("large.zarr", data=np.zeros(2**23, np.uint8), chunks=2**23, codecs=[], fill_value=1)
+    with serving("large.zarr", "--port", "0") as url:
+        with urllib.request.urlopen(url + "c/0") as answer:
+            assert answer.read(10) == bytes(10)
+        assert shape(url + "zarr.json") == [2**23]
