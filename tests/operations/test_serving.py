@@ -102,6 +102,18 @@ def test_old_snapshots_stay(stores: dict[str, Store]) -> None:
         assert Client(new).ask("/level1/plain/c/0/0").status == 404  # all fill value
 
 
+def test_what_a_repository_serves_is_what_a_folder_would(stores: dict[str, Store]) -> None:
+    with serve(stores["repository, old"]) as server:
+        client = Client(server)
+        chunks = [key for key in stores["local"].list() if "/c/" in key]
+        assert len(chunks) > 10
+        for key in chunks:
+            value = stores["local"].get(key)
+            assert value is not None
+            assert client.ask("/" + key).body == value
+            assert client.ask("/" + key, Range="bytes=-9").body == value[-9:]
+
+
 def test_below_a_path(stores: dict[str, Store]) -> None:
     for name in ("local", "repository, old"):
         with serve(stores[name], "level1") as server:
