@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import IncompleteRead
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -69,10 +70,12 @@ def test_a_branch_stays_where_it_was_unless_it_is_followed(place: Path) -> None:
 
 
 def test_a_path_in_a_repository(place: Path) -> None:
-    with serving("sea.repo@v1/level1", "--port", "0") as url:
-        assert shape(url + "temp/zarr.json") == list(TEMP.shape)
+    for location in ("sea.repo@v1/level1", "sea.repo/level1"):
+        with serving(location, "--port", "0") as url:
+            assert shape(url + "temp/zarr.json") == list(TEMP.shape)
+    with serving("sea.repo/", "--port", "0") as url:
         with pytest.raises(HTTPError, match="404") as missing:
-            urllib.request.urlopen(url + "zarr.json2")
+            urllib.request.urlopen(url + "temp/zarr.json")
         missing.value.close()
 
 
@@ -109,6 +112,28 @@ def test_the_port_that_is_left_out(place: Path) -> None:
     COMMAND.fill(parser)
     options = parser.parse_args(["sea.zarr"])
     assert (options.host, options.port, options.follow) == ("127.0.0.1", 8000, False)
+
+
+def test_it_ends_in_the_middle_of_an_answer(place: Path) -> None:
+    frazil.create_array("large.zarr", data=np.zeros(2**25, np.uint8), chunks=2**25, codecs=[], fill_value=1)
+    with serving("large.zarr", "--port", "0") as url:
+        answer = urllib.request.urlopen(url + "c/0")
+        assert answer.read(10) == bytes(10)
+    with answer, pytest.raises((IncompleteRead, ConnectionError)):
+        answer.read()
+
+
+def test_its_end_by_another_signal(place: Path) -> None:
+    with serving("sea.zarr", "--port", "0", signal_to_end=signal.SIGTERM, ends=-signal.SIGTERM) as url:
+        assert shape(url + "zarr.json") == [600, 700]
+
+
+def test_other_commands_do_without_the_server() -> None:
+    code = (
+        "import frazil.cli.main, sys; print('http.server' in sys.modules, 'frazil.operations.serving' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "False False\n"
 
 
 def test_a_client_that_leaves_in_the_middle_is_no_error(place: Path) -> None:

@@ -105,7 +105,7 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
         try:
             return frazil.open(location, path=path)
         except NotFoundError as missing:
-            named = _at_main(location)
+            named = at_main(location)
             if named is None:
                 if "@" in location:
                     missing.hint = "neither is a folder of this name there, nor a repository before the @"
@@ -154,11 +154,11 @@ def hierarchy_at(location: str) -> Location:
 
 def is_in_repository(location: str) -> bool:
     """Whether a LOCATION is one in a repository."""
-    return (split_location(location) or _at_main(location)) is not None
+    return (split_location(location) or at_main(location)) is not None
 
 
-def _at_main(location: str) -> Named | None:
-    """The node on `main`, where a repository is at the location or above it."""
+def at_main(location: str) -> Named | None:
+    """The node on `main` that a LOCATION without an @ names, where a repository is there or above it. What is no node, but a folder, comes first (`open_node`)."""
     if _has_repository(location):
         return Named(location, MAIN, "")
     for left, right in _cuts(location.rstrip("/"), "/"):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.cli.command import Command, add_location
 from frazil.cli.output import say
-from frazil.cli.places import Named, add_virtual_prefix, in_repository, open_repository, open_session
-from frazil.errors import InvalidInputError
+from frazil.cli.places import Named, add_virtual_prefix, at_main, in_repository, open_repository, open_session
+from frazil.errors import InvalidInputError, NotFoundError
 from frazil.late import LateModule
 
 if TYPE_CHECKING:
@@ -60,7 +60,12 @@ def _server(options: Namespace) -> serving.Server:
     if options.follow:
         return _following(named, options)
     if named is None:
-        return serving.serve(options.location, host=options.host, port=options.port)
+        try:
+            return serving.serve(options.location, host=options.host, port=options.port)
+        except NotFoundError:
+            named = at_main(options.location)
+            if named is None:
+                raise
     store = open_session(named, options.virtual_prefix).store
     return serving.serve(store, named.path, host=options.host, port=options.port)
 
