@@ -22,6 +22,7 @@ from frazil.errors import InvalidInputError, NotFoundError, StoreError
 from frazil.operations import serving_values
 from frazil.operations.serving import Server, follow, serve
 from frazil.stores import LocalStore, MemoryStore, Store
+from frazil.stores.wrappers import BufferedStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 
 # --- values --------------------------------------------------------------------------------------------------------------------------
@@ -222,6 +223,32 @@ def test_large_values_come_in_pieces_of_one_version(kind: str, tmp_path: Path, m
     if kind == "repository":
         with serve(store) as server:
             assert Client(server).ask("/a/c/0", Range="bytes=5-").body == value[5:]
+
+
+class Replaced(BufferedStore):
+    """Another program puts a new value after each of the first `times` look-ups; old values are not held, as in object stores."""
+
+    def __init__(self, inner: Store, times: int) -> None:
+        super().__init__(inner)
+        self.times = times
+
+    def fetch(self, names, spans, *, expect=None, held=None, once=False):  # type: ignore[no-untyped-def]
+        found = super().fetch(names, spans, expect=expect if held is None else held.versions)
+        if held is None and self.times:
+            self.times -= 1
+            self.inner.set(names[0], b"value %d" % self.times)
+        return found
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, 200), (5, 200), (100, 500)])
+def test_a_value_that_is_replaced_after_its_look_up(times: int, status: int) -> None:
+    store, told = MemoryStore(), list[str]()
+    store.set("a", b"the first")
+    with serve(Replaced(store, times), tell=told.append) as server:
+        reply = Client(server).ask("/a", If_Match="*")  # with a condition it is looked up first
+    assert (reply.status, len(told)) == (status, int(status == 500))
+    if status == 200:
+        assert reply.body == b"value 0"
 
 
 # --- its life ------------------------------------------------------------------------------------------------------------------------

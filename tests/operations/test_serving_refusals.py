@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.operations.served import Client
 
 import frazil
@@ -89,6 +91,23 @@ def test_whatever_is_sent(sent: bytes, status: int | None, stores: dict[str, Sto
             assert b"root:" not in answer
         assert Client(server).ask("/zarr.json").status == 200
     assert told == []
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=60), st.sampled_from([b"", b"GET /", b"HEAD /zarr.json", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nRange: bytes="]), st.booleans())  # fmt: skip
+def test_nothing_that_is_sent_harms(served: tuple[Store, Client], sent: bytes, before: bytes, ends: bool) -> None:
+    host, port = served[1].connection.host, served[1].connection.port
+    with socket.create_connection((host, port), timeout=20) as connection:
+        connection.sendall(before + sent + (b"\r\n\r\n" if ends else b""))
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        try:
+            while part := connection.recv(2**16):
+                answer += part
+        except ConnectionResetError:
+            pass
+    assert b"Traceback" not in answer
+    assert answer == b"" or re.match(rb"HTTP/1\.1 (200|204|206|400|404|405|414|416|431|505) ", answer)
 
 
 def test_links_lead_nowhere(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from frazil.api.places import open_node
 from frazil.array.group import Group
-from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.operations.serving_page import LEVELS, describe, draw_page
 from frazil.operations.serving_requests import (
     LONGEST_TARGET,
@@ -49,6 +49,7 @@ _LOOK_SECONDS: Final = 0.1  # between looks whether the server is to end
 _LONGEST_REST: Final = 2**20  # bytes of a refused body that are still taken, so that the answer gets through
 _REST_SECONDS: Final = 1.0
 _FOLLOW_SECONDS: Final = 1.0
+_ATTEMPTS: Final = 10  # to read a value that others keep replacing
 
 Source = Callable[[], Store]
 Tell = Callable[[str], None]
@@ -188,14 +189,21 @@ class _Served(Record):
             return refusal(500, "the store failed; the server's standard error says why"), iter(())
 
     def _value(self, store: Store, request: Request) -> tuple[Answer, Iterator[bytes]]:
-        value = find_value(store, self.prefix + request.key, ask_ahead(request, PIECE), self.salt)
-        if value is None:
-            return nothing_there(), iter(())
-        answer = answer_value(request, value.size, value.etag)
-        if request.head or answer.span is None or answer.span[1] == 0:
-            return answer, iter(())
-        pieces = value.pieces(*answer.span)
-        return answer, chain((next(pieces),), pieces)
+        """Begins anew where the value is replaced between its look-up and the first bytes."""
+        for attempt in range(_ATTEMPTS):
+            value = find_value(store, self.prefix + request.key, ask_ahead(request, PIECE), self.salt)
+            if value is None:
+                break
+            answer = answer_value(request, value.size, value.etag)
+            if request.head or answer.span is None or answer.span[1] == 0:
+                return answer, iter(())
+            pieces = value.pieces(*answer.span)
+            try:
+                return answer, chain((next(pieces),), pieces)
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        return nothing_there(), iter(())
 
     def failed(self, error: Exception) -> None:
         """Tells of an error in one line, whatever is in its text."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.errors import StoreError
+from frazil.errors import ConflictError, StoreError
 from frazil.stores.content import read_values
 from frazil.stores.scarcity import pause
 from frazil.stores.store import NO_SPANS, Store
@@ -33,8 +33,8 @@ class Value:
         self.etag = _etag(fetched, key, salt)
 
     def pieces(self, start: int, length: int) -> Iterator[bytes]:
-        """The bytes from start, in pieces of at most PIECE; first what came together with the size. Raises StoreError, also where the value was replaced meanwhile
-        and the store does not hold the old one."""
+        """The bytes from start, in pieces of at most PIECE; first what came together with the size. Raises StoreError, and ConflictError where the value was
+        replaced meanwhile and the store does not hold the old one."""
         if len(self._ahead):
             _, first, count = self._ahead[0].tolist()
             first, count = clip_span(first, count, self.size)
@@ -50,7 +50,7 @@ class Value:
     def _read(self, fetched: Fetched, span: Columns, count: int) -> bytes:
         value = None if fetched.status[0] == STALE else read_values(fetched, [self._key], span)[0]
         if value is None:
-            raise StoreError("the value was replaced while it was read", key=self._key, hint="read it again")
+            raise ConflictError("the value was replaced while it was read", key=self._key, hint="read it again")
         if len(value) != count:
             raise StoreError(f"the store brought {len(value)} bytes of {count}", key=self._key)
         return value
