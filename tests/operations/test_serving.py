@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.operations.served import Client, old_files
+from tests.operations.served import VALUES, Client, old_files
 
 import frazil
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
@@ -113,6 +113,17 @@ def test_what_a_repository_serves_is_what_a_folder_would(stores: dict[str, Store
             assert value is not None
             assert client.ask("/" + key).body == value
             assert client.ask("/" + key, Range="bytes=-9").body == value[-9:]
+
+
+def test_zarr_python_reads_it(stores: dict[str, Store]) -> None:
+    obstore = pytest.importorskip("obstore.store")
+    zarr = pytest.importorskip("zarr")
+    with serve(stores["repository, old"]) as server:
+        http_store = obstore.HTTPStore.from_url(server.url, client_options={"allow_http": True})
+        root = zarr.open_group(zarr.storage.ObjectStore(http_store, read_only=True), mode="r")
+        assert root.attrs["title"] == "The sea"
+        np.testing.assert_array_equal(root["level1/sharded"][...], VALUES + 1)
+        np.testing.assert_array_equal(root["level1/plain"][3:5, ::7], VALUES[3:5, ::7])
 
 
 def test_below_a_path(stores: dict[str, Store]) -> None:

@@ -47,9 +47,9 @@ def _port(text: str) -> int:
 
 def run(options: Namespace) -> None:
     with _server(options) as server:
-        say(server.url)
-        sys.stdout.flush()
         try:
+            say(server.url)
+            sys.stdout.flush()
             server.wait()
         except KeyboardInterrupt:  # which is how it ends
             pass
@@ -91,9 +91,10 @@ def _following(named: Named | None, options: Namespace) -> serving.Server:
 COMMAND = Command(
     "serve",
     "an array, a group or a repository as plain Zarr over HTTP",
-    "Serves a hierarchy to be read over HTTP, to programs such as zarrita.js in a browser, xarray and GDAL: values and\n"
-    "ranges of them, with ETags, and with leave for pages from everywhere (CORS). Nothing can be written. Prints the\n"
-    "address, and ends at Ctrl-C. A folder is served as it is at each request, a repository as it was at the start.",
+    "Serves a hierarchy to be read over HTTP, to programs such as zarrita.js in a browser and zarr-python: values and\n"
+    "ranges of them, with ETags, and with leave for pages from everywhere (CORS). Nothing can be written, and nothing\n"
+    "is listed but on a page for people: programs open nodes by their paths. Prints the address, and ends at Ctrl-C.\n"
+    "A folder is served as it is at each request, a repository as it was at the start.",
     (
         ("frazil serve ocean.zarr", "at http://127.0.0.1:8000/, for programs on this machine"),
         ("frazil serve sea.repo@v1 --port 0", "a repository as it was at a tag, at any free port"),
