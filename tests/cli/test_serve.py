@@ -17,7 +17,8 @@ from urllib.error import HTTPError
 
 import numpy as np
 import pytest
-from tests.cli.conftest import TEMP
+from tests.cli.conftest import SEA, TEMP
+from tests.servers.buckets import S3
 
 import frazil
 from frazil.cli.serve import COMMAND
@@ -121,6 +122,32 @@ def test_it_ends_in_the_middle_of_an_answer(place: Path) -> None:
         assert answer.read(10) == bytes(10)
     with answer, pytest.raises((IncompleteRead, ConnectionError)):
         answer.read()
+
+
+def test_what_lies_in_a_bucket(s3: S3, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    bucket = f"s3://{s3.new_bucket()}"
+    frazil.create_array(f"{bucket}/sea.zarr", data=SEA[:100, :100], chunks=(10, 10), shards=(50, 50))
+    repo = frazil.Repository.create(f"{bucket}/sea.repo")
+    for offset in (0, 1):
+        with repo.transaction(message="one") as root:
+            root.create_array("t", data=SEA[:50, :50] + offset, chunks=(10, 10), shards=(50, 50), overwrite=True)
+        if not offset:
+            repo.create_tag("v1", "main")
+    for location, path, expected in (
+        ("sea.zarr", "", SEA[:100, :100]),
+        ("sea.repo@v1", "t", SEA[:50, :50]),
+        ("sea.repo", "t", SEA[:50, :50] + 1),
+    ):
+        with serving(f"{bucket}/{location}", "--port", "0") as url:
+            array = frazil.open_array(url, path=path)
+            np.testing.assert_array_equal(np.asarray(array[...]), expected)
+    for wrong in ("nothing.zarr", "sea.repo@v2"):
+        command = [sys.executable, "-m", "frazil", "serve", f"{bucket}/{wrong}", "--port", "0"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert s3.secret not in done.stderr
 
 
 def test_its_end_by_another_signal(place: Path) -> None:

@@ -22,6 +22,7 @@ from frazil.errors import InvalidInputError, NotFoundError, StoreError
 from frazil.operations import serving_values
 from frazil.operations.serving import Server, follow, serve
 from frazil.stores import LocalStore, MemoryStore, Store
+from frazil.stores.object_store import ObjectStore
 from frazil.stores.wrappers import BufferedStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 
@@ -124,6 +125,39 @@ def test_zarr_python_reads_it(stores: dict[str, Store]) -> None:
         assert root.attrs["title"] == "The sea"
         np.testing.assert_array_equal(root["level1/sharded"][...], VALUES + 1)
         np.testing.assert_array_equal(root["level1/plain"][3:5, ::7], VALUES[3:5, ::7])
+
+
+@pytest.mark.parametrize("name", ["local", "repository, old"])
+def test_frazil_reads_it(name: str, stores: dict[str, Store]) -> None:
+    pytest.importorskip("obstore")
+    with serve(stores[name]) as server:
+        np.testing.assert_array_equal(np.asarray(frazil.open_array(server.url + "level1/plain")[...]), VALUES)
+        sharded = frazil.open_array(server.url, path="level1/sharded")
+        np.testing.assert_array_equal(np.asarray(sharded[5:, 30]), VALUES[5:, 30] + 1)
+        assert dict(frazil.open_group(server.url).attrs) == {"title": "The sea"}
+
+
+def test_an_object_store_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    obstore = pytest.importorskip("obstore.store")
+    monkeypatch.setattr(serving_values, "PIECE", 1000)
+    store = ObjectStore(obstore.MemoryStore())
+    value = np.random.default_rng(0).bytes(5500)
+    store.set("a/b", value)
+    with serve(store) as server:
+        client = Client(server)
+        for headers, expected in (
+            ({}, value),
+            ({"Range": "bytes=-9"}, value[-9:]),
+            ({"Range": "bytes=-3000"}, value[-3000:]),
+            ({"Range": "bytes=5000-9999999"}, value[5000:]),
+            ({"Range": f"bytes=7-{'9' * 50}"}, value[7:]),
+            ({"Range": "bytes=1-2", "If_Match": "*"}, value[1:3]),
+        ):
+            assert client.ask("/a/b", **headers).body == expected
+        assert client.ask("/a/b", Range="bytes=5500-").status == 416
+        assert client.ask("/a").status == client.ask("/c", Range="bytes=0-1").status == 404
+        tag = client.ask("/a/b", "HEAD").headers["etag"]
+        assert client.ask("/a/b", If_None_Match=tag).status == 304
 
 
 def test_below_a_path(stores: dict[str, Store]) -> None:
