@@ -38,6 +38,7 @@ LATE: dict[str, str] = {
         "data types that are no numbers are read when a document names one",
     ),
     "frazil.operations.convert": "few programs convert anything",
+    "frazil.operations.serving": "one command alone serves anything",
     "frazil.stores.adapted": "only stores of users that are none yet need it",
     "frazil.stores.caching": "a cache is asked for by name",
     "frazil.stores.cache_folder": "one command alone looks into the folder of a cache",

@@ -22,6 +22,7 @@ from frazil.cli import (
     repo_init,
     repo_log,
     repo_tag,
+    serve,
     tree,
     view,
 )
@@ -30,7 +31,7 @@ from frazil.errors import FallbackWarning, FrazilError
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *(info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND, importing.COMMAND),
-    cache.COMMAND,
+    *(serve.COMMAND, cache.COMMAND),
     *(repo_init.COMMAND, repo_log.COMMAND, repo_diff.COMMAND, repo_branch.COMMAND, repo_tag.COMMAND),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {

@@ -105,7 +105,7 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
         try:
             return frazil.open(location, path=path)
         except NotFoundError as missing:
-            named = _at_main(location)
+            named = at_main(location)
             if named is None:
                 if "@" in location:
                     missing.hint = "neither is a folder of this name there, nor a repository before the @"
@@ -113,7 +113,8 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
     return _in_repository(named, path, prefixes)
 
 
-def _session(named: Named, prefixes: list[str] | None) -> frazil.Session:
+def open_session(named: Named, prefixes: list[str] | None = None) -> frazil.Session:
+    """The session that reads what a LOCATION names. Raises NotFoundError."""
     if not named.reference:
         raise InvalidInputError(
             "nothing is named after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
@@ -123,7 +124,7 @@ def _session(named: Named, prefixes: list[str] | None) -> frazil.Session:
 
 
 def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
-    session = _session(named, prefixes)
+    session = open_session(named, prefixes)
     below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
     try:
         return session.open(below)
@@ -134,25 +135,30 @@ def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array
         raise
 
 
+def in_repository(location: str) -> Named | None:
+    """What a LOCATION names with an @; and the branch main, where it is a repository itself. None elsewhere."""
+    return split_location(location) or (Named(location, MAIN, "") if _has_repository(location) else None)
+
+
 def hierarchy_at(location: str) -> Location:
     """The hierarchy at LOCATION[@REF] as something to read keys of: of a repository its store at this point, else the location itself. Raises NotFoundError."""
-    named = split_location(location) or (Named(location, MAIN, "") if _has_repository(location) else None)
+    named = in_repository(location)
     if named is None:
         return location
     if named.path:
         raise InvalidInputError(
             "a part of a repository has no meaning here", path=named.path, hint="leave the path out"
         )
-    return _session(named, None).store
+    return open_session(named).store
 
 
 def is_in_repository(location: str) -> bool:
     """Whether a LOCATION is one in a repository."""
-    return (split_location(location) or _at_main(location)) is not None
+    return (split_location(location) or at_main(location)) is not None
 
 
-def _at_main(location: str) -> Named | None:
-    """The node on `main`, where a repository is at the location or above it."""
+def at_main(location: str) -> Named | None:
+    """The node on `main` that a LOCATION without an @ names, where a repository is there or above it. What is no node, but a folder, comes first (`open_node`)."""
     if _has_repository(location):
         return Named(location, MAIN, "")
     for left, right in _cuts(location.rstrip("/"), "/"):
@@ -187,6 +193,10 @@ def add_selection(parser: ArgumentParser) -> None:
         nargs="?",
         help='what stands between brackets in Python, each item for its own dimension: "10, ::-2, ..." or "[3, 1], 5:"; all, where it is left out',
     )
+    add_virtual_prefix(parser)
+
+
+def add_virtual_prefix(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--virtual-prefix",
         metavar="URL",
