@@ -11,12 +11,26 @@ from collections.abc import Sequence
 from typing import Final
 
 import frazil
-from frazil.cli import convert, get, importing, info, repo_branch, repo_diff, repo_init, repo_log, repo_tag, tree, view
+from frazil.cli import (
+    convert,
+    copy,
+    get,
+    importing,
+    info,
+    repo_branch,
+    repo_diff,
+    repo_init,
+    repo_log,
+    repo_tag,
+    tree,
+    view,
+)
 from frazil.cli.command import Command
 from frazil.errors import FallbackWarning, FrazilError
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    *(info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND, importing.COMMAND),
+    *(info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
+    *(copy.COMMAND, importing.COMMAND),
     *(repo_init.COMMAND, repo_log.COMMAND, repo_diff.COMMAND, repo_branch.COMMAND, repo_tag.COMMAND),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {
@@ -37,6 +51,7 @@ a short tour:
   frazil get sea.zarr ":100, :100" -o a.csv   the same into a file: .csv, .npy or .json
   frazil view sea.zarr -o sea.png             a picture of it, whatever its size
   frazil convert old.zr3 new.zarr             a hierarchy of a draft as final Zarr v3
+  frazil copy ocean.zarr copy.zarr            what is there to another place, as the bytes that it is
   frazil import ocean.nc new.repo             NetCDF and HDF5, into a repository
   frazil repo log sea.repo --graph            the history of a repository, its branches and tags
   frazil get sea.repo@v1 level1/temp "0, 0"   elements as they were at a tag, on a branch, in a snapshot

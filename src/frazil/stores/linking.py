@@ -12,7 +12,7 @@ from typing import Final
 
 from frazil.stores.folders import LOCK_SUFFIX, enter_folder
 
-__all__ = ["ABSENT", "NEEDS_A_COPY", "link_files"]
+__all__ = ["ABSENT", "NEEDS_A_COPY", "OpenFolders", "link_files", "sync_folders"]
 
 ABSENT: Final = -1
 
@@ -20,7 +20,7 @@ ABSENT: Final = -1
 NEEDS_A_COPY: Final = frozenset((EPERM, EACCES, EXDEV, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP))
 
 
-class _Folders:
+class OpenFolders:
     """The folder that was entered last, as neighbours mostly lie in one. make: folders that are missing are made."""
 
     def __init__(self, root: int, *, make: bool) -> None:
@@ -46,19 +46,18 @@ class _Folders:
 
 def link_files(root: int, names: Iterable[str], sources: Iterable[str], *, sync: bool) -> list[int]:
     """Makes each name the file that its source is, whatever is there: 0, ABSENT where no file is the source, or the system's number for why not."""
-    outer, inner = _Folders(root, make=False), _Folders(root, make=True)
+    outer, inner = OpenFolders(root, make=False), OpenFolders(root, make=True)
     try:
         codes = [_linked(outer, inner, name, source) for name, source in zip(names, sources, strict=True)]
         if sync:
-            for path in inner.used:
-                _sync(root, path)
+            sync_folders(root, inner.used)
         return codes
     finally:
         outer.close()
         inner.close()
 
 
-def _linked(sources: _Folders, targets: _Folders, name: str, source: str) -> int:
+def _linked(sources: OpenFolders, targets: OpenFolders, name: str, source: str) -> int:
     try:
         held = sources.of(source)
         if held is None:
@@ -114,8 +113,13 @@ def _made_folder(root: int, path: str) -> int:
     return found
 
 
+def sync_folders(root: int, paths: Iterable[str]) -> None:
+    """The names in folders, and the folders' own, are on the medium."""
+    for path in paths:
+        _sync(root, path)
+
+
 def _sync(root: int, path: str) -> None:
-    """The names in a folder, and the folder's own, are on the medium."""
     while True:
         folder = enter_folder(root, path)
         if folder is not None:
