@@ -32,7 +32,7 @@ NOTE_NAME: Final = "__frazil_copy.json"  # no node has a name that begins so, an
 
 _MARK: Final = "frazil_copy"
 _DOCUMENTS: Final = frozenset(("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"))
-_OF_THE_DRAFT: Final = re.compile(r"(?:^|/)meta/.*\.(?:array|group)(?:\.[^/.]*)?$", re.DOTALL)
+_OF_THE_DRAFT: Final = re.compile(r"(?:^|/)meta/(?:.*\.)?(?:array|group)(?:\.[^/.]*)?$", re.DOTALL)
 _DIGEST: Final = re.compile(rb'"?([0-9a-fA-F]{32})"?')  # as object stores give for what was put in one piece
 _MOST_NAMES: Final = 128  # of one batch: what is done is seen after each
 _BATCHES: Final = 8  # of a page for each worker, where there are names enough, so that all end at about the same time
@@ -120,9 +120,9 @@ def _digest(version: Version | None) -> bytes | None:
     return None if found is None else found[1].lower()
 
 
-def share_out(names: Sequence[str], workers: int, most: int = _MOST_NAMES) -> list[Sequence[str]]:
-    """Names in batches for workers."""
-    size = max(1, min(most, _MOST_NAMES, len(names) // (workers * _BATCHES)))
+def share_out(names: Sequence[str], workers: int, most: int | None) -> list[Sequence[str]]:
+    """Names in batches for workers: of `most` names, as many as are asked for at once; None: of fewer where there are few names, so that all workers have some."""
+    size = most or max(1, min(_MOST_NAMES, len(names) // (workers * _BATCHES)))
     return [names[low : low + size] for low in range(0, len(names), size)]
 
 

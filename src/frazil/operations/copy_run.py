@@ -62,10 +62,11 @@ class Crew:
 
     def __init__(self, route: Route, runtime: Runtime, report: Callable[[int], object]) -> None:
         self._route, self._report = route, report
+        self._most: int | None
         if isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore):
-            self._workers, self._most = runtime.threads, _PAGE
+            self._workers, self._most = runtime.threads, None
         elif route.store.capabilities.direct and route.to_store.capabilities.direct:
-            self._workers, self._most = 1, _PAGE  # the kernel has threads of its own, and memory is quick
+            self._workers, self._most = 1, None  # the kernel has threads of its own, and memory is quick
         else:
             self._workers = min(_REMOTE_WORKERS, runtime.requests_in_flight)
             self._most = max(1, runtime.requests_in_flight // self._workers)

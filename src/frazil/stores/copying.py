@@ -83,6 +83,7 @@ def _copy_batch(
         elif size > (limit if first < 0 else first):
             size = _put_long(target, names[row], source, sources[row], limit)
         else:
+            _check_whole(fetched, row, size, sources[row])
             if room + size > limit:
                 put()
                 room = 0
@@ -91,6 +92,12 @@ def _copy_batch(
         sizes[row] = size
     put()
     return sizes
+
+
+def _check_whole(fetched: Fetched, row: int, size: int, key: str) -> None:
+    blob, start, _ = fetched.rows[row].tolist()
+    if blob < 0 and len(fetched.sources.buffers[-1 - blob]) < start + size:
+        raise StoreError(f"the store brought less than the {size} bytes of the object", key=key, hint="try again")
 
 
 def _put_unmeasured(target: _Target, name: str, source: _Source, source_name: str) -> int:
