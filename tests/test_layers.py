@@ -45,6 +45,8 @@ LATE: dict[str, str] = {
     "frazil.stores.copying": "only copies from store to store need it",
     "frazil.stores.linking": "only conversions link files",
     "frazil.stores.new_files": "only copies make files without the kernel",
+    "frazil.stores.object_clients": "only objects of obstore and URLs need it",
+    "frazil.stores.object_store": "arrays on local disks do without clients of object stores",
     "frazil.stores.memory": "for tests, and for arrays that nobody keeps",
     "frazil.stores.wrappers": "stores over stores are asked for by name",
     "frazil.stores.sharding_store": "the array engine plans shards itself; this is for who wants a store",

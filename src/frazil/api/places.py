@@ -303,7 +303,7 @@ def _place(
     """The location itself; a node below it has its path in the place that `locate` or `for_creation` makes of it."""
     check_surroundings(registry, runtime)
     added = check_transformers(transformers, "storage_transformers")
-    store, prefix = resolve(location)
+    store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
     return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added)
 
 

@@ -349,7 +349,7 @@ def _no_attribute_files() -> InvalidInputError:
 
 
 def _files(location: Location, durable: bool, runtime: Runtime) -> Files:
-    store, prefix = resolve(location)
+    store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
     if isinstance(store, LocalStore) and durable != store.sync:
         store = LocalStore(store.path, sync=durable, read_only=store.read_only)
     return Files(store, prefix, cache_bytes=runtime.cache_bytes)

@@ -8,6 +8,7 @@ from frazil.errors import InvalidInputError
 from frazil.stores.adapted import AdaptedStore
 from frazil.stores.local import LocalStore
 from frazil.stores.memory import MemoryStore
+from frazil.stores.object_store import ObjectStore
 from frazil.stores.store import Store
 from frazil.stores.wrappers import WrappedStore
 
@@ -24,6 +25,8 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
         return "folder", os.path.join(os.path.realpath(store.path), root, "")
     if isinstance(store, MemoryStore) and store.name is not None:
         return ("memory", store.name), root
+    if isinstance(store, ObjectStore):
+        return f"objects {store.server}", f"{store.place}/{root}"
     return id(store), root
 
 
@@ -50,4 +53,6 @@ def shown(store: Store, root: str) -> str:
         return os.path.join(store.path, root).rstrip("/") or "/"
     if isinstance(store, MemoryStore) and store.name is not None:
         return f"memory://{store.name}/{root}".rstrip("/")
+    if isinstance(store, ObjectStore):
+        return f"{store.place}/{root}".rstrip("/")
     return f"{store!r} {root}".rstrip().removesuffix("/")

@@ -82,8 +82,8 @@ def prepare_copy(
     if not isinstance(runtime, Runtime):
         raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
     runtime = runtime.checked()
-    store, root = resolve(source, path)
-    to_store, to_root = resolve(destination, to)
+    store, root = resolve(source, path, requests_in_flight=runtime.requests_in_flight)
+    to_store, to_root = resolve(destination, to, requests_in_flight=runtime.requests_in_flight)
     check_apart(address_of(store, root), address_of(to_store, to_root), "choose another destination")
     into_session = isinstance(to_store, SessionStore)
     if store.is_empty(root):

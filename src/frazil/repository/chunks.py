@@ -332,6 +332,10 @@ class ArrayChunks:
             owner.settle()
         return answers
 
+    @property
+    def conditional_erase(self) -> bool:
+        return True
+
     def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
         owner = self._owner
         with owner.lock:

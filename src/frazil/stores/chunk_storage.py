@@ -157,6 +157,10 @@ class ChunkStorage(Protocol):
 
     All raise StoreError when the store fails; a chunk that is not there is no error."""
 
+    @property
+    def conditional_erase(self) -> bool:
+        """Whether `erase` honours what is expected. Where it does not, a chunk is emptied by publishing one that holds nothing."""
+
     def locate(self, coords: Columns) -> Located:
         """Where chunks lie; a row a coordinate."""
 
@@ -227,6 +231,11 @@ class PlainChunks:
 
     def __repr__(self) -> str:
         return f"PlainChunks({self.store!r}, {self.prefix!r}, {self.keys!r})"
+
+    @property
+    def conditional_erase(self) -> bool:
+        can = self.store.capabilities
+        return can.conditional_erase or not can.expects
 
     def locate(self, coords: Columns) -> Located:
         count = len(coords)
