@@ -17,6 +17,7 @@ from frazil.cli import (
     get,
     importing,
     info,
+    ls,
     repo_branch,
     repo_diff,
     repo_init,
@@ -29,7 +30,7 @@ from frazil.cli.command import Command
 from frazil.errors import FallbackWarning, FrazilError
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    *(info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
+    *(info.COMMAND, tree.COMMAND, ls.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
     *(copy.COMMAND, importing.COMMAND),
     *(repo_init.COMMAND, repo_log.COMMAND, repo_diff.COMMAND, repo_branch.COMMAND, repo_tag.COMMAND),
 )
@@ -47,6 +48,7 @@ TOUR: Final = """\
 a short tour:
   frazil info sea.zarr                        what an array is: shape, type, chunks, codecs, sizes
   frazil tree ocean.zarr                      the arrays and groups below a group
+  frazil ls ocean.zarr --long                 its members, with what of them is stored
   frazil get sea.zarr "10, ::-2"              elements, selected as in Python
   frazil get sea.zarr ":100, :100" -o a.csv   the same into a file: .csv, .npy or .json
   frazil view sea.zarr -o sea.png             a picture of it, whatever its size
