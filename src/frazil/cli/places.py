@@ -11,12 +11,21 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.selection import parse_selection
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, SelectionError
+from frazil.operations.apart import shown
 from frazil.operations.window import Window, window
 from frazil.record import Record
 from frazil.stores.local import LocalStore
 from frazil.stores.locations import Location, resolve
 
 MAIN = "main"
+
+
+class InSession(Record):
+    """A place in a session. name: what to call it, the same whoever asks; path: of the node"""
+
+    session: frazil.Session
+    path: str
+    name: str
 
 
 class Named(Record):
@@ -113,12 +122,16 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
     return _in_repository(named, path, prefixes)
 
 
-def open_session(named: Named, prefixes: list[str] | None = None) -> frazil.Session:
-    """The session that reads what a LOCATION names. Raises NotFoundError."""
+def _refuse_unnamed(named: Named) -> None:
     if not named.reference:
         raise InvalidInputError(
             "nothing is named after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
         )
+
+
+def open_session(named: Named, prefixes: list[str] | None = None) -> frazil.Session:
+    """The session that reads what a LOCATION names. Raises NotFoundError."""
+    _refuse_unnamed(named)
     repo = open_repository(named.repository, prefixes)
     return repo.readonly_session(snapshot=repo.lookup(named.reference))
 
@@ -150,6 +163,39 @@ def hierarchy_at(location: str) -> Location:
             "a part of a repository has no meaning here", path=named.path, hint="leave the path out"
         )
     return open_session(named).store
+
+
+def in_snapshot(location: str) -> InSession | None:
+    """The point in a repository that a LOCATION names: sea.repo@REF/PATH, or sea.repo/PATH on `main`. None for a whole repository and any other place. Raises NotFoundError."""
+    named = split_location(location) or (at_main(location) if has_nothing(location) else None)
+    if named is None:
+        return None
+    session = open_session(named)
+    path = named.path.strip("/")
+    return InSession(session, path, f"{shown(*resolve(named.repository))}@{session.snapshot_id}/{path}".rstrip("/"))
+
+
+def on_branch(location: str) -> InSession | None:
+    """A writable session for a LOCATION sea.repo@BRANCH/PATH; None for any other. Raises NotFoundError, InvalidInputError where a reference is named and no repository is there."""
+    named = split_location(location)
+    if named is None:
+        _refuse_reference(location)
+        return None
+    _refuse_unnamed(named)
+    session = open_repository(named.repository).writable_session(named.reference)
+    path = named.path.strip("/")
+    return InSession(session, path, f"{shown(*resolve(named.repository))}@{named.reference}/{path}".rstrip("/"))
+
+
+def _refuse_reference(location: str) -> None:
+    """Refuses the name of a new folder that looks like a point in a repository which is not there."""
+    for left, right in _cuts(location, "@"):
+        if has_nothing(f"{left}@{right.partition('/')[0]}"):
+            raise InvalidInputError(
+                "there is no repository before the @",
+                path=location,
+                hint=f"`frazil repo init {left}` makes one; a folder with an @ in its name is to be made before",
+            )
 
 
 def is_in_repository(location: str) -> bool:
