@@ -16,7 +16,7 @@ from frazil.late import late_names
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
-    from frazil import extensions
+    from frazil import dask, extensions
     from frazil.api.repository import Repository
     from frazil.api.session import Session
     from frazil.operations.convert import convert
@@ -35,6 +35,7 @@ __all__ = [
     "convert",
     "create_array",
     "create_group",
+    "dask",
     "errors",
     "extensions",
     "open",
@@ -51,6 +52,7 @@ if not TYPE_CHECKING:
             "Repository": "frazil.api.repository",
             "Session": "frazil.api.session",
             "convert": "frazil.operations.convert",
+            "dask": "frazil.dask",
             "extensions": "frazil.extensions",
         },
     )
