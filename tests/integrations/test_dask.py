@@ -154,6 +154,19 @@ def test_regions_of_one_target() -> None:
         frazil.dask.store([lazy(), lazy()], [array, array])
 
 
+def test_two_handles_of_one_target_are_told(repo: frazil.Repository, tmp_path: Path) -> None:
+    target(tmp_path / "g", path="t")
+    (tmp_path / "other").symlink_to(tmp_path / "g")
+    folders = [frazil.open_array(tmp_path / "g", "r+", path="t"), frazil.open_array(tmp_path / "other/t", "r+")]
+    session = repo.writable_session()
+    target("memory://two handles")
+    named = [frazil.open_array("memory://two handles", "r+") for _ in range(2)]
+    for pair in (folders, [session.root["t"], session.root["t"]], named):
+        with pytest.raises(InvalidInputError, match="same elements"):
+            frazil.dask.store([lazy(), lazy()], pair)
+    frazil.dask.store([lazy(), lazy()], [target(), target()])
+
+
 def test_what_is_refused(repo: frazil.Repository) -> None:
     array = target()
     session = repo.writable_session()

@@ -21,6 +21,8 @@ from frazil.integrations.dask_layout import Box, aligned_chunks, box_of, check_a
 from frazil.integrations.dask_tasks import Goal, Shared, check_values, forked, gather, goal_of, write_block
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.record import Record
+from frazil.repository.session_store import SessionStore
+from frazil.stores.local import LocalStore
 
 if TYPE_CHECKING:
     from dask.array import Array as DaskArray
@@ -191,6 +193,18 @@ def _region_list(regions: Region | Sequence[Region], goals: Sequence[Array]) -> 
     return list(regions)
 
 
+def _identity(array: Array) -> object:
+    """What two handles of one array have in common, as far as it can be told."""
+    store = array.store
+    if isinstance(store, LocalStore):
+        return os.path.normpath(f"{os.path.realpath(store.path)}/{array.path}")
+    if isinstance(store, SessionStore):
+        return array.path
+    if getattr(store, "name", None) is None:  # it is in memory, without a name, or no store of ours
+        return id(store), array.path
+    return type(store), store.name, array.path  # type: ignore[attr-defined]
+
+
 def _unit(array: Array) -> tuple[int, ...]:
     """Extents of what is written as a whole: a shard, or a chunk where there are none."""
     grid = array.metadata.chunk_grid
@@ -217,9 +231,11 @@ def _pieces(
                 )
             source = source.rechunk(aligned_chunks(source.chunks, box))
         pieces.append(Piece(source, target, box))
-    for piece in pieces:
-        same = [(number, other.box) for number, other in enumerate(pieces) if other.target == piece.target]
-        check_apart(same, repr(piece.target))
+    same: dict[object, list[tuple[int, Box]]] = {}
+    for number, piece in enumerate(pieces):
+        same.setdefault(_identity(piece.target), []).append((number, piece.box))
+    for boxes in same.values():
+        check_apart(boxes, repr(targets[boxes[0][0]]))
     return pieces
 
 
