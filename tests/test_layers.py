@@ -30,6 +30,7 @@ LATE: dict[str, str] = {
         (f"frazil.metadata.draft_{name}" for name in ("entry", "layout", "sharding", "written")),
         "a dialect that only hierarchies of the draft have",
     ),
+    "frazil.dask": "only who uses dask needs it",
     "frazil.extensions": "only who writes extensions needs its names",
     "frazil.integrations.importing": "one command alone imports files",
     "frazil.integrations.scanning": "one command alone imports files",
