@@ -153,7 +153,7 @@ def _publish_shards(access: Access, batch: Batch, rows: Columns, whole: bool, so
         nowhere = np.full((len(rows), 3), -1, np.int64)
         opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), [ANY] * len(rows), None)
         changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, opened.versions, source)
-        if len(access.tables):
+        if access.tables:
             access.tables.drop(access.storage.locate(coords).labels())
         return changed
     located = access.storage.locate(coords)
