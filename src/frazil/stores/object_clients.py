@@ -30,6 +30,16 @@ _CLASSES: Final = {
     "http": "HTTPStore",
     "https": "HTTPStore",
 }
+# where it is told what stands for the cloud's own endpoint: options, then variables of the environment
+_ENDPOINTS: Final = {
+    "S3Store": (("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url"), ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
+    "AzureStore": (
+        ("endpoint", "azure_storage_endpoint", "azure_endpoint"),
+        ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    ),
+    "GCSStore": (("base_url", "google_base_url"), ("GOOGLE_BASE_URL",)),
+    "HTTPStore": ((), ()),
+}
 _RETRIES: Final = 5
 _READING: Final = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "600s"}
 _WRITING: Final = {"connect_timeout": "10s", "timeout": "600s"}  # a read time-out would end uploads that take longer
@@ -87,15 +97,10 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     )
     if kind == "S3Store":
         given = {**_from_aws_files(given), **given}
-    if (
-        str(
-            given.get(
-                "endpoint",
-                os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", "")) if kind == "S3Store" else "",
-            )
-        ).startswith("http://")
-        or scheme == "http"
-    ):
+    for name in [one for one in given if one.lower() == "allow_http"]:
+        # obstore takes it among the options too, but cannot pickle such a client
+        client.setdefault("allow_http", given.pop(name))
+    if scheme == "http" or _endpoint(kind, given).startswith("http://"):
         client.setdefault("allow_http", True)
     retry = {"max_retries": _RETRIES, **retry}
     retries = retry["max_retries"]
@@ -188,6 +193,13 @@ def _built(
             hint="endpoint, region, access_key_id, secret_access_key, token, skip_signature, ... as obstore calls them",
         ) from None
     return made  # type: ignore[no-any-return]
+
+
+def _endpoint(kind: str, given: Mapping[str, object]) -> str:
+    options, variables = _ENDPOINTS[kind]
+    found = [given[name] for name in options if name in given]
+    found += [os.environ[name] for name in variables if name in os.environ]
+    return str(found[0]) if found else ""
 
 
 def _mapping(value: object, name: str) -> dict[str, object]:
