@@ -6,6 +6,7 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -408,3 +409,23 @@ def test_arrays_over_the_keys() -> None:
     assert dict(root["x"].attrs) == {"b": 2}
     del root["x"]
     assert list(root) == []
+
+
+def test_chunks_that_lie_behind_others_in_a_pack_on_a_disk(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 2**30, (4, 1000))
+    repo = frazil.Repository.create(tmp_path, durable=False)
+    with repo.transaction(message="packed") as root:
+        root.create_array("a", data=values, chunks=(1, 1000), codecs=[])
+    assert len(list((tmp_path / "chunks").iterdir())) == 1
+    store = repo.readonly_session().store
+    keys = [f"a/c/{row}/0" for row in range(4)]
+    assert [store.get(key) for key in keys] == [row.tobytes() for row in values]
+    spans = [(0, None), (10, 20), (-16, None), (-30, 7), (7990, 100)]
+    asked = [(key, span) for key in keys for span in spans]
+    right = [row.tobytes()[slice(*_ends(span))] for row in values for span in spans]
+    assert store.get_partial_values(asked) == right
+
+
+def _ends(span: tuple[int, int | None]) -> tuple[int, int]:
+    first = span[0] + 8000 if span[0] < 0 else span[0]
+    return first, 8000 if span[1] is None else first + span[1]

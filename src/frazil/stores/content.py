@@ -10,7 +10,17 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import StoreError
-from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sources, clip_span, flat_buffer
+from frazil.stores.values import (
+    MISSING,
+    UNKNOWN,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    clip_span,
+    flat_buffer,
+    resolve_span,
+)
 
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
@@ -40,7 +50,10 @@ def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[
                     key=names[name],
                 )
         else:
-            from_files.append((i, blob, *clip_span(asked, count, sizes[name])))
+            # an object may lie behind others in its file, as chunks in packs do: its row says where
+            first, length = clip_span(asked, count, sizes[name])
+            before = start - resolve_span(asked, count, sizes[name])[0] if start >= 0 else 0
+            from_files.append((i, blob, before + first, length))
         values.append(value)
     if from_files:
         asked_of = [names[spans[row[0], 0]] for row in from_files]
