@@ -16,7 +16,7 @@ from frazil.late import late_names
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
-    from frazil import extensions
+    from frazil import dask, extensions
     from frazil.api.repository import Repository
     from frazil.api.session import Session
     from frazil.operations.convert import convert
@@ -37,6 +37,7 @@ __all__ = [
     "copy",
     "create_array",
     "create_group",
+    "dask",
     "errors",
     "extensions",
     "open",
@@ -54,6 +55,7 @@ if not TYPE_CHECKING:
             "Session": "frazil.api.session",
             "convert": "frazil.operations.convert",
             "copy": "frazil.operations.copy",
+            "dask": "frazil.dask",
             "extensions": "frazil.extensions",
         },
     )

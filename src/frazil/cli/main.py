@@ -12,6 +12,7 @@ from typing import Final
 
 import frazil
 from frazil.cli import (
+    cache,
     convert,
     copy,
     get,
@@ -23,6 +24,7 @@ from frazil.cli import (
     repo_init,
     repo_log,
     repo_tag,
+    serve,
     tree,
     view,
 )
@@ -31,7 +33,7 @@ from frazil.errors import FallbackWarning, FrazilError
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *(info.COMMAND, tree.COMMAND, ls.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
-    *(copy.COMMAND, importing.COMMAND),
+    *(copy.COMMAND, importing.COMMAND, serve.COMMAND, cache.COMMAND),
     *(repo_init.COMMAND, repo_log.COMMAND, repo_diff.COMMAND, repo_branch.COMMAND, repo_tag.COMMAND),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {

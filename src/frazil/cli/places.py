@@ -114,7 +114,7 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
         try:
             return frazil.open(location, path=path)
         except NotFoundError as missing:
-            named = _at_main(location)
+            named = at_main(location)
             if named is None:
                 if "@" in location:
                     missing.hint = "neither is a folder of this name there, nor a repository before the @"
@@ -129,14 +129,15 @@ def _refuse_unnamed(named: Named) -> None:
         )
 
 
-def _session(named: Named, prefixes: list[str] | None) -> frazil.Session:
+def open_session(named: Named, prefixes: list[str] | None = None) -> frazil.Session:
+    """The session that reads what a LOCATION names. Raises NotFoundError."""
     _refuse_unnamed(named)
     repo = open_repository(named.repository, prefixes)
     return repo.readonly_session(snapshot=repo.lookup(named.reference))
 
 
 def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
-    session = _session(named, prefixes)
+    session = open_session(named, prefixes)
     below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
     try:
         return session.open(below)
@@ -147,24 +148,29 @@ def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array
         raise
 
 
+def in_repository(location: str) -> Named | None:
+    """What a LOCATION names with an @; and the branch main, where it is a repository itself. None elsewhere."""
+    return split_location(location) or (Named(location, MAIN, "") if _has_repository(location) else None)
+
+
 def hierarchy_at(location: str) -> Location:
     """The hierarchy at LOCATION[@REF] as something to read keys of: of a repository its store at this point, else the location itself. Raises NotFoundError."""
-    named = split_location(location) or (Named(location, MAIN, "") if _has_repository(location) else None)
+    named = in_repository(location)
     if named is None:
         return location
     if named.path:
         raise InvalidInputError(
             "a part of a repository has no meaning here", path=named.path, hint="leave the path out"
         )
-    return _session(named, None).store
+    return open_session(named).store
 
 
 def in_snapshot(location: str) -> InSession | None:
     """The point in a repository that a LOCATION names: sea.repo@REF/PATH, or sea.repo/PATH on `main`. None for a whole repository and any other place. Raises NotFoundError."""
-    named = split_location(location) or (_at_main(location) if has_nothing(location) else None)
+    named = split_location(location) or (at_main(location) if has_nothing(location) else None)
     if named is None:
         return None
-    session = _session(named, None)
+    session = open_session(named)
     path = named.path.strip("/")
     return InSession(session, path, f"{shown(*resolve(named.repository))}@{session.snapshot_id}/{path}".rstrip("/"))
 
@@ -194,11 +200,11 @@ def _refuse_reference(location: str) -> None:
 
 def is_in_repository(location: str) -> bool:
     """Whether a LOCATION is one in a repository."""
-    return (split_location(location) or _at_main(location)) is not None
+    return (split_location(location) or at_main(location)) is not None
 
 
-def _at_main(location: str) -> Named | None:
-    """The node on `main`, where a repository is at the location or above it."""
+def at_main(location: str) -> Named | None:
+    """The node on `main` that a LOCATION without an @ names, where a repository is there or above it. What is no node, but a folder, comes first (`open_node`)."""
     if _has_repository(location):
         return Named(location, MAIN, "")
     for left, right in _cuts(location.rstrip("/"), "/"):
@@ -233,6 +239,10 @@ def add_selection(parser: ArgumentParser) -> None:
         nargs="?",
         help='what stands between brackets in Python, each item for its own dimension: "10, ::-2, ..." or "[3, 1], 5:"; all, where it is left out',
     )
+    add_virtual_prefix(parser)
+
+
+def add_virtual_prefix(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--virtual-prefix",
         metavar="URL",

@@ -10,17 +10,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import StoreError
-from frazil.stores.values import (
-    MISSING,
-    UNKNOWN,
-    Columns,
-    Fetched,
-    Pieces,
-    Sources,
-    clip_span,
-    flat_buffer,
-    resolve_span,
-)
+from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sources, clip_span, flat_buffer
 
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
@@ -50,10 +40,9 @@ def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[
                     key=names[name],
                 )
         else:
-            # an object may lie behind others in its file, as chunks in packs do: its row says where
-            first, length = clip_span(asked, count, sizes[name])
-            before = start - resolve_span(asked, count, sizes[name])[0] if start >= 0 else 0
-            from_files.append((i, blob, before + first, length))
+            first, count = clip_span(asked, count, sizes[name])
+            # from where the row says, as what has the name may lie in a part of a file; but rows of suffixes may stand as they were asked for
+            from_files.append((i, blob, start if start >= 0 and count else first, count))
         values.append(value)
     if from_files:
         asked_of = [names[spans[row[0], 0]] for row in from_files]

@@ -76,8 +76,7 @@ class LocalStore(Store):
 
     Readers see old values or new ones, whole, whatever happens; writers exclude each other, and tensorstore's, key by key. Links are not
     followed. Components of keys have at most 255 bytes (248 where they are written) and do not end in ".__lock". Where the
-    disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused.
-    It may be used from many threads, after a fork, and pickled (by path)."""
+    disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused. Safe in many threads and after a fork; pickles (by path)."""
 
     __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync")
 
@@ -100,6 +99,10 @@ class LocalStore(Store):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (type(self), self.path, self.sync, self.read_only)
+
+    @property
+    def identity(self) -> str | None:
+        return f"file:{self.path}"
 
     @property
     def capabilities(self) -> Capabilities:

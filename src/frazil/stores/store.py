@@ -85,6 +85,12 @@ class Store(ABC):
     @abstractmethod
     def capabilities(self) -> Capabilities: ...
 
+    @property
+    def identity(self) -> str | None:
+        """What tells this store's values from those of any other, also in other processes and at other times: such as a URL, without credentials. Two stores
+        with one identity have, under one key and version, the same bytes. None: that cannot be told; what is read is not kept on disk (cache=) then."""
+        return None
+
     @abstractmethod
     def fetch(
         self,
