@@ -12,6 +12,7 @@ import pytest
 
 import frazil
 from frazil.cli.main import main
+from tests.servers.buckets import S3
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -43,6 +44,15 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: py
         said = capfd.readouterr()
         assert said.err == ""
         assert said.out == shown
+
+
+def test_what_repositories_say_of_buckets_runs(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    s3._make("public-data")
+    (block,) = blocks("python s3", REPOSITORIES)
+    exec(compile(block, "repositories.md", "exec"), {"__name__": "repositories"})
 
 
 def test_the_page_on_repositories_runs(

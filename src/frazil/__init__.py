@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from frazil.api.repository import Repository
     from frazil.api.session import Session
     from frazil.operations.convert import convert
+    from frazil.operations.copy import copy
 
 __all__ = [
     "Array",
@@ -33,6 +34,7 @@ __all__ = [
     "Session",
     "codecs",
     "convert",
+    "copy",
     "create_array",
     "create_group",
     "dask",
@@ -52,6 +54,7 @@ if not TYPE_CHECKING:
             "Repository": "frazil.api.repository",
             "Session": "frazil.api.session",
             "convert": "frazil.operations.convert",
+            "copy": "frazil.operations.copy",
             "dask": "frazil.dask",
             "extensions": "frazil.extensions",
         },

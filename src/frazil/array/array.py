@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.array.access import Access, TableCache, Turn
+from frazil.array.access import Access, Turn, table_shelf
 from frazil.array.attributes import Attributes, Update
 from frazil.array.indexer import Indexer, as_values
 from frazil.array.nodes import Place, change_node, find_node
@@ -117,7 +117,8 @@ class Array:
     def _reach(self) -> list[tuple[Access, Turn]]:
         """The first that any thread adds counts."""
         chain, runtime = self._settled.chain, self._settled.runtime
-        access = Access(self._place.path, self._storage, chain, runtime, TableCache(runtime.cache_bytes), Turn())
+        tables = table_shelf(self._place, self._metadata, chain)
+        access = Access(self._place.path, self._storage, chain, runtime, tables, Turn())
         self._reached.append((access, Turn()))
         return self._reached
 
