@@ -6,8 +6,9 @@ environment, and for S3 in the files of the AWS tools."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
@@ -128,8 +129,7 @@ def clients_of(client: ObjectClient) -> Clients:
         )
     if kind == "MemoryStore":
         return Clients(client, client, client, kind, "obstore's MemoryStore")
-    _, again = client.__getnewargs_ex__()  # type: ignore[union-attr] # what its pickle is made of
-    positional = _
+    positional, again = _made_from(client)
     retry = dict(again.get("retry_config") or {})
     retries = retry.get("max_retries", 10)
     decider = (
@@ -146,16 +146,30 @@ def clients_of(client: ObjectClient) -> Clients:
     )
 
 
+def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a client is made from again: positional arguments, and others by name."""
+    try:
+        return client.__getnewargs_ex__()  # type: ignore[union-attr, no-any-return] # what its pickle is made of
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # the client's, which is no Exception
+            raise
+        raise InvalidInputError(
+            f"this {type(client).__name__} cannot say what it was made from: one of its options is none of its config",
+            hint="give allow_http and the like in client_options=",
+        ) from None
+
+
 def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: str) -> str:
-    """What tells two servers apart that have buckets of one name: the endpoint, where one was given; of a store in memory the object."""
+    """What tells two servers apart that have buckets of one name: the endpoint and the account, where they were given; of a store in memory the object."""
     if kind == "MemoryStore":
         return f"{kind} {id(objects):x}"
     if not isinstance(objects, str):
-        options = dict(objects.__getnewargs_ex__()[1].get("config") or {})  # type: ignore[union-attr] # as in clients_of
-    endpoints = [str(value) for name, value in options.items() if "endpoint" in name.lower()]
-    return " ".join([kind, *endpoints])
+        options = _made_from(objects)[1].get("config") or {}
+    told = [f"{name}={value}" for name, value in sorted(options.items()) if _SERVER.search(name.lower())]
+    return " ".join([kind, *told])
 
 
+_SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 
