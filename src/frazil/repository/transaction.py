@@ -80,7 +80,8 @@ class UnknownCommit(Record):
 class Transaction:
     """NodeStorage of a session. Safe to use from many threads.
 
-    tip  where the branch stood when the session began; None: the session only reads"""
+    tip  where the branch stood when the session began; None: the session only reads
+    tips  the last that was seen of each branch, which whoever opened the session may share, so as not to look for what it committed"""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class Transaction:
         self._documents = NodeDocuments(files, known)
         self.lock = threading.RLock()
         self.tip = tip
+        self.tips: dict[str, Tip] = {}
         self.forked = False
         self.state = self.renewals = 0
         self.unknown: UnknownCommit | None = None
