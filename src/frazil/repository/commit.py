@@ -334,6 +334,8 @@ def _go_on(
 ) -> None:
     """The session goes on from what it committed."""
     transaction.tip = tip
+    if tip is not None:
+        transaction.tips[tip.branch] = tip
     transaction.unknown = None
     transaction.finals.update({key: transaction.handle(number) for key, number in finals.items()})
     transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key), same=True)
