@@ -44,6 +44,8 @@ LATE: dict[str, str] = {
     "frazil.stores.disk_cache": "a cache on disk is asked for by its folder",
     "frazil.stores.appending": "for stores that cannot append by themselves",
     "frazil.stores.linking": "only conversions link files",
+    "frazil.stores.object_clients": "only objects of obstore and URLs need it",
+    "frazil.stores.object_store": "arrays on local disks do without clients of object stores",
     "frazil.stores.memory": "for tests, and for arrays that nobody keeps",
     "frazil.stores.wrappers": "stores over stores are asked for by name",
     "frazil.stores.sharding_store": "the array engine plans shards itself; this is for who wants a store",

@@ -326,7 +326,7 @@ def _place(
         return location
     check_surroundings(registry, runtime)
     added = check_transformers(transformers, "storage_transformers")
-    store, prefix = resolve(location)
+    store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit)
     memory = ByteCache(runtime.cache_bytes)

@@ -27,6 +27,7 @@ from frazil.repository.files import UNCHANGING, Files
 from frazil.repository.freedoms import has_freedoms, with_flag
 from frazil.repository.later_formats import later_format
 from frazil.repository.nesting import refuse_inside
+from frazil.repository.node_documents import NodeDocuments
 from frazil.repository.transaction import Options, Transaction
 from frazil.repository.virtual import open_places
 from frazil.runtime import DEFAULT, Runtime
@@ -54,11 +55,12 @@ class Repository:
 
     Safe to use from many threads; pickles. It keeps nothing open."""
 
-    __slots__ = ("_files", "_options", "_registry", "_tips")
+    __slots__ = ("_documents", "_files", "_options", "_registry", "_tips")
 
     def __init__(self, files: Files, options: Options, registry: Registry) -> None:
         self._files, self._options, self._registry = files, options, registry
-        self._tips: dict[str, Tip] = {}  # the last that was seen of each branch
+        self._tips: dict[str, Tip] = {}  # the last that was seen of each branch, or committed by a session
+        self._documents = NodeDocuments(files, registry.metadata)
 
     # --- finding one ---------------------------------------------------------------------------------------------------------------
 
@@ -202,8 +204,9 @@ class Repository:
         snapshot = self._files.snapshot(identity)
         if tip is not None and options.attribute_limit is not None and not has_freedoms(snapshot):
             raise _no_attribute_files()
-        transaction = Transaction(self._files, identity, snapshot, tip, self._registry.metadata, options)
-        return Session(transaction, self._registry, self._options.runtime)
+        known = self._registry.metadata
+        transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
+        return Session(transaction, self._registry, self._options.runtime, self._tips)
 
     def _tagged(self, tag: str) -> ObjectId:
         identity = branches.read_tag(self._files, tag)
@@ -368,7 +371,7 @@ def _files(
     cache: str | os.PathLike[str] | None,
     cache_limit: int | None,
 ) -> Files:
-    store, prefix = resolve(location)
+    store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
     if isinstance(store, LocalStore) and durable != store.sync:
         store = LocalStore(store.path, sync=durable, read_only=store.read_only)
     if cache is not None or cache_limit is not None:

@@ -406,7 +406,7 @@ def _remove_orphans(place: Place, path: str) -> None:
     _check_free(place, [path])
     if not store.capabilities.erasable:
         raise already_there(place, path)
-    conditional = store.capabilities.expects
+    conditional = store.capabilities.expects and store.capabilities.conditional_erase
     there = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
     for page in pages:
         left = [key for key in page if key in there]

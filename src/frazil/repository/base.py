@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.format.ids import ObjectId
+from frazil.format.manifests import nbytes_of
 from frazil.format.nodes import ManifestReference
-from frazil.repository.files import manifest_bytes
 from frazil.repository.references import Extents, References, read_extents
 from frazil.repository.virtual_checks import FileCheck, read_checks
 from frazil.stores.byte_cache import Shelf
@@ -64,6 +64,16 @@ class BaseReferences:
             if not len(left):
                 break
         return part, row
+
+    def find_one(self, coordinates: tuple[int, ...]) -> tuple[int, int]:
+        """As find, for the coordinates of one chunk."""
+        wanted = [at for at, extents in enumerate(self._extents) if extents is None or extents.has(coordinates)]
+        self._load(wanted)
+        for number in wanted:
+            row = self._at(number).find_one(coordinates)[1]
+            if row >= 0:
+                return number, row
+        return -1, -1
 
     def manifest(self, number: int) -> Manifest:
         return self._at(number).manifests[0]
@@ -118,7 +128,7 @@ class BaseReferences:
             ids = [self._ids[number] for number in numbers]
             for identity, manifest in zip(ids, self._files.manifests(ids), strict=True):
                 made.append(References([manifest], self._node, self._rank))
-                self._kept.put(identity, made[-1], manifest_bytes(manifest) + _ROW * manifest.size)
+                self._kept.put(identity, made[-1], nbytes_of(manifest) + _ROW * manifest.size)
         return made
 
     def _at(self, number: int) -> References:

@@ -7,12 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import numpy as np
-
 from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
 from frazil.format.attributes import decode_attributes, encode_attributes
 from frazil.format.ids import ObjectId
-from frazil.format.manifests import Manifest, decode_manifest, encode_manifest
+from frazil.format.manifests import Manifest, decode_manifest, encode_manifest, frozen_copy, nbytes_of
 from frazil.format.refs import attributes_key, manifest_key, snapshot_key
 from frazil.format.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_and_index
 from frazil.stores.byte_cache import ByteCache, Shelf
@@ -25,20 +23,16 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.format.msgpack import Json
 
-__all__ = ["UNCHANGING", "Files", "manifest_bytes"]
+__all__ = ["UNCHANGING", "Files"]
 
-UNCHANGING: Final = (
-    "attributes/",
-    "chunks/",
-    "manifests/",
-    "snapshots/",
-)  # beginnings of names of files that nobody writes twice
+UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of files that nobody writes twice
 
 Kept: TypeAlias = "Snapshot | Manifest | Buffer"
 
 _NODE: Final = (
-    384  # bytes of memory for each node of a snapshot, beside its bytes in the file: its path, and its place in tables
+    384  # bytes of memory for each node of a snapshot beside those in the file: its path, its place in tables
 )
+_SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
 
 
 class Files:
@@ -47,8 +41,8 @@ class Files:
     cache_bytes  of what is remembered: the files in `memory`, and what who reads the repository puts there; 0: nothing. The snapshot that was used last is remembered
                  whatever its size, as sessions on it keep it anyway
 
-    What was written is remembered as the bytes that were written, and decoded when it is asked for: nothing just written is read back, and what is handed
-    out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
+    What was written is remembered as the bytes that were written, and decoded when it is asked for, small manifests as a copy: nothing just written is read back, and what
+    is handed out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
     Whether files are on the medium when a write returns is the store's affair. Safe to use from many threads, and after a fork; pickles without
     what it remembers. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
 
@@ -150,10 +144,7 @@ class Files:
 
     def _decoded(self, name: str, data: Buffer) -> Manifest:
         manifest = decode_manifest(flat_buffer(data), self.key(name))
-        for column in manifest:
-            if isinstance(column, np.ndarray):
-                column.flags.writeable = False
-        self._kept.put(name, manifest, manifest_bytes(manifest))
+        self._kept.put(name, manifest, nbytes_of(manifest))
         return manifest
 
     def _read(self, names: Sequence[str]) -> list[bytes]:
@@ -175,7 +166,7 @@ class Files:
         that the format cannot hold; StoreError where the store fails: some may be there then, and none is remembered."""
         encoded = _encoded(files)
         self._write(encoded)
-        self._remember(encoded)
+        self._remember(encoded, files)
         return sum(len(data) for data in encoded.values())
 
     def write_snapshot(
@@ -186,12 +177,17 @@ class Files:
         encoded, name = _encoded(manifests), snapshot_key(file)
         data, written = encode_and_index(snapshot, self.key(name), self._infos)
         self._write({**encoded, name: data})
-        self._remember(encoded)
+        self._remember(encoded, manifests)
         self._keep_snapshot(name, written, len(data))
 
-    def _remember(self, encoded: Mapping[str, bytes | memoryview]) -> None:
-        for name, data in encoded.items():
-            self._kept.put(name, data, len(data))
+    def _remember(self, encoded: Mapping[str, bytes | memoryview], files: Sequence[tuple[ObjectId, Manifest]]) -> None:
+        """Small manifests as columns of their own: who writes them in one commit reads them in the next."""
+        for (name, data), (_, manifest) in zip(encoded.items(), files, strict=True):
+            own = frozen_copy(manifest) if len(data) <= _SMALL else None
+            if own is None:
+                self._kept.put(name, data, len(data))
+            else:
+                self._kept.put(name, own, nbytes_of(own))
 
     def write_attributes(self, file: ObjectId, maps: Sequence[Mapping[str, Json]]) -> None:
         """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_manifests."""
@@ -213,11 +209,6 @@ _HINTS: Final = {
     "manifests": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
     "attributes": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
 }
-
-
-def manifest_bytes(manifest: Manifest) -> int:
-    """Bytes of memory."""
-    return sum(column.nbytes for column in manifest if isinstance(column, np.ndarray))
 
 
 def _encoded(files: Sequence[tuple[ObjectId, Manifest]]) -> dict[str, bytes | memoryview]:
