@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.content import join_pieces
-from frazil.stores.object_clients import clients_of, open_url
+from frazil.stores.object_clients import clients_of, identity_of, open_url
 from frazil.stores.object_errors import failure, meaning_of
 from frazil.stores.object_reading import Answer, Asked, ObjectReader, condition_of, pause
 from frazil.stores.store import Store
@@ -99,6 +99,10 @@ class ObjectStore(Store):
     def place(self) -> str:
         """Where its objects are, as a URL; no secrets are in it."""
         return self._clients.place
+
+    @property
+    def identity(self) -> str | None:
+        return identity_of(self._clients)
 
     @property
     def capabilities(self) -> Capabilities:
