@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from frazil.api.session import Session
 from frazil.array.arguments import check_flag, check_surroundings
@@ -30,6 +30,7 @@ from frazil.repository.nesting import refuse_inside
 from frazil.repository.node_documents import NodeDocuments
 from frazil.repository.transaction import Options, Transaction
 from frazil.repository.virtual import open_places
+from frazil.repository.virtual_places import Prefixes
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local import LocalStore
 from frazil.stores.locations import Location, resolve
@@ -43,7 +44,6 @@ __all__ = ["Repository"]
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
-Prefixes: TypeAlias = "Sequence[str] | Mapping[str, Location | None]"
 
 _FIRST_PAUSE: Final = 0.001  # seconds
 _LONGEST_PAUSE: Final = 1.0
@@ -85,7 +85,8 @@ class Repository:
         compatible        "alpha-library": only what the library of the alpha format can read and continue: one chunk a file, the whole history in each snapshot
         durable           everything is on the disk before a commit returns
         chunk_packing     "auto": small chunks of one commit go many to a file; "off": each has its own
-        virtual_prefixes  where virtual chunks may lie ("file:///data/"), or a mapping of such prefixes to other places; anywhere else is refused
+        virtual_prefixes  where virtual chunks may lie ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,
+                          a Store with credentials of its own, None for the place that they name. The longest prefix counts; anywhere else is refused
         attributes_file_bytes  attributes that are larger go to a file of their own; None: never. The library of the alpha does not know such files
         cache             a folder in which encoded chunks and files of the repository are kept, so that none is fetched twice: for object stores and web servers, without
                           effect where reading is no request. Many processes may share it
@@ -392,4 +393,6 @@ def _options(
         raise InvalidInputError(
             f"attributes_file_bytes is {attribute_limit!r}; it must be a whole number, 0 or more, or None"
         )
-    return Options(packing == "auto", attribute_limit, False, runtime, open_places(prefixes))
+    return Options(
+        packing == "auto", attribute_limit, False, runtime, open_places(prefixes, runtime.requests_in_flight)
+    )

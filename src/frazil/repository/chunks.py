@@ -129,7 +129,12 @@ def find_chunks(changed: ChangedReferences | None, base: BaseReferences | None, 
 
 
 def located_chunks(
-    found: Found, changed: Rows | None, base: BaseReferences | None, changes: ChangeSet, files: Files
+    coordinates: Columns,
+    found: Found,
+    changed: Rows | None,
+    base: BaseReferences | None,
+    changes: ChangeSet,
+    files: Files,
 ) -> Located:
     """Where the chunks lie, in columns; distinct chunk files and locations once."""
     count = len(found.changed)
@@ -182,11 +187,14 @@ def located_chunks(
         distinct, where = _distinct_ids(ids[native])
         names = [files.key(f"chunks/{text}") for text in encode_ids(distinct)]
         objects[native] = where
-    objects[kind == VIRTUAL_KIND] += len(names)
     versions = RowVersions(kind, ids, offsets, lengths, found)
-    return Located(
-        ObjectNames(names, texts, checks) if texts else names, kind, objects, offsets, lengths, buffers, versions, True
-    )
+    if texts:
+        virtual = kind == VIRTUAL_KIND
+        chunks = np.zeros((len(texts), coordinates.shape[1]), np.int64)
+        chunks[objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several the first
+        objects[virtual] += len(names)
+        names = ObjectNames(names, texts, checks, chunks)
+    return Located(names, kind, objects, offsets, lengths, buffers, versions, True)
 
 
 def id_texts(ids: Octets) -> NDArray[np.bytes_]:
@@ -267,7 +275,7 @@ class ArrayChunks:
             owner.saw(self._key, coords)
             found = find_chunks(changed, base, coords)
             columns = None if changed is None else changed.columns
-            return located_chunks(found, columns, base, owner.changes, owner.files)
+            return located_chunks(coords, found, columns, base, owner.changes, owner.files)
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
         owner = self._owner

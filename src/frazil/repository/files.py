@@ -29,10 +29,10 @@ UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # na
 
 Kept: TypeAlias = "Snapshot | Manifest | Buffer"
 
+_SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
 _NODE: Final = (
     384  # bytes of memory for each node of a snapshot beside those in the file: its path, its place in tables
 )
-_SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
 
 
 class Files:

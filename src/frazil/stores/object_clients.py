@@ -143,6 +143,16 @@ def clients_of(client: ObjectClient) -> Clients:
     return Clients(client, client, decider, kind, _shown(shown).rstrip("/"), retries, _server_of(config))
 
 
+def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: str) -> str:
+    """What tells two servers apart that have buckets of one name: the endpoint, where one was given; of a store in memory the object."""
+    if kind == "MemoryStore":
+        return f"{kind} {id(objects):x}"
+    if not isinstance(objects, str):
+        options = dict(objects.__getnewargs_ex__()[1].get("config") or {})  # type: ignore[union-attr] # as in clients_of
+    endpoints = [str(value) for name, value in options.items() if "endpoint" in name.lower()]
+    return " ".join([kind, *endpoints])
+
+
 def identity_of(clients: Clients) -> str | None:
     """What tells the objects of a store from all others: its place, and what options and environment say of the server and the account, but no credentials. None for a
     store in memory."""
