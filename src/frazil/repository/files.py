@@ -25,18 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["UNCHANGING", "Files"]
 
-UNCHANGING: Final = (
-    "attributes/",
-    "chunks/",
-    "manifests/",
-    "snapshots/",
-)  # beginnings of names of files that nobody writes twice
+UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of files that nobody writes twice
 
 Kept: TypeAlias = "Snapshot | Manifest | Buffer"
 
 _SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
 _NODE: Final = (
-    384  # bytes of memory for each node of a snapshot, beside its bytes in the file: its path, and its place in tables
+    384  # bytes of memory for each node of a snapshot beside those in the file: its path, its place in tables
 )
 
 
