@@ -1,4 +1,4 @@
-"""What README.md, docs/repositories.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
+"""What README.md, docs/repositories.md, docs/dask.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
 
 from __future__ import annotations
 
@@ -67,6 +67,17 @@ def test_the_page_on_repositories_runs(
         program, *arguments = shlex.split(line.split("  #")[0])
         assert program == "frazil"
         assert main(arguments) == (1 if "init" in arguments else 0)  # where one is already
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of a cluster that is shut down
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_page_on_dask_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = "".join(blocks("python", (ROOT / "docs" / "dask.md").read_text()))
+    assert page.count("(512, 512, 512)") == 1  # of which the first 1 % do here
+    exec(compile(page.replace("(512, 512, 512)", "(150, 100, 90)"), "dask.md", "exec"), {"__name__": "dask_page"})
+    repo = frazil.Repository.open("sea.repo")
+    assert [commit.message for commit in repo.history()][:2] == ["computed later", "a corner"]
 
 
 def test_links_lead_somewhere() -> None:

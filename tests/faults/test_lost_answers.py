@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler
 
 import numpy as np
 import pytest
-from frazil.stores.object_store import ObjectStore
 from tests.api.stored_files import check_files
 from tests.faults import test_committers as committers
 from tests.faults.test_writers import create, inner_chunks, write_share
@@ -23,6 +22,7 @@ from tests.servers.web import serving
 
 import frazil
 from frazil.errors import AlreadyExistsError, FrazilError, StoreError
+from frazil.stores.object_store import ObjectStore
 from frazil.stores.store import ABSENT, Changed
 
 QUICK = {

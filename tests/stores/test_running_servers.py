@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from frazil.stores.object_store import ObjectStore
 from obstore.store import MemoryStore
 from tests.servers.buckets import S3, Azure
 from tests.servers.google import Google
@@ -17,6 +16,7 @@ from tests.servers.web import Suffixes, web_server
 
 from frazil.errors import ReadOnlyError
 from frazil.stores.local import LocalStore
+from frazil.stores.object_store import ObjectStore
 from frazil.stores.store import Store
 from frazil.testing import StoreProfile, StoreTests
 from frazil.testing.checks import refusal

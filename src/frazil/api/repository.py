@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from frazil.api.session import Session
 from frazil.array.arguments import check_flag, check_surroundings
@@ -18,20 +18,27 @@ from frazil.errors import AlreadyExistsError, ConflictError, FormatError, Invali
 from frazil.format.ids import ObjectId, encode_id, new_id
 from frazil.format.refs import check_name
 from frazil.format.snapshots import Snapshot, SnapshotInfo
+from frazil.late import LateModule
 from frazil.repository import branches, history
 from frazil.repository.branches import MAIN, Tip
 from frazil.repository.conflicts import Solver, check_solver
 from frazil.repository.difference import Difference, compare
-from frazil.repository.files import Files
+from frazil.repository.files import UNCHANGING, Files
 from frazil.repository.freedoms import has_freedoms, with_flag
 from frazil.repository.later_formats import later_format
 from frazil.repository.nesting import refuse_inside
+from frazil.repository.node_documents import NodeDocuments
 from frazil.repository.transaction import Options, Transaction
 from frazil.repository.virtual import open_places
 from frazil.repository.virtual_places import Prefixes
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local import LocalStore
 from frazil.stores.locations import Location, resolve
+
+if TYPE_CHECKING:
+    from frazil.stores import disk_cache
+else:
+    disk_cache = LateModule("frazil.stores.disk_cache")
 
 __all__ = ["Repository"]
 
@@ -48,11 +55,12 @@ class Repository:
 
     Safe to use from many threads; pickles. It keeps nothing open."""
 
-    __slots__ = ("_files", "_options", "_registry", "_tips")
+    __slots__ = ("_documents", "_files", "_options", "_registry", "_tips")
 
     def __init__(self, files: Files, options: Options, registry: Registry) -> None:
         self._files, self._options, self._registry = files, options, registry
-        self._tips: dict[str, Tip] = {}  # the last that was seen of each branch
+        self._tips: dict[str, Tip] = {}  # the last that was seen of each branch, or committed by a session
+        self._documents = NodeDocuments(files, registry.metadata)
 
     # --- finding one ---------------------------------------------------------------------------------------------------------------
 
@@ -66,6 +74,8 @@ class Repository:
         chunk_packing: str = "auto",
         virtual_prefixes: Prefixes = (),
         attributes_file_bytes: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        cache_limit: int | None = None,
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
     ) -> Repository:
@@ -78,10 +88,13 @@ class Repository:
         virtual_prefixes  where virtual chunks may lie ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,
                           a Store with credentials of its own, None for the place that they name. The longest prefix counts; anywhere else is refused
         attributes_file_bytes  attributes that are larger go to a file of their own; None: never. The library of the alpha does not know such files
+        cache             a folder in which encoded chunks and files of the repository are kept, so that none is fetched twice: for object stores and web servers, without
+                          effect where reading is no request. Many processes may share it
+        cache_limit       bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
         Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
         _check_compatible(compatible, attributes_file_bytes)
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        repo = cls(_files(location, durable, runtime), options, registry)
+        repo = cls(_files(location, durable, runtime, cache, cache_limit), options, registry)
         refuse_inside(repo._files)
         now, identity = time.time_ns(), new_id(os.urandom)
         flags = {} if compatible else with_flag({}, 1)
@@ -98,12 +111,14 @@ class Repository:
         chunk_packing: str = "auto",
         virtual_prefixes: Prefixes = (),
         attributes_file_bytes: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        cache_limit: int | None = None,
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
     ) -> Repository:
         """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format."""
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        repo = cls(_files(location, durable, runtime), options, registry)
+        repo = cls(_files(location, durable, runtime, cache, cache_limit), options, registry)
         if not branches.exists(repo._files):
             if (later := later_format(repo._files)) is not None:
                 raise FormatError(
@@ -190,8 +205,9 @@ class Repository:
         snapshot = self._files.snapshot(identity)
         if tip is not None and options.attribute_limit is not None and not has_freedoms(snapshot):
             raise _no_attribute_files()
-        transaction = Transaction(self._files, identity, snapshot, tip, self._registry.metadata, options)
-        return Session(transaction, self._registry, self._options.runtime)
+        known = self._registry.metadata
+        transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
+        return Session(transaction, self._registry, self._options.runtime, self._tips)
 
     def _tagged(self, tag: str) -> ObjectId:
         identity = branches.read_tag(self._files, tag)
@@ -349,10 +365,18 @@ def _no_attribute_files() -> InvalidInputError:
     )
 
 
-def _files(location: Location, durable: bool, runtime: Runtime) -> Files:
+def _files(
+    location: Location,
+    durable: bool,
+    runtime: Runtime,
+    cache: str | os.PathLike[str] | None,
+    cache_limit: int | None,
+) -> Files:
     store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
     if isinstance(store, LocalStore) and durable != store.sync:
         store = LocalStore(store.path, sync=durable, read_only=store.read_only)
+    if cache is not None or cache_limit is not None:
+        store = disk_cache.cached(store, cache, cache_limit, [prefix + kind for kind in UNCHANGING])
     return Files(store, prefix, cache_bytes=runtime.cache_bytes)
 
 

@@ -5,7 +5,8 @@ carried over as encoded bytes. Every replacement names the version it replaces, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,14 +15,17 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import MOST_CHUNKS, Access, failure, in_parts, most_objects
+from frazil.array.ahead import Batch
 from frazil.array.assembling import Call, assemble, keep
-from frazil.array.reading import Batch, chunk_of
+from frazil.array.lanes import in_lanes, lanes_for
+from frazil.array.reading import chunk_of
 from frazil.array.regions import Gathering, MemoryRegion
 from frazil.array.shards import Keyed, Opened, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
 from frazil.codecs.leaf import encode_units
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
+from frazil.record import Record
 from frazil.stores.scarcity import pause
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
 
@@ -32,10 +36,11 @@ if TYPE_CHECKING:
 else:
     whole = LateModule("frazil.codecs.whole")
 
-Source: TypeAlias = "NDArray[np.generic]"
+Values: TypeAlias = "NDArray[np.generic]"
 
 _ATTEMPTS = 1000  # times that a write may lose against others; each time another writer has got its work done
 _LONGEST_PAUSE = 0.05  # seconds
+_ALONE = nullcontext()
 
 
 class Unlocated:
@@ -51,22 +56,49 @@ class Unlocated:
         return self._access.storage.locate(self._coords[row : row + 1]).key(0)
 
 
-def write(access: Access, plan: BoxPlan | PointPlan, source: Source) -> None:
-    """Writes `source` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
+class Source(Record):
+    """What a write takes its values from. turn: held while the kernel encodes (lanes.py), None where nothing else runs at the same time."""
+
+    values: Values
+    turn: AbstractContextManager[object] | None
+
+
+class Part(Record):
+    """Chunks or shards that are written together: `rows` of a batch. whole: each is covered wholly."""
+
+    batch: Batch
+    rows: Columns
+    whole: bool
+
+
+def write(access: Access, plan: BoxPlan | PointPlan, values: Values) -> None:
+    """Writes `values` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
 
     Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError."""
-    leaf = access.chain.leaf
+    leaf, runtime = access.chain.leaf, access.runtime
     chunks = prod(access.chain.leaf_counts)
-    limit, most = max(access.runtime.bytes_in_flight, leaf.nbytes * chunks), most_objects(access)
-    for batch in plan.batches(leaf.nbytes, limit, max(MOST_CHUNKS, chunks)):
+    shard = leaf.nbytes * chunks
+    # two shards are under way where one alone may be: what is held of them is encoded
+    least = min(shard, runtime.bytes_in_flight // 2) if shard <= runtime.bytes_in_flight else shard
+    lanes = lanes_for(runtime, access.storage.direct, least)
+    parts = _parts(access, plan.batches(leaf.nbytes, max(lanes.nbytes, shard), max(MOST_CHUNKS, chunks)))
+    in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn)), lanes.number)
+
+
+def _parts(access: Access, batches: Iterator[Batch]) -> Iterator[Part]:
+    most = most_objects(access)
+    for batch in batches:
         whole = batch.whole_shards()
         covered = np.flatnonzero(whole)
         if len(covered):
-            in_parts(covered, partial(_publish, access, batch, whole=True, source=source))
+            yield Part(batch, covered, whole=True)
         rest = np.flatnonzero(~whole)
         for low in range(0, len(rest), most):
-            part = rest[low : low + most]
-            in_parts(part, partial(_publish, access, batch, whole=False, source=source))
+            yield Part(batch, rest[low : low + most], whole=False)
+
+
+def _write_part(access: Access, source: Source, part: Part) -> None:
+    in_parts(part.rows, partial(_publish, access, part.batch, whole=part.whole, source=source))
 
 
 def _publish(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> None:
@@ -121,7 +153,7 @@ def _publish_shards(access: Access, batch: Batch, rows: Columns, whole: bool, so
         nowhere = np.full((len(rows), 3), -1, np.int64)
         opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), [ANY] * len(rows), None)
         changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, opened.versions, source)
-        if len(access.tables):
+        if access.tables:
             access.tables.drop(access.storage.locate(coords).labels())
         return changed
     located = access.storage.locate(coords)
@@ -208,9 +240,10 @@ def encode(
 
     old: rows in `gathering` of the chunks that the units keep a part of (MISSING: nothing there), or None."""
     before = None if old is None else (gathering.files, gathering.buffers, old)
-    encoded = encode_units(
-        access.chain.leaf, source, units, before, groups, access.runtime.threads, keep_fill=keep_fill
-    )
+    with source.turn or _ALONE:
+        encoded = encode_units(
+            access.chain.leaf, source.values, units, before, groups, access.runtime.threads, keep_fill=keep_fill
+        )
     _refuse(access, units, encoded.failures, keyed)
     return gathering.add(Sources(None, encoded.buffers), encoded.rows)
 

@@ -44,6 +44,11 @@ class VirtualPlaces(Record):
 
     places: tuple[VirtualPlace, ...]
 
+    @property
+    def direct(self) -> bool:
+        """Whether all files are at hand (Capabilities.direct)."""
+        return all(place.store.capabilities.direct for place in self.places)
+
     def find(self, location: str) -> tuple[VirtualPlace, str]:
         """The place of a location, and its key there. Raises InvalidInputError for one that is not allowed, or is none."""
         parsed = parse_location(location)

@@ -161,6 +161,10 @@ class ChunkStorage(Protocol):
     def conditional_erase(self) -> bool:
         """Whether `erase` honours what is expected. Where it does not, a chunk is emptied by publishing one that holds nothing."""
 
+    @property
+    def direct(self) -> bool:
+        """Whether chunks are at hand (Capabilities.direct). If not, requests take their time: several fetches are made at once, by several threads."""
+
     def locate(self, coords: Columns) -> Located:
         """Where chunks lie; a row a coordinate."""
 
@@ -236,6 +240,10 @@ class PlainChunks:
     def conditional_erase(self) -> bool:
         can = self.store.capabilities
         return can.conditional_erase or not can.expects
+
+    @property
+    def direct(self) -> bool:
+        return self.store.capabilities.direct
 
     def locate(self, coords: Columns) -> Located:
         count = len(coords)

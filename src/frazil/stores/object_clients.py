@@ -141,6 +141,16 @@ def clients_of(client: ObjectClient) -> Clients:
     )
 
 
+def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: str) -> str:
+    """What tells two servers apart that have buckets of one name: the endpoint, where one was given; of a store in memory the object."""
+    if kind == "MemoryStore":
+        return f"{kind} {id(objects):x}"
+    if not isinstance(objects, str):
+        options = dict(objects.__getnewargs_ex__()[1].get("config") or {})  # type: ignore[union-attr] # as in clients_of
+    endpoints = [str(value) for name, value in options.items() if "endpoint" in name.lower()]
+    return " ".join([kind, *endpoints])
+
+
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.content import join_pieces
-from frazil.stores.object_clients import clients_of, open_url
+from frazil.stores.object_clients import clients_of, open_url, server_of
 from frazil.stores.object_errors import failure, meaning_of
+from frazil.stores.object_parts import put_parts
 from frazil.stores.object_reading import Answer, Asked, ObjectReader, condition_of, pause
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -99,6 +100,11 @@ class ObjectStore(Store):
     def place(self) -> str:
         """Where its objects are, as a URL; no secrets are in it."""
         return self._clients.place
+
+    @property
+    def server(self) -> str:
+        """Which server that is: the cloud's own, where no endpoint was given; of a store in memory the object."""
+        return server_of(*self._urls, self._clients.kind)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -227,6 +233,21 @@ class ObjectStore(Store):
                 raise self._in_the_way(key) from None
             raise failure(error, "could not be written", key, self.place) from None
         return self._put_version(key, result)
+
+    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
+        """As the port says: in parts, a few of which are in memory."""
+        self._require("writable")
+        self._one(self._put_parts, (key, parts))
+
+    def _put_parts(self, wanted: tuple[str, Iterator[bytes]]) -> None:
+        try:
+            put_parts(self._clients.writer, *wanted)
+        except FrazilError:  # of whoever makes the parts
+            raise
+        except Exception as error:
+            if meaning_of(error) == "exists":
+                raise self._in_the_way(wanted[0]) from None
+            raise failure(error, "could not be written", wanted[0], self.place) from None
 
     def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
         """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, what is there now tells whether the lost one
