@@ -39,6 +39,10 @@ class SharedChunks:
         self._number = itertools.count(1)
         self._lock = threading.Lock()
 
+    @property
+    def direct(self) -> bool:
+        return self.store.capabilities.direct
+
     def locate(self, coords: Columns) -> Located:
         found = [self.chunks.get(tuple(at)) for at in coords.tolist()]
         names = sorted({one.name for one in found if one is not None and one.inline is None}, reverse=True)
@@ -104,6 +108,8 @@ class SharedChunks:
                     self.chunks[at] = reference
                 answers.append(self._version(reference) or reference.version if changed is None else changed)
         return answers
+
+    conditional_erase = True
 
     def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
         answers: list[Changed | None] = []

@@ -5,7 +5,8 @@ carried over as encoded bytes. Every replacement names the version it replaces, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,23 +15,32 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import MOST_CHUNKS, Access, failure, in_parts, most_objects
+from frazil.array.ahead import Batch
 from frazil.array.assembling import Call, assemble, keep
-from frazil.array.reading import Batch, chunk_of
+from frazil.array.lanes import in_lanes, lanes_for
+from frazil.array.reading import chunk_of
 from frazil.array.regions import Gathering, MemoryRegion
 from frazil.array.shards import Keyed, Opened, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
 from frazil.codecs.leaf import encode_units
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxPlan, PointPlan
+from frazil.late import LateModule
+from frazil.record import Record
 from frazil.stores.scarcity import pause
-from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version
+from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Source: TypeAlias = "NDArray[np.generic]"
+    from frazil.codecs import whole
+else:
+    whole = LateModule("frazil.codecs.whole")
+
+Values: TypeAlias = "NDArray[np.generic]"
 
 _ATTEMPTS = 1000  # times that a write may lose against others; each time another writer has got its work done
 _LONGEST_PAUSE = 0.05  # seconds
+_ALONE = nullcontext()
 
 
 class Unlocated:
@@ -46,22 +56,49 @@ class Unlocated:
         return self._access.storage.locate(self._coords[row : row + 1]).key(0)
 
 
-def write(access: Access, plan: BoxPlan | PointPlan, source: Source) -> None:
-    """Writes `source` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
+class Source(Record):
+    """What a write takes its values from. turn: held while the kernel encodes (lanes.py), None where nothing else runs at the same time."""
+
+    values: Values
+    turn: AbstractContextManager[object] | None
+
+
+class Part(Record):
+    """Chunks or shards that are written together: `rows` of a batch. whole: each is covered wholly."""
+
+    batch: Batch
+    rows: Columns
+    whole: bool
+
+
+def write(access: Access, plan: BoxPlan | PointPlan, values: Values) -> None:
+    """Writes `values` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
 
     Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError."""
-    leaf = access.chain.leaf
+    leaf, runtime = access.chain.leaf, access.runtime
     chunks = prod(access.chain.leaf_counts)
-    limit, most = max(access.runtime.bytes_in_flight, leaf.nbytes * chunks), most_objects(access)
-    for batch in plan.batches(leaf.nbytes, limit, max(MOST_CHUNKS, chunks)):
+    shard = leaf.nbytes * chunks
+    # two shards are under way where one alone may be: what is held of them is encoded
+    least = min(shard, runtime.bytes_in_flight // 2) if shard <= runtime.bytes_in_flight else shard
+    lanes = lanes_for(runtime, access.storage.direct, least)
+    parts = _parts(access, plan.batches(leaf.nbytes, max(lanes.nbytes, shard), max(MOST_CHUNKS, chunks)))
+    in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn)), lanes.number)
+
+
+def _parts(access: Access, batches: Iterator[Batch]) -> Iterator[Part]:
+    most = most_objects(access)
+    for batch in batches:
         whole = batch.whole_shards()
         covered = np.flatnonzero(whole)
         if len(covered):
-            in_parts(covered, partial(_publish, access, batch, whole=True, source=source))
+            yield Part(batch, covered, whole=True)
         rest = np.flatnonzero(~whole)
         for low in range(0, len(rest), most):
-            part = rest[low : low + most]
-            in_parts(part, partial(_publish, access, batch, whole=False, source=source))
+            yield Part(batch, rest[low : low + most], whole=False)
+
+
+def _write_part(access: Access, source: Source, part: Part) -> None:
+    in_parts(part.rows, partial(_publish, access, part.batch, whole=part.whole, source=source))
 
 
 def _publish(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> None:
@@ -100,7 +137,10 @@ def _publish_chunks(access: Access, batch: Batch, rows: Columns, whole: bool, so
         fetched = access.storage.fetch(located, spans)
         old = gathering.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
-    values = encode(access, units, source, gathering, old, np.array([0, units.count], np.int64), keyed)
+    # what cannot be erased on condition is kept, be it all fill value
+    keep_fill = not whole and not access.storage.conditional_erase
+    groups = np.array([0, units.count], np.int64)
+    values = encode(access, units, source, gathering, old, groups, keyed, keep_fill=keep_fill)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
     return replace(access, coords, pieces, kept, empty, expect)
@@ -113,7 +153,7 @@ def _publish_shards(access: Access, batch: Batch, rows: Columns, whole: bool, so
         nowhere = np.full((len(rows), 3), -1, np.int64)
         opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), [ANY] * len(rows), None)
         changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, opened.versions, source)
-        if len(access.tables):
+        if access.tables:
             access.tables.drop(access.storage.locate(coords).labels())
         return changed
     located = access.storage.locate(coords)
@@ -164,12 +204,21 @@ def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[
 def replace(
     access: Access, coords: Columns, pieces: Pieces, kept: Columns, empty: Columns, expect: Sequence[Version | None]
 ) -> list[int]:
-    """Publishes the objects `kept` and erases the `empty` ones that are there. Answers which were not as expected."""
+    """Publishes the objects `kept` and erases the `empty` ones that are there. Answers which were not as expected.
+
+    Where erasing cannot be conditional, shards are replaced by such without inner chunks, lest what another writer put there in between is lost."""
     changed: list[int] = []
     if len(kept):
         results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
         changed += [i for i, result in zip(kept.tolist(), results, strict=True) if isinstance(result, Changed)]
     gone = [i for i in empty.tolist() if expect[i] != ABSENT]
+    if gone and not access.storage.conditional_erase:
+        emptied = [i for i in gone if expect[i] is not ANY]
+        gone = [i for i in gone if expect[i] is ANY]
+        if emptied:
+            values = pieces_of([whole.empty_shard(access.chain.levels[0])] * len(emptied))
+            results = access.storage.publish(coords[emptied], values, [expect[i] for i in emptied])
+            changed += [i for i, result in zip(emptied, results, strict=True) if isinstance(result, Changed)]
     if gone:
         erased = access.storage.erase(coords[gone], [expect[i] for i in gone])
         changed += [i for i, outcome in zip(gone, erased, strict=True) if isinstance(outcome, Changed)]
@@ -184,12 +233,17 @@ def encode(
     old: Columns | None,
     groups: Columns,
     keyed: Keyed,
+    *,
+    keep_fill: bool = False,
 ) -> Columns:
     """Encodes units into buffers of `gathering`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
 
     old: rows in `gathering` of the chunks that the units keep a part of (MISSING: nothing there), or None."""
     before = None if old is None else (gathering.files, gathering.buffers, old)
-    encoded = encode_units(access.chain.leaf, source, units, before, groups, access.runtime.threads)
+    with source.turn or _ALONE:
+        encoded = encode_units(
+            access.chain.leaf, source.values, units, before, groups, access.runtime.threads, keep_fill=keep_fill
+        )
     _refuse(access, units, encoded.failures, keyed)
     return gathering.add(Sources(None, encoded.buffers), encoded.rows)
 

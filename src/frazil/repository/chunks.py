@@ -129,7 +129,12 @@ def find_chunks(changed: ChangedReferences | None, base: BaseReferences | None, 
 
 
 def located_chunks(
-    found: Found, changed: Rows | None, base: BaseReferences | None, changes: ChangeSet, files: Files
+    coordinates: Columns,
+    found: Found,
+    changed: Rows | None,
+    base: BaseReferences | None,
+    changes: ChangeSet,
+    files: Files,
 ) -> Located:
     """Where the chunks lie, in columns; distinct chunk files and locations once."""
     count = len(found.changed)
@@ -182,11 +187,14 @@ def located_chunks(
         distinct, where = _distinct_ids(ids[native])
         names = [files.key(f"chunks/{text}") for text in encode_ids(distinct)]
         objects[native] = where
-    objects[kind == VIRTUAL_KIND] += len(names)
     versions = RowVersions(kind, ids, offsets, lengths, found)
-    return Located(
-        ObjectNames(names, texts, checks) if texts else names, kind, objects, offsets, lengths, buffers, versions, True
-    )
+    if texts:
+        virtual = kind == VIRTUAL_KIND
+        chunks = np.zeros((len(texts), coordinates.shape[1]), np.int64)
+        chunks[objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several the first
+        objects[virtual] += len(names)
+        names = ObjectNames(names, texts, checks, chunks)
+    return Located(names, kind, objects, offsets, lengths, buffers, versions, True)
 
 
 def id_texts(ids: Octets) -> NDArray[np.bytes_]:
@@ -239,15 +247,21 @@ def set_versions(rows: Rows, numbers: Columns) -> list[Version | Changed]:
 class ArrayChunks:
     """ChunkStorage of one array of a session."""
 
-    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank")
+    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_store")
 
     def __init__(self, owner: Owner, key: int, rank: int) -> None:
         self._owner, self._key, self._rank = owner, key, rank
+        self._store = owner.files.chunk_store()
         self._known: dict[tuple[int, ...], Located] = {}  # chunks that were asked for one by one
         self._known_at = -1  # the state of the session in which they lie there
 
     def __repr__(self) -> str:
         return f"ArrayChunks({self._owner!r}, node {self._key})"
+
+    @property
+    def direct(self) -> bool:
+        owner = self._owner
+        return owner.files.store.capabilities.direct and owner.places.direct
 
     def locate(self, coords: Columns) -> Located:
         if len(coords) == 1:
@@ -261,7 +275,7 @@ class ArrayChunks:
             owner.saw(self._key, coords)
             found = find_chunks(changed, base, coords)
             columns = None if changed is None else changed.columns
-            return located_chunks(found, columns, base, owner.changes, owner.files)
+            return located_chunks(coords, found, columns, base, owner.changes, owner.files)
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
         owner = self._owner
@@ -290,7 +304,7 @@ class ArrayChunks:
         held: Fetched | None = None,
         once: bool = False,
     ) -> Fetched:
-        store = self._owner.files.store
+        store = self._store
         if len(located.kind) == 1 and held is None and located.kind.item(0) in (STORED, INLINE):
             one = _fetch_one(store, located, spans, expect)
             if one is not None:
@@ -326,6 +340,10 @@ class ArrayChunks:
                 owner.superseded(all_ids[large & ~fits])
             owner.settle()
         return answers
+
+    @property
+    def conditional_erase(self) -> bool:
+        return True
 
     def _publish_one(
         self, coords: Columns, pieces: Pieces, lengths: Columns, expect: Version | None

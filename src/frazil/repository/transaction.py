@@ -123,6 +123,12 @@ class Transaction:
         return self.tip is None and not self.forked
 
     @property
+    def version(self) -> tuple[object, int]:
+        with self.lock:
+            changed = not self.changes.is_empty
+            return (self.files.store, self.files.prefix, encode_id(self.base_id)), self.state if changed else 0
+
+    @property
     def packing(self) -> bool:
         return self.options.packing and self.freedoms
 

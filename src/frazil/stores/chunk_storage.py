@@ -157,6 +157,14 @@ class ChunkStorage(Protocol):
 
     All raise StoreError when the store fails; a chunk that is not there is no error."""
 
+    @property
+    def conditional_erase(self) -> bool:
+        """Whether `erase` honours what is expected. Where it does not, a chunk is emptied by publishing one that holds nothing."""
+
+    @property
+    def direct(self) -> bool:
+        """Whether chunks are at hand (Capabilities.direct). If not, requests take their time: several fetches are made at once, by several threads."""
+
     def locate(self, coords: Columns) -> Located:
         """Where chunks lie; a row a coordinate."""
 
@@ -227,6 +235,15 @@ class PlainChunks:
 
     def __repr__(self) -> str:
         return f"PlainChunks({self.store!r}, {self.prefix!r}, {self.keys!r})"
+
+    @property
+    def conditional_erase(self) -> bool:
+        can = self.store.capabilities
+        return can.conditional_erase or not can.expects
+
+    @property
+    def direct(self) -> bool:
+        return self.store.capabilities.direct
 
     def locate(self, coords: Columns) -> Located:
         count = len(coords)

@@ -1,0 +1,150 @@
+"""A store whose answers take as long as those of one far away: for testing what waits for what, without a network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Barrier, BrokenBarrierError, Lock
+from typing import TYPE_CHECKING, Literal
+
+from frazil.errors import InvalidInputError, StoreError
+from frazil.record import Record
+from frazil.stores.store import Store
+from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.wrappers import BufferedStore
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
+__all__ = ["SlowStore", "StoreCall"]
+
+Operation = Literal["fetch", "put", "append", "erase", "list"]
+_OPERATIONS = ("fetch", "put", "append", "erase", "list")
+
+
+class StoreCall(Record):
+    """One call of a store that is over. requests: of those that CountingStore counts; rounds: one after the other; others: calls that were under way when it began."""
+
+    operation: Operation
+    requests: int
+    rounds: int
+    others: int
+
+
+class SlowStore(BufferedStore):
+    """A store over a store, in which every request takes `seconds`; of the requests of one call `in_flight` are made at a time, so that a call of n requests
+    takes ceil(n / in_flight) rounds. Hands out buffers.
+
+    calls  those that are over, in the order in which they ended"""
+
+    __slots__ = ("_barrier", "_lock", "_skip", "_under_way", "calls", "in_flight", "seconds")
+
+    def __init__(self, inner: Store, seconds: float, in_flight: int = 64) -> None:
+        """Raises InvalidInputError for negative seconds, and for an in_flight below 1."""
+        super().__init__(inner)
+        if not 0 <= seconds < float("inf") or in_flight < 1:
+            raise InvalidInputError(
+                f"a slow store with {seconds!r} seconds and {in_flight!r} requests in flight",
+                hint="seconds are 0 or more, requests in flight 1 or more",
+            )
+        self.seconds, self.in_flight = seconds, in_flight
+        self.calls: list[StoreCall] = []
+        self._lock = Lock()
+        self._under_way = 0
+        self._barrier: tuple[Operation, Barrier] | None = None
+        self._skip = 0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SlowStore, (self.inner, self.seconds, self.in_flight)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of all calls so far: what they would have taken one after the other, in units of `seconds`."""
+        return sum(call.rounds for call in self.calls)
+
+    @property
+    def most_at_once(self) -> int:
+        """The most calls that were under way together."""
+        return max((call.others + 1 for call in self.calls), default=0)
+
+    def clear(self) -> None:
+        """Starts anew."""
+        self.calls.clear()
+
+    def meet(self, number: int, operation: Operation = "fetch", *, skip: int = 0, timeout: float = 30.0) -> None:
+        """Holds the next `number` calls of an operation, after `skip` others, until all of these are under way together. Where they are made one after the other,
+        that ends after `timeout` seconds, and they raise StoreError: so a test can tell that calls overlap, and needs no clock for it."""
+        if operation not in _OPERATIONS:
+            raise InvalidInputError(f"there is no operation {operation!r}", hint=f"there are {', '.join(_OPERATIONS)}")
+        with self._lock:
+            self._barrier, self._skip = (operation, Barrier(number, timeout=timeout)), skip
+
+    # --- the operations --------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        lookups = 0 if held is not None else len(names) - len(set(spans[:, 0].tolist()))
+        with self._call("fetch", len(spans) + lookups):
+            return super().fetch(names, spans, expect=expect, held=held, once=once)
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        with self._call("put", len(names)):
+            return super().put_many(names, pieces, expect)
+
+    def create(self, key: str, value: Buffer) -> bool:
+        with self._call("put", 1):
+            return self._create_inside(key, value)
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        with self._call("append", len(names)):
+            return super().append_many(names, pieces, expect)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        with self._call("erase", len(names)):
+            return super().erase_many(names, expect)
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        with self._call("list", 1):
+            return super().list_keys(prefix, start_after, limit)
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        with self._call("list", 1):
+            return super().list_level(prefix)
+
+    @contextmanager
+    def _call(self, operation: Operation, requests: int) -> Iterator[None]:
+        rounds = -(-requests // self.in_flight)
+        barrier: Barrier | None = None
+        with self._lock:
+            others = self._under_way
+            self._under_way += 1
+            if self._barrier is not None and self._barrier[0] == operation:
+                self._skip -= 1
+                barrier = self._barrier[1] if self._skip < 0 else None
+                if barrier is not None and -self._skip == barrier.parties:
+                    self._barrier = None
+        try:
+            if barrier is not None:
+                barrier.wait()
+            time.sleep(rounds * self.seconds)
+            yield
+        except BrokenBarrierError:
+            raise StoreError(
+                f"the calls of {operation!r} that were to meet did not", hint="they were made one after the other"
+            ) from None
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                self.calls.append(StoreCall(operation, requests, rounds, others))
