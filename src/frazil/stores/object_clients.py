@@ -6,7 +6,6 @@ environment, and for S3 in the files of the AWS tools."""
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
 
-__all__ = ["Clients", "clients_of", "is_client", "open_url", "split_url"]
+__all__ = ["Clients", "clients_of", "identity_of", "is_client", "open_url", "split_url"]
 
 _CLASSES: Final = {
     "s3": "S3Store",
@@ -52,7 +51,8 @@ class Clients(Record):
 
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
     place     what it is called in messages: no secrets
-    retries   how often a request whose answer was lost is made again"""
+    retries   how often a request whose answer was lost is made again
+    server    what is known of server and account, beside the place: no secrets"""
 
     reader: ObjectClient
     writer: ObjectClient
@@ -60,6 +60,7 @@ class Clients(Record):
     kind: str
     place: str
     retries: int = _RETRIES
+    server: tuple[str, ...] = ()
 
 
 def is_client(value: object) -> TypeGuard[ObjectClient]:
@@ -115,7 +116,8 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     if kind == "HTTPStore":
         return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries)
     shown = f"{scheme}://{place}/{prefix}".rstrip("/")
-    return Clients(reader, made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0}), kind, shown, retries)
+    writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
+    return Clients(reader, writer, decider, kind, shown, retries, _server_of(given))
 
 
 def clients_of(client: ObjectClient) -> Clients:
@@ -141,9 +143,8 @@ def clients_of(client: ObjectClient) -> Clients:
     bucket = config.get("bucket") or config.get("container_name") or config.get("container") or ""
     prefix = again.get("prefix") or ""
     shown = client.url if kind == "HTTPStore" else f"{_SCHEMES[kind]}://{bucket}/{prefix}"  # type: ignore[union-attr]
-    return Clients(
-        client, client, decider, kind, _shown(shown).rstrip("/"), retries if isinstance(retries, int) else _RETRIES
-    )
+    retries = retries if isinstance(retries, int) else _RETRIES
+    return Clients(client, client, decider, kind, _shown(shown).rstrip("/"), retries, _server_of(config))
 
 
 def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -165,11 +166,32 @@ def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: 
         return f"{kind} {id(objects):x}"
     if not isinstance(objects, str):
         options = _made_from(objects)[1].get("config") or {}
-    told = [f"{name}={value}" for name, value in sorted(options.items()) if _SERVER.search(name.lower())]
-    return " ".join([kind, *told])
+    told = {str(value) for name, value in options.items() if any(part in name.lower() for part in _SERVER)}
+    return " ".join([kind, *sorted(told)])
 
 
-_SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
+def identity_of(clients: Clients) -> str | None:
+    """What tells the objects of a store from all others: its place, and what options and environment say of the server and the account, but no credentials. None for a
+    store in memory."""
+    return None if clients.kind == "MemoryStore" else " ".join([clients.place, *clients.server])
+
+
+def _server_of(options: Mapping[str, object]) -> tuple[str, ...]:
+    """What options, and the environment now, say of server and account."""
+    told = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))}
+    for given in (options, options.get("config")):
+        if isinstance(given, Mapping):
+            told |= {f"{name}".lower(): f"{value}" for name, value in given.items()}
+    where = [f"{name}={_shown(value)}" for name, value in told.items() if any(part in name.lower() for part in _SERVER)]
+    return tuple(sorted(where))
+
+
+_SERVER: Final = (
+    "endpoint",
+    "base_url",
+    "account_name",
+    "emulator",
+)  # parts of names of what says which server and account
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 
