@@ -244,19 +244,17 @@ class ObjectStore(Store):
         return self._put_version(key, result)
 
     def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
-        """As the port says: in parts, a few of which are in memory."""
+        """As the port says: in parts, a few of which are in memory. It counts as no request, as it may have to wait for those that bring the parts."""
         self._require("writable")
-        self._one(self._put_parts, (key, parts))
-
-    def _put_parts(self, wanted: tuple[str, Iterator[bytes]]) -> None:
+        check_process(self)
         try:
-            put_parts(self._clients.writer, *wanted)
+            put_parts(self._clients.writer, key, parts)
         except FrazilError:  # of whoever makes the parts
             raise
         except Exception as error:
             if meaning_of(error) == "exists":
-                raise self._in_the_way(wanted[0]) from None
-            raise failure(error, "could not be written", wanted[0], self.place) from None
+                raise self._in_the_way(key) from None
+            raise failure(error, "could not be written", key, self.place) from None
 
     def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
         """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
