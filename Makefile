@@ -11,6 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
 ZARR2 := .venv-zarr2
+SERVERS ?= .servers
 CARGO := cargo
 MANIFEST := --manifest-path rust/Cargo.toml
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
@@ -21,6 +22,7 @@ PYTHON_SOURCES := $(shell find src -name '*.py' -o -name '*.pyi')
 # The Rust bindings ask this one, so that nothing is built anew when another Python comes first in the path.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export LIBZ_SYS_STATIC := 1
+export SERVERS
 
 PYTEST_ARGS ?=
 BENCH_ROWS ?=
@@ -59,6 +61,10 @@ $(ZARR2)/ready: requirements/zarr2.txt
 		$(ZARR2)/bin/python $(PIP_INSTALL) $(LOCKED) $< && touch $@; } || \
 		{ rm -rf $(ZARR2); echo "make: $(ZARR2) cannot be made here; tests with zarr-python 2.18 will be skipped" >&2; }
 
+# Object stores that tests run against. What cannot be had here is left out: its tests are skipped and say so.
+$(SERVERS)/ready: tools/servers
+	@tools/servers $(SERVERS)
+
 # --- using it -------------------------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
@@ -73,10 +79,10 @@ test: test-kernel test-python ## all tests, of the kernel and of the Python side
 test-kernel: $(VENV)/made ## the kernel's own tests
 	$(CARGO) test --quiet --locked $(MANIFEST)
 
-test-python: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready ## the Python tests (PYTEST_ARGS=...)
+test-python: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## the Python tests (PYTEST_ARGS=...)
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile ci --durations 5 --durations-min 5 $(PYTEST_ARGS)
 
-campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready ## what takes minutes: many more kills, larger selections, longer searches
+campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes minutes: many more kills, larger selections, longer searches
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly -m campaign $(PYTEST_ARGS)
 
 # --- checks ---------------------------------------------------------------------------------------------------------------------------
@@ -147,6 +153,6 @@ conformance: $(VENV)/made ## write the tables of docs/conformance anew, from the
 
 .PHONY: clean
 clean: ## remove all that make made
-	rm -rf $(VENV) $(VENV)-lock $(BENCH) $(ZARR2) rust/target build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(BENCH) $(ZARR2) .servers rust/target build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src -name '_kernel*.so' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""What README.md, docs/repositories.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
+"""What README.md, docs/repositories.md, docs/dask.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 import frazil
 from frazil.cli.main import main
+from tests.servers.buckets import S3
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -45,6 +46,15 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: py
         assert said.out == shown
 
 
+def test_what_repositories_say_of_buckets_runs(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    s3._make("public-data")
+    (block,) = blocks("python s3", REPOSITORIES)
+    exec(compile(block, "repositories.md", "exec"), {"__name__": "repositories"})
+
+
 def test_the_page_on_repositories_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,6 +66,17 @@ def test_the_page_on_repositories_runs(
         program, *arguments = shlex.split(line.split("  #")[0])
         assert program == "frazil"
         assert main(arguments) == (1 if "init" in arguments else 0)  # where one is already
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of a cluster that is shut down
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_page_on_dask_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = "".join(blocks("python", (ROOT / "docs" / "dask.md").read_text()))
+    assert page.count("(512, 512, 512)") == 1  # of which the first 1 % do here
+    exec(compile(page.replace("(512, 512, 512)", "(150, 100, 90)"), "dask.md", "exec"), {"__name__": "dask_page"})
+    repo = frazil.Repository.open("sea.repo")
+    assert [commit.message for commit in repo.history()][:2] == ["computed later", "a corner"]
 
 
 def test_links_lead_somewhere() -> None:

@@ -16,10 +16,11 @@ from frazil.late import late_names
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
-    from frazil import extensions
+    from frazil import dask, extensions
     from frazil.api.repository import Repository
     from frazil.api.session import Session
     from frazil.operations.convert import convert
+    from frazil.operations.copy import copy
 
 __all__ = [
     "Array",
@@ -33,8 +34,10 @@ __all__ = [
     "Session",
     "codecs",
     "convert",
+    "copy",
     "create_array",
     "create_group",
+    "dask",
     "errors",
     "extensions",
     "open",
@@ -51,6 +54,8 @@ if not TYPE_CHECKING:
             "Repository": "frazil.api.repository",
             "Session": "frazil.api.session",
             "convert": "frazil.operations.convert",
+            "copy": "frazil.operations.copy",
+            "dask": "frazil.dask",
             "extensions": "frazil.extensions",
         },
     )

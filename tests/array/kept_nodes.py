@@ -21,6 +21,7 @@ class KeptNodes:
     """Nodes by path, each with a number that no other one gets; chunks: those of the array with a number."""
 
     renewals = 0  # nothing changes but by what is asked here
+    version = ("kept", 1)  # and whatever that is
 
     def __init__(self, chunks: Chunks | None = None) -> None:
         self.store = MemoryStore()

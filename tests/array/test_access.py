@@ -1,72 +1,22 @@
-"""What an array remembers and locks: the cache of shard indexes, bounded and safe; locks and a fork."""
+"""What an array locks, and shares with others: locks and a fork; shard indexes of one location."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import threading
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.faults.together import fork, in_threads
+import pytest
+from tests.faults.together import fork
 
 import frazil
-from frazil.array.access import TableCache, Turn
-
-
-def table(entries: int) -> np.ndarray:
-    return np.zeros((entries, 2), np.int64)  # 16 bytes each
-
-
-@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 8), st.sampled_from(["put", "get", "drop"]))))
-def test_the_cache_is_bounded_and_forgets_what_was_used_least(steps: list[tuple[str, int, str]]) -> None:
-    cache, model = TableCache(160), dict[str, int]()
-    for name, entries, step in steps:
-        if step == "put":
-            cache.put(name, b"v%d" % entries, table(entries))
-            model.pop(name, None)
-            model[name] = entries
-            while 16 * sum(model.values()) > 160:
-                del model[next(iter(model))]
-        elif step == "drop":
-            cache.drop([name])
-            model.pop(name, None)
-        else:
-            found = cache.get(name)
-            assert (found is None) == (name not in model)
-            if found is not None:
-                assert found[0] == b"v%d" % model[name]
-                assert len(found[1]) == model[name]
-                model[name] = model.pop(name)
-
-
-def test_what_is_larger_than_the_cache_is_not_kept() -> None:
-    cache = TableCache(160)
-    cache.put("small", b"1", table(3))
-    cache.put("large", b"1", table(11))
-    assert cache.get("large") is None
-    assert cache.get("small") is not None
-
-
-def test_the_cache_in_many_threads() -> None:
-    cache = TableCache(1600)
-
-    def use(number: int) -> None:
-        rng = np.random.default_rng(number)
-        for name, entries in zip(rng.integers(0, 40, 2000).tolist(), rng.integers(0, 20, 2000).tolist(), strict=True):
-            found = cache.get(str(name))
-            if found is None:
-                cache.put(str(name), b"%d" % entries, table(entries))
-            else:
-                assert found[0] == b"%d" % len(found[1])
-                if entries == 7:
-                    cache.drop([str(name)])
-
-    in_threads(8, use)
-    for name in range(40):
-        cache.drop([str(name)])
-    cache.put("all", b"", table(100))
-    assert cache.get("all") is not None, "nothing is counted that is not there"
+from frazil import Runtime
+from frazil.array.access import Turn
+from frazil.stores import CachingStore, MemoryStore
+from frazil.testing import CountingStore
 
 
 def test_a_fork_finds_every_lock_open(tmp_path: object) -> None:
@@ -76,7 +26,7 @@ def test_a_fork_finds_every_lock_open(tmp_path: object) -> None:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with array._access.turn, array._changing, array._access.tables._lock:
+        with array._access.turn, array._changing, array._access.tables.memory._lock:
             held.set()
             done.wait()
 
@@ -96,3 +46,70 @@ def test_a_fork_finds_every_lock_open(tmp_path: object) -> None:
     thread.join()
     assert (array.refresh()[1:, 1:] == 5).all()
     assert array.attrs["child"] is True
+
+
+def sharded(store: CountingStore, **options: Any) -> frazil.Group:
+    root = frazil.create_group(store, **options)
+    for name in ("a", "b"):
+        root.create_array(name, data=np.arange(64, dtype="i4").reshape(8, 8), chunks=(2, 2), shards=(4, 4))
+    store.clear()
+    return frazil.open_group(store, **options)
+
+
+def chunk_fetches(store: CountingStore) -> int:
+    done = sum(request.operation == "fetch" and "/c/" in request.key for request in store.requests)
+    store.clear()
+    return done
+
+
+def test_handles_of_one_location_share_indexes() -> None:
+    store = CountingStore(MemoryStore())
+    root = sharded(store)
+    assert root["a"][0, 0] == 0
+    assert chunk_fetches(store) == 2
+    assert root["a"][0, 3] == 3, "another handle of the array"
+    assert chunk_fetches(store) == 1
+    assert root["b"][0, 3] == 3, "another array of the same shape and codecs"
+    assert chunk_fetches(store) == 2
+    through = root["a"].through([lambda inner: CachingStore(inner, 0)])
+    assert through[0, 0] == 0
+    assert chunk_fetches(store) == 2, "behind transformers other bytes may be"
+
+
+def test_pickles_are_equal_and_remember_nothing_yet(tmp_path: Path) -> None:
+    root = frazil.create_group(tmp_path / "a")
+    array = root.create_array("x", data=np.arange(64).reshape(8, 8), chunks=(2, 2), shards=(4, 4))
+    again, same = pickle.loads(pickle.dumps((array, root)))
+    assert (again[...] == array[...]).all()
+    assert isinstance(same, frazil.Group)
+    assert again._place.memory is same._place.memory
+    assert again._place.memory is not root._place.memory
+
+
+def test_an_array_made_anew_with_other_chunks_is_read_by_its_own_index() -> None:
+    """Handles share what they remember by the name of the shard and its version; two handles may read one version of it in different ways."""
+    store = CountingStore(MemoryStore())
+    root = sharded(store)
+    old = root["a"]
+    assert old[0, 0] == 0
+    root = frazil.open_group(store, "r+")
+    root.create_array(
+        "a", data=np.arange(64, dtype="i4").reshape(8, 8) + 100, chunks=(1, 4), shards=(4, 4), overwrite=True
+    )
+    assert (root["a"][...] == np.arange(100, 164).reshape(8, 8)).all()
+
+
+@pytest.mark.parametrize("limit", [0, 1500, 2**20])
+def test_what_a_location_remembers_stays_below_its_limit(limit: int) -> None:
+    store = CountingStore(MemoryStore())
+    root = sharded(store, runtime=Runtime(cache_bytes=limit))
+    for _ in range(2):
+        for name in ("a", "b"):
+            assert (root[name][1:7, 1:7] == np.arange(64).reshape(8, 8)[1:7, 1:7]).all()
+            memory = root[name]._access.tables.memory
+            assert memory.nbytes <= limit
+    assert (len(memory) > 0) == (limit > 0)
+    if not limit:
+        store.clear()
+        root["a"][0, 0]
+        assert chunk_fetches(store) == 2

@@ -17,6 +17,7 @@ from frazil.cli.main import COMMANDS, main
 from frazil.errors import FrazilError
 
 PROGRAM = [sys.executable, "-m", "frazil"]
+ENDLESS = {"serve"}  # whose examples test_serve.py runs
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -32,7 +33,9 @@ def test_every_command_has_help_and_examples(command, capsys: pytest.CaptureFixt
         assert what in text
 
 
-@pytest.mark.parametrize("line", [line for command in COMMANDS for line, _ in command.examples])
+@pytest.mark.parametrize(
+    "line", [line for command in COMMANDS if command.name not in ENDLESS for line, _ in command.examples]
+)
 def test_examples_work(line: str, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program, *arguments = shlex.split(line)
     assert program == "frazil"
@@ -88,6 +91,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["import", "ocean.nc", "a.png", "--virtual", "--adopt"],
         ["import", "ocean.nc", "./ocean.nc", "a.png"],
         ["import", "ocean.nc", "sea.repo@dev/level1"],
+        ["serve"],
+        ["serve", "sea.zarr", "--port", "65536"],
+        ["serve", "sea.zarr", "--port", "-1"],
+        ["serve", "sea.zarr", "level1"],
         ["repo"],
         ["repo", "nonsense"],
         ["repo", "init"],
@@ -139,6 +146,12 @@ def test_wrong_usage(arguments: list[str], place: Path, capfd: pytest.CaptureFix
         (["import", "missing.nc", "new.repo"], ["missing.nc"]),
         (["convert", "sea.repo"], ["in place", "DESTINATION"]),
         (["convert", "sea.repo@v1/level1", "a.zarr"], ["level1", "leave the path out"]),
+        (["serve", "nothing.zarr"], ["nothing is there", "nothing.zarr"]),
+        (["serve", "sea.repo@v9"], ["'v9'"]),
+        (["serve", "sea.repo@v1/level2"], ["nothing is there", "level2"]),
+        (["serve", "sea.repo@v1", "--follow"], ["'v1'", "no branch"]),
+        (["serve", "sea.zarr", "--follow"], ["only a branch", "at each request"]),
+        (["serve", "sea.zarr", "--host", "192.0.2.1"], ["192.0.2.1"]),
         (["repo", "log", "sea.zarr"], ["no repository", "frazil repo init sea.zarr"]),
         (["repo", "log", "sea.repo@v1/level1"], ["level1", "no meaning"]),
         (["repo", "diff", "sea.repo", "v1", "v9"], ["'v9'"]),

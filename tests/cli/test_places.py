@@ -59,7 +59,9 @@ def test_a_state_becomes_a_plain_folder(
     assert main(["convert", location, "plain.zarr"]) == 0
     group = frazil.open_group("plain.zarr")
     assert list(group) == names
-    assert float(np.asarray(group["level1/temp"][0, 0, 0])) == first(location)
+    array = open_node(location, "level1/temp")
+    assert isinstance(array, frazil.Array)
+    np.testing.assert_array_equal(group["level1/temp"][...], array[...])
 
 
 def test_what_is_there_under_this_name_comes_first(place: Path) -> None:

@@ -107,7 +107,7 @@ def test_attributes(tmp_path: Path) -> None:
     (array,) = scanned.arrays
     assert array.attributes == {"scale_factor": 0.5, "range": ["NaN", "Infinity", "-Infinity", 1.0]}
     assert np.isnan(array.fill_value)
-    assert scanned.size == path.stat().st_size and scanned.modified == path.stat().st_mtime_ns
+    assert scanned.size == path.stat().st_size and scanned.state.modified == path.stat().st_mtime_ns
 
 
 def test_a_file_of_the_world() -> None:

@@ -52,10 +52,11 @@ def test_snapshots_are_written_and_remembered(tmp_path: Path) -> None:
     assert store.count("fetch") == 1
 
 
-def test_a_few_snapshots_are_remembered() -> None:
+def test_snapshots_are_remembered_as_long_as_there_is_room() -> None:
     store = CountingStore(MemoryStore())
-    files = Files(store)
+    files = Files(store, cache_bytes=10_000)
     ids = [put_snapshot(files, number) for number in range(1, 30)]
+    assert files.memory.nbytes <= 10_000
     store.clear()
     for file in [*ids[-8:], *ids[-8:]]:
         files.snapshot(file)
@@ -64,8 +65,23 @@ def test_a_few_snapshots_are_remembered() -> None:
     assert store.count() == 1
     files.snapshot(ids[-1])
     assert store.count() == 1
+    for file in ids[1:20]:
+        files.snapshot(file)
+    assert store.count() == 20
     files.snapshot(ids[-8])  # the least recently used made room
-    assert store.count() == 2
+    assert store.count() == 21
+
+
+@pytest.mark.parametrize(("limit", "requests"), [(0, 4), (520, 2)])
+def test_the_last_snapshot_is_remembered_whatever_its_size_unless_nothing_is(limit: int, requests: int) -> None:
+    store = CountingStore(MemoryStore())
+    files = Files(store, cache_bytes=limit)
+    ids = [put_snapshot(files, number) for number in (1, 2)]
+    store.clear()
+    for file in (ids[1], ids[1], ids[0], ids[1]):
+        files.snapshot(file)
+    assert store.count("fetch") == requests
+    assert len(files.memory) == 0
 
 
 def test_the_name_of_the_file_counts() -> None:
@@ -101,9 +117,8 @@ def test_memory_is_bounded() -> None:
     files.write_manifests([(file, manifest(1, 100)) for file in ids])
     for file in ids:
         files.manifests([file])
-        assert files._others._weight <= 20_000
-        assert files._others._weight == sum(weight for _, weight in files._others._values.values())
-    assert 0 < len(files._others._values) < 20
+        assert 0 < files.memory.nbytes <= 20_000
+    assert 0 < len(files.memory) < 20
     large = some_id()
     files.write_manifests([(large, manifest(1, 5000))])
     store.clear()
@@ -124,7 +139,7 @@ def test_what_is_remembered_is_what_is_there(steps: list[tuple[int, bool]], limi
             files.write_manifests([made[number]])
         file, expected = made[number]
         assert same(files.manifests([file])[0], expected)
-        assert files._others._weight <= limit
+        assert files.memory.nbytes <= limit
 
 
 def test_written_manifests_share_no_memory_with_the_caller() -> None:
@@ -233,7 +248,7 @@ def test_what_failed_is_not_remembered(kind: str) -> None:
     files = Files(store)
     with pytest.raises(StoreError):
         files.write_snapshot(info(1).id, snapshot(info(1)))
-    assert files._snapshots.get(f"snapshots/{encode_id(info(1).id)}") is None
+    assert files._known_snapshot(f"snapshots/{encode_id(info(1).id)}") is None
     files.write_snapshot(info(1).id, snapshot(info(1)))
     assert files.snapshot(info(1).id) == snapshot(info(1))
 
@@ -268,5 +283,5 @@ def test_threads_and_forks_share_files(tmp_path: Path) -> None:
             assert files.snapshot(file).metadata == info(number % 19 + 1)
 
     in_threads(4, read)
-    with files._others._lock, files._snapshots._lock:  # as another thread might hold them at the fork
+    with files.memory._lock:  # as another thread might hold them at the fork
         in_processes(2, read)

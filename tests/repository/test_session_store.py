@@ -6,6 +6,7 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -408,3 +409,20 @@ def test_arrays_over_the_keys() -> None:
     assert dict(root["x"].attrs) == {"b": 2}
     del root["x"]
     assert list(root) == []
+
+
+@pytest.mark.parametrize("chunk_packing", ["auto", "off"])
+def test_chunks_that_share_files_on_disk(tmp_path: Path, chunk_packing: str) -> None:
+    repo = frazil.Repository.create(tmp_path, durable=False, chunk_packing=chunk_packing)
+    data = np.random.default_rng(0).integers(0, 2**60, 4000)
+    with repo.transaction(message="one") as root:
+        root.create_array("a", data=data, chunks=1000, codecs=[])
+    store = repo.readonly_session().store
+    for at in range(4):
+        whole = data[1000 * at : 1000 * at + 1000].tobytes()
+        assert store.get(f"a/c/{at}") == whole
+        assert store.get_partial_values([(f"a/c/{at}", (8, 16)), (f"a/c/{at}", (-8, None))]) == [
+            whole[8:24],
+            whole[-8:],
+        ]
+    np.testing.assert_array_equal(np.asarray(frazil.open_array(store, path="a")[...]), data)

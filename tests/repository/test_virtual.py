@@ -21,6 +21,7 @@ from frazil.repository.virtual_locations import file_location
 from frazil.stores.local import LocalStore
 from frazil.stores.memory import MemoryStore
 from frazil.stores.values import STALE, Columns, Fetched
+from frazil.testing import CountingStore
 
 
 def url(path: Path, name: str = "") -> str:
@@ -99,9 +100,11 @@ def test_a_folder_that_the_user_names_may_be_a_link(tmp_path: Path) -> None:
         (["/data/"], "it is no URL"),
         ([None], "ends in a slash"),
         (["file://host/data/"], "of the machine"),
-        (["s3://bucket/data/"], "s3:// cannot be read yet"),
-        (["http://example.com/"], "http:// cannot be read yet"),
-        ({"s3://bucket/": "s3://other/"}, "does not open an object store"),
+        (["ftp://bucket/data/"], "no kind of store is called 'ftp'"),
+        (["https://example.com/?key=1/"], "no query"),
+        (["s3://key:word@bucket/"], "no bucket or host"),
+        ({"s3://bucket/": "s3://key:word@other/"}, "no bucket or host"),
+        ({"s3://bucket/": "nothing://other/"}, "no kind of store"),
         ({"s3://": "file:///copy/"}, "no bucket"),
     ],
 )
@@ -262,12 +265,15 @@ def test_places_of_every_kind_in_one_fetch(
     contents, names = [], []
     for i in range(9):
         contents.append(bytes(range(32 * i % 200, 32 * i % 200 + 32)))
-        names.append([f"file://{folder}/a/{i}", f"s3://one/{i}", f"s3://two/{i}"][i % 3])
+        names.append([f"file://{folder}/a/{i}", f"s3://one/{i}", f"s3://two/{i}", f"https://three/{i}"][i % 4])
         for part in "ab":
             (folder / part).mkdir(exist_ok=True)
             (folder / part / str(i)).write_bytes(contents[i])
         memory.set(str(i), contents[i])
-    places = open_places({f"file://{folder}/a/": None, "s3://one/": folder / "b", "s3://two/": memory})
+    far = CountingStore(memory)
+    places = open_places(
+        {f"file://{folder}/a/": None, "s3://one/": folder / "b", "s3://two/": memory, "https://three/": far}
+    )
     spans = spans_of(*asked)
     wanted = [contents[name][start : start + length] for name, start, length in asked]
     with pytest.MonkeyPatch.context() as patch:

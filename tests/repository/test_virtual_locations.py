@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote, unquote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
+from frazil.repository.virtual import open_places
 from frazil.repository.virtual_locations import VirtualLocation, file_location, parse_location
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1).filter(
@@ -30,7 +33,11 @@ def test_paths_become_locations_and_come_back(parts: list[str]) -> None:
         ("file:///", ("file", "", (), True)),
         ("s3://Bucket/a%20b//c", ("s3", "Bucket", ("a%20b", "c"), False)),
         ("s3://bucket", ("s3", "bucket", (), True)),
-        ("https://host:80/a?b#c", ("https", "host:80", ("a?b#c",), False)),
+        ("s3://b/a?b#c@d:e", ("s3", "b", ("a?b#c@d:e",), False)),
+        ("https://Host:80/a%3Fb%20c", ("https", "host:80", ("a?b c",), False)),
+        ("HTTPS://host:443/", ("https", "host", (), True)),
+        ("http://[::1]:8000/a", ("http", "[::1]:8000", ("a",), False)),
+        ("http://host:80/a", ("http", "host", ("a",), False)),
         ("gs://b/100%", ("gs", "b", ("100%",), False)),
     ],
 )
@@ -45,6 +52,8 @@ def test_parts(text: str, wanted: tuple[object, ...]) -> None:
         *("file:///a/../b", "file:///a/./b", "file:///..", "file:///%2e%2e/b", "file:///%2E./b", "file:///a%2fb"),
         *("file:///a%00", "file:///a%", "file:///a%zz", "file:///a%ff", "file:///a?b", "file:///a#b", "file:///\ud800"),
         *("s3://b/../c", "s3://b/%2e%2e/c", "s3://b/./c", "s3://b/%00", "s3://b/\x7f"),
+        *("https://h/a?b", "https://h/a#b", "https://h/a%2fb", "https://h/%", "https://h\\@e/a", "https://h:x/a"),
+        *("https://ü/a", "https://h/%2e%2e/a", "s3://b\\c/a", "s3://b?c/a", "s3://b#c/a", "s3://b%2fc/a", "s3://a b/c"),
     ],
 )
 def test_what_may_lead_elsewhere_is_refused(text: str) -> None:
@@ -76,3 +85,55 @@ def test_paths_without_a_location(path: str) -> None:
 )
 def test_below(text: str, folder: str, below: bool) -> None:
     assert parse_location(text).is_below(parse_location(folder)) is below
+
+
+SECRET = "OPENSESAME"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"{scheme}://key:{SECRET}@host/a" for scheme in ("s3", "gs", "az", "abfs", "http", "https", "file", "ftp")),
+        *(f"s3://{SECRET}@bucket/a", f"s3://key:{SECRET}/more@bucket/a", f"https://key:{SECRET}@ho@st/a@b"),
+        *(f"https://host/a?sig={SECRET}", f"https://host/a?b@c={SECRET}#d", f"https://{SECRET}@host/a?{SECRET}"),
+    ],
+)
+def test_no_message_shows_a_secret(text: str) -> None:
+    for make in (
+        parse_location,
+        lambda text: open_places([text]),
+        open_places,
+        lambda text: open_places({"s3://b/": text}),
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            make(text)
+        assert SECRET not in str(caught.value) + repr(caught.value.__context__)
+
+
+web_names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=8).filter(
+    lambda name: name not in {".", ".."}
+)
+
+
+@given(st.sampled_from(["http", "https"]), st.lists(web_names, min_size=1, max_size=4), st.data())
+def test_spellings_of_one_page_are_one_location(scheme: str, parts: list[str], data: st.DataObject) -> None:
+    """Letters may be encoded or not: but for those that mean something in a URL, and control characters."""
+    spellings = []
+    for _ in range(2):
+        plain = data.draw(st.sets(st.sampled_from("abcxyz -_~+:@&=")))
+        spellings.append(f"{scheme}://Host/" + "/".join(quote(part, safe="".join(plain - {" "})) for part in parts))
+    found = {parse_location(text) for text in spellings}
+    assert found == {VirtualLocation(scheme, "host", tuple(parts), False)}
+    assert parse_location(found.pop().folder_url) == VirtualLocation(scheme, "host", tuple(parts), True)
+
+
+@given(st.text(max_size=12), st.text("abc./%25Ee\\@:?#", max_size=20))
+def test_a_location_is_refused_or_stays_below_its_bucket(bucket: str, path: str) -> None:
+    for scheme in ("s3", "https", "abfs"):
+        try:
+            location = parse_location(f"{scheme}://{bucket}/{path}")
+        except InvalidInputError:
+            continue
+        assert not {"", ".", ".."} & set(location.parts)
+        assert not any("/" in part or unquote(part) in {".", ".."} for part in location.parts)
+        assert not set("/\\?#@ ") & set(location.host)

@@ -17,7 +17,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"codecs", "stores"}),
     frozenset({"array", "repository", "extensions"}),
     frozenset({"api", "operations", "testing", ROOT}),
-    frozenset({"integrations", "cli", "__main__"}),
+    frozenset({"integrations", "dask", "cli", "__main__"}),
 )
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
@@ -29,9 +29,11 @@ SIDEWAYS = frozenset(
         ("stores", "codecs"),
         ("operations", "api"),
         ("cli", "integrations"),
+        ("dask", "integrations"),  # its public name
         ("__main__", "cli"),
         (ROOT, "api"),
         (ROOT, "operations"),
+        (ROOT, "dask"),  # late: nothing of it is loaded before it is asked for
     }
 )
 ALONE = frozenset({"errors"})  # imports nothing of the project

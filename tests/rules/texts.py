@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 NOT_OURS = {".git", "target", "build", "dist", "__pycache__"}  # made by tools, never committed
-NOT_OURS_PATTERN = re.compile(r"\.venv.*|\.[a-z]+_cache|\.hypothesis|.*\.egg-info|.*\.(?:so|pyd|pyc|png|npy|whl)")
+NOT_OURS_PATTERN = re.compile(
+    r"\.venv.*|\.servers|\.[a-z]+_cache|\.hypothesis|.*\.egg-info|.*\.(?:so|pyd|pyc|png|npy|whl)"
+)
 
 FORBIDDEN = {
     "a path of one machine": re.compile(r"(?<![\w.}])/(?:root|work|tmp|mnt|Users)/|(?<![\w.}])/home/\w"),

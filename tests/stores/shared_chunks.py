@@ -109,6 +109,8 @@ class SharedChunks:
                 answers.append(self._version(reference) or reference.version if changed is None else changed)
         return answers
 
+    conditional_erase = True
+
     def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
         answers: list[Changed | None] = []
         with self._lock:

@@ -64,6 +64,17 @@ def test_files_and_buffers_say_the_same(root: int, spans: list[tuple[int, int, i
             assert value == VALUES[NAMES[name]][start : None if length < 0 else start + length]
 
 
+@given(st.integers(0, 99), st.integers(0, 100), st.integers(0, 110), st.integers(-1, 110))
+def test_values_that_lie_in_a_part_of_a_file(root: int, base: int, size: int, start: int, length: int) -> None:
+    value = VALUES["a"][base : base + size]
+    there = max(len(value) - start, 0) if length < 0 else length
+    fetched = from_files(root, [(0, base + start, there)])
+    fetched = fetched._replace(sizes=np.array([len(value), 0, 3, -1]))
+    assert read_values(fetched, NAMES, columns((0, start, length))) == [
+        value[start : None if length < 0 else start + length]
+    ]
+
+
 @given(SPANS)
 def test_as_buffers_keeps_the_answer(root: int, spans: list[tuple[int, int, int]]) -> None:
     asked = columns(*spans)

@@ -12,6 +12,7 @@ from frazil.errors import InvalidInputError
 from frazil.stores.local import LocalStore
 from frazil.stores.locations import key_prefix, resolve
 from frazil.stores.memory import MemoryStore
+from frazil.stores.object_store import ObjectStore
 from frazil.stores.store import Store
 
 
@@ -68,12 +69,29 @@ def test_stores_are_themselves() -> None:
 
 @pytest.mark.parametrize(
     "location",
-    ["s3://b/p", "gs://b", "az://c", "http://h/x", "https://h/x.zarr", "S3://b", "a.zip", "b/c.ZIP", Path("a.zip")],
+    ["a.zip", "b/c.ZIP", Path("a.zip")],
 )
 def test_what_has_not_come_yet_is_said(location: str | Path) -> None:
     with pytest.raises(InvalidInputError, match="yet") as caught:
         resolve(location)
     assert caught.value.path == os.fspath(location)
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("s3://b/p/q/", "s3://b/p/q"),
+        ("S3://b", "s3://b"),
+        ("gs://b", "gs://b"),
+        ("http://h/x", "http://h/x"),
+        ("https://h:80/x.zarr", "https://h:80/x.zarr"),
+    ],
+)
+def test_urls_are_object_stores(location: str, shown: str) -> None:
+    store, prefix = resolve(location, "foo", requests_in_flight=7)
+    assert (repr(store), prefix) == (f"ObjectStore({shown!r})", "foo/")
+    assert isinstance(store, ObjectStore)
+    assert store.requests_in_flight == 7
 
 
 def test_a_folder_may_be_called_zip(tmp_path: Path) -> None:

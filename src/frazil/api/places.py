@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -13,13 +14,19 @@ from frazil.array.hierarchy import for_creation, locate
 from frazil.array.nodes import M, Metadata, Place, create_nodes, missing
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
+from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.byte_cache import ByteCache
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from frazil.stores import disk_cache
+else:
+    disk_cache = LateModule("frazil.stores.disk_cache")
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES = ("r", "r+", "a", "w", "w-")
@@ -104,6 +111,8 @@ def open_array(
     path: str = "",
     zarr_format: int | str | None = None,
     storage_transformers: Sequence[RuntimeTransformer] = (),
+    cache: str | os.PathLike[str] | None = None,
+    cache_limit: int | None = None,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
     **arguments: object,
@@ -112,10 +121,13 @@ def open_array(
 
     zarr_format  the dialect, where it is known; of an array that is made, as in create_array
     storage_transformers  from a store to a store, array side first: such as a cache, which the document does not name
+    cache  a folder in which encoded parts of what is read are kept, so that they are not fetched again as long as they are the same: for object stores and web servers,
+           without effect where reading is no request. Many processes may share it
+    cache_limit  bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
     mode  r: read; r+: read and write; a: as r+, and made with the arguments of create_array where nothing is there; w: made anew, removing what is
           there; w-: made, and nothing may be there
     Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
-    place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers)
+    place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers, cache, cache_limit)
     check_arguments(arguments, ("data", "explicit_groups", "entry_point"))
     if arguments and mode in ("r", "r+"):
         raise InvalidInputError(
@@ -127,7 +139,7 @@ def open_array(
         return Array(*found)
     try:
         made = create_array(
-            location,
+            place._replace(transformers=()),  # type: ignore[arg-type] # which _place knows
             path=path,
             zarr_format=zarr_format,
             registry=registry,
@@ -179,14 +191,16 @@ def open_group(
     zarr_format: int | str | None = None,
     entry_point: Mapping[str, object] | None = None,
     storage_transformers: Sequence[RuntimeTransformer] = (),
+    cache: str | os.PathLike[str] | None = None,
+    cache_limit: int | None = None,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Group:
-    """The group at a location, whatever its dialect; modes as in open_array, storage_transformers too, for the arrays below.
+    """The group at a location, whatever its dialect; modes, cache and cache_limit as in open_array, storage_transformers too, for the arrays below.
     Mode w- finds a group that has no document of its own (draft of 2022) there already.
 
     Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
-    place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers)
+    place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers, cache, cache_limit)
     found = _present(place, path, mode, GroupMetadata, zarr_format)
     if found is not None:
         return Group(*found)
@@ -194,7 +208,7 @@ def open_group(
         _refuse_implied(place, path)
     try:
         made = create_group(
-            location,
+            place._replace(transformers=()),  # type: ignore[arg-type] # which _place knows
             attributes=attributes,
             overwrite=mode == "w",
             path=path,
@@ -218,6 +232,8 @@ def open_node(
     path: str = "",
     zarr_format: int | str | None = None,
     storage_transformers: Sequence[RuntimeTransformer] = (),
+    cache: str | os.PathLike[str] | None = None,
+    cache_limit: int | None = None,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Array | Group:
@@ -226,7 +242,9 @@ def open_node(
         raise InvalidInputError(
             f"mode is {mode!r}; here it must be r or r+", hint="open_array and open_group can create"
         )
-    place, node = locate(_place(location, registry, runtime, mode == "r", storage_transformers), path, zarr_format)
+    place, node = locate(
+        _place(location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit), path, zarr_format
+    )
     if node is None:
         raise _nothing_at(place)
     return as_node(place, node)
@@ -294,17 +312,25 @@ def _quicker(
 
 
 def _place(
-    location: Location,
+    location: Location | Place,
     registry: Registry,
     runtime: Runtime,
     read_only: bool,
     transformers: Sequence[RuntimeTransformer] = (),
+    cache: str | os.PathLike[str] | None = None,
+    cache_limit: int | None = None,
 ) -> Place:
-    """The location itself; a node below it has its path in the place that `locate` or `for_creation` makes of it."""
+    """The location itself; a node below it has its path in the place that `locate` or `for_creation` makes of it. A Place is one already: of who opens, and found
+    that there is something to be made."""
+    if isinstance(location, Place):
+        return location
     check_surroundings(registry, runtime)
     added = check_transformers(transformers, "storage_transformers")
-    store, prefix = resolve(location)
-    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added)
+    store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
+    if cache is not None or cache_limit is not None:
+        store = disk_cache.cached(store, cache, cache_limit)
+    memory = ByteCache(runtime.cache_bytes)
+    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added, memory=memory)
 
 
 def _checked(mode: str) -> str:

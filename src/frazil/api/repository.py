@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from frazil.api.session import Session
 from frazil.array.arguments import check_flag, check_surroundings
@@ -18,24 +18,31 @@ from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, 
 from frazil.format.ids import ObjectId, encode_id, new_id
 from frazil.format.refs import check_name
 from frazil.format.snapshots import Snapshot, SnapshotInfo
+from frazil.late import LateModule
 from frazil.repository import branches, history
 from frazil.repository.branches import MAIN, Tip
 from frazil.repository.conflicts import Solver, check_solver
 from frazil.repository.difference import Difference, compare
-from frazil.repository.files import Files
+from frazil.repository.files import UNCHANGING, Files
 from frazil.repository.freedoms import has_freedoms, with_flag
 from frazil.repository.nesting import refuse_inside
+from frazil.repository.node_documents import NodeDocuments
 from frazil.repository.transaction import Options, Transaction
 from frazil.repository.virtual import open_places
+from frazil.repository.virtual_places import Prefixes
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local import LocalStore
 from frazil.stores.locations import Location, resolve
+
+if TYPE_CHECKING:
+    from frazil.stores import disk_cache
+else:
+    disk_cache = LateModule("frazil.stores.disk_cache")
 
 __all__ = ["Repository"]
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
-Prefixes: TypeAlias = "Sequence[str] | Mapping[str, Location | None]"
 
 _FIRST_PAUSE: Final = 0.001  # seconds
 _LONGEST_PAUSE: Final = 1.0
@@ -47,11 +54,12 @@ class Repository:
 
     Safe to use from many threads; pickles. It keeps nothing open."""
 
-    __slots__ = ("_files", "_options", "_registry", "_tips")
+    __slots__ = ("_documents", "_files", "_options", "_registry", "_tips")
 
     def __init__(self, files: Files, options: Options, registry: Registry) -> None:
         self._files, self._options, self._registry = files, options, registry
-        self._tips: dict[str, Tip] = {}  # the last that was seen of each branch
+        self._tips: dict[str, Tip] = {}  # the last that was seen of each branch, or committed by a session
+        self._documents = NodeDocuments(files, registry.metadata)
 
     # --- finding one ---------------------------------------------------------------------------------------------------------------
 
@@ -65,6 +73,8 @@ class Repository:
         chunk_packing: str = "auto",
         virtual_prefixes: Prefixes = (),
         attributes_file_bytes: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        cache_limit: int | None = None,
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
     ) -> Repository:
@@ -74,12 +84,16 @@ class Repository:
         compatible        "alpha-library": only what the library of the alpha format can read and continue: one chunk a file, the whole history in each snapshot
         durable           everything is on the disk before a commit returns
         chunk_packing     "auto": small chunks of one commit go many to a file; "off": each has its own
-        virtual_prefixes  where virtual chunks may lie ("file:///data/"), or a mapping of such prefixes to other places; anywhere else is refused
+        virtual_prefixes  where virtual chunks may lie ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,
+                          a Store with credentials of its own, None for the place that they name. The longest prefix counts; anywhere else is refused
         attributes_file_bytes  attributes that are larger go to a file of their own; None: never. The library of the alpha does not know such files
+        cache             a folder in which encoded chunks and files of the repository are kept, so that none is fetched twice: for object stores and web servers, without
+                          effect where reading is no request. Many processes may share it
+        cache_limit       bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
         Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
         _check_compatible(compatible, attributes_file_bytes)
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        repo = cls(_files(location, durable, runtime), options, registry)
+        repo = cls(_files(location, durable, runtime, cache, cache_limit), options, registry)
         refuse_inside(repo._files)
         now, identity = time.time_ns(), new_id(os.urandom)
         flags = {} if compatible else with_flag({}, 1)
@@ -96,13 +110,15 @@ class Repository:
         chunk_packing: str = "auto",
         virtual_prefixes: Prefixes = (),
         attributes_file_bytes: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        cache_limit: int | None = None,
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
     ) -> Repository:
         """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format: at once where that
         costs no request, and else when it is first used, as what is asked for then tells it anyway."""
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        repo = cls(_files(location, durable, runtime), options, registry)
+        repo = cls(_files(location, durable, runtime, cache, cache_limit), options, registry)
         if repo._files.store.capabilities.direct:
             branches.require_repository(repo._files)
         return repo
@@ -181,9 +197,9 @@ class Repository:
         snapshot = self._files.snapshot(identity)
         if tip is not None and options.attribute_limit is not None and not has_freedoms(snapshot):
             raise _no_attribute_files()
-        transaction = Transaction(self._files, identity, snapshot, tip, self._registry.metadata, options)
-        transaction.tips = self._tips
-        return Session(transaction, self._registry, self._options.runtime)
+        known = self._registry.metadata
+        transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
+        return Session(transaction, self._registry, self._options.runtime, self._tips)
 
     def _tagged(self, tag: str) -> ObjectId:
         identity = branches.read_tag(self._files, tag)
@@ -346,10 +362,18 @@ def _no_attribute_files() -> InvalidInputError:
     )
 
 
-def _files(location: Location, durable: bool, runtime: Runtime) -> Files:
-    store, prefix = resolve(location)
+def _files(
+    location: Location,
+    durable: bool,
+    runtime: Runtime,
+    cache: str | os.PathLike[str] | None,
+    cache_limit: int | None,
+) -> Files:
+    store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
     if isinstance(store, LocalStore) and durable != store.sync:
         store = LocalStore(store.path, sync=durable, read_only=store.read_only)
+    if cache is not None or cache_limit is not None:
+        store = disk_cache.cached(store, cache, cache_limit, [prefix + kind for kind in UNCHANGING])
     return Files(store, prefix, cache_bytes=runtime.cache_bytes)
 
 
@@ -366,4 +390,6 @@ def _options(
         raise InvalidInputError(
             f"attributes_file_bytes is {attribute_limit!r}; it must be a whole number, 0 or more, or None"
         )
-    return Options(packing == "auto", attribute_limit, False, runtime, open_places(prefixes))
+    return Options(
+        packing == "auto", attribute_limit, False, runtime, open_places(prefixes, runtime.requests_in_flight)
+    )

@@ -19,6 +19,7 @@ from frazil.metadata.members import check_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.repository.adopt import adopt_file, set_adopted
+from frazil.repository.branches import Tip
 from frazil.repository.commit import attempt_commit
 from frazil.repository.conflicts import Solver, check_solver
 from frazil.repository.difference import Difference
@@ -29,7 +30,7 @@ from frazil.repository.rebase import meet
 from frazil.repository.rebase import rebase as rebase_transaction
 from frazil.repository.session_store import SessionStore
 from frazil.repository.transaction import Transaction
-from frazil.repository.virtual_setting import set_virtual
+from frazil.repository.virtual_setting import Check, set_virtual
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -46,10 +47,13 @@ class Session:
     Readers see their snapshot for ever. A writable session sees what it wrote; others do when it is committed. After a commit it goes on from there.
     Safe to use from many threads. One that only reads pickles; of a writable one, `fork` gives what pickles."""
 
-    __slots__ = ("_registry", "_runtime", "_store", "_transaction")
+    __slots__ = ("_registry", "_runtime", "_store", "_tips", "_transaction")
 
-    def __init__(self, transaction: Transaction, registry: Registry, runtime: Runtime) -> None:
+    def __init__(
+        self, transaction: Transaction, registry: Registry, runtime: Runtime, tips: dict[str, Tip] | None = None
+    ) -> None:
         self._transaction, self._registry, self._runtime = transaction, registry, runtime
+        self._tips = {} if tips is None else tips  # where the repository finds the tip that was committed last
         self._store = SessionStore(transaction, registry, read_only=transaction.read_only)
 
     # --- what it is ----------------------------------------------------------------------------------------------------------------
@@ -99,8 +103,15 @@ class Session:
         return Session, (self._transaction, self._registry, self._runtime)
 
     def _place(self, path: str = "") -> Place:
+        transaction = self._transaction
         return Place(
-            self._store, path, self._registry, self._runtime, self._transaction.read_only, nodes=self._transaction
+            self._store,
+            path,
+            self._registry,
+            self._runtime,
+            transaction.read_only,
+            nodes=transaction,
+            memory=transaction.files.memory,
         )
 
     # --- changes -------------------------------------------------------------------------------------------------------------------
@@ -144,6 +155,8 @@ class Session:
                 return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
             attempt = attempt_commit(transaction, message, properties, allow_empty=allow_empty, order=packing_order)
             if attempt.committed is not None:
+                if attempt.tip is not None:
+                    self._tips[attempt.tip.branch] = attempt.tip
                 return encode_id(attempt.committed)
             if rebase is None:
                 raise self._moved()
@@ -202,15 +215,16 @@ class Session:
         offsets: ArrayLike,
         lengths: ArrayLike,
         *,
-        check: bool = True,
+        check: Check = True,
     ) -> None:
         """Lets chunks of an array be parts of files elsewhere, which are not copied.
 
         path     of the array;  coords: int64[n, d], in its chunk grid
-        urls     where each chunk lies: one for all, or n of them ("file:///data/sea.nc")
+        urls     where each chunk lies: one for all, or n of them ("file:///data/sea.nc", "s3://bucket/sea.nc")
         offsets  and lengths: bytes, one for all or n of each
-        check    keeps size and time of each file, so that reading tells when it was changed. Not in a repository that the library of the alpha can use, which would
-                 drop them: there a file that was changed is read as it is
+        check    keeps size and time of each file, or size and ETag of each object at a distance, for which it is asked once; so that reading tells when it was
+                 changed. Or a mapping from URLs to their ETags, or to (size, ETag), which are kept unasked. Nothing is kept in a repository that the library of the
+                 alpha can use, as that would drop it: there a file that was changed is read as it is
         Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError."""
         set_virtual(self._transaction, self._array_path(path), coords, urls, offsets, lengths, check=check)
 

@@ -1,13 +1,12 @@
-"""What reading and writing an array needs to know, settled once when it is opened, and the memory of its shard indexes.
+"""What reading and writing an array needs to know, settled once when it is opened, and where it remembers shard indexes.
 
-Here live values and the bounded cache. Reading is in reading.py, writing in writing.py, the walk through shards in shards.py."""
+Here live values; what is remembered lies in stores/byte_cache.py. Reading is in reading.py, writing in writing.py, the walk through shards in shards.py."""
 
 from __future__ import annotations
 
 import os
 from _thread import allocate_lock  # threading's Lock, without the module
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet
@@ -28,12 +27,16 @@ from frazil.errors import (
 )
 from frazil.record import Record
 from frazil.runtime import Runtime
+from frazil.stores.byte_cache import ByteCache, Shelf
 from frazil.stores.chunk_storage import ChunkStorage
 from frazil.stores.scarcity import lacks_files
 from frazil.stores.values import Columns, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.array.nodes import Place
+    from frazil.metadata.model import ArrayMetadata
 
 Table: TypeAlias = (
     "NDArray[np.int64]"  # int64[n, 2]: start and length of each inner chunk of a shard, -1 where it is empty
@@ -50,7 +53,7 @@ class Access(Record):
     storage: ChunkStorage
     chain: Chain
     runtime: Runtime
-    tables: TableCache
+    tables: Shelf[tuple[Version, Table]]
     turn: Turn
 
 
@@ -73,58 +76,19 @@ class Turn:
         self._lock = allocate_lock()
 
 
-class TableCache:
-    """Shard indexes by the label of the shard (Located.labels), each with the version of the shard.
-    Safe to use from many threads, and after a fork; the least recently used go first."""
-
-    __slots__ = ("__weakref__", "_bytes", "_limit", "_lock", "_tables")
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self.after_fork()
-        _held.add(self)
-
-    def after_fork(self) -> None:
-        """Begins anew, as another thread of the parent may have left something half done."""
-        self._bytes = 0
-        self._tables: OrderedDict[str, tuple[Version, Table]] = OrderedDict()
-        self._lock = allocate_lock()
-
-    def __len__(self) -> int:
-        return len(self._tables)
-
-    def get(self, label: str) -> tuple[Version, Table] | None:
-        """The version that a table belongs to, and the table."""
-        found = self._tables.get(label)
-        if found is not None:
-            with self._lock:
-                if label in self._tables:
-                    self._tables.move_to_end(label)
-        return found
-
-    def put(self, label: str, version: Version, table: Table) -> None:
-        if table.nbytes > self._limit:
-            return
-        table.flags.writeable = False
-        with self._lock:
-            self._forget(label)
-            self._bytes += table.nbytes
-            self._tables[label] = (version, table)
-            while self._bytes > self._limit:
-                self._bytes -= self._tables.popitem(last=False)[1][1].nbytes
-
-    def drop(self, labels: Iterable[str]) -> None:
-        with self._lock:
-            for label in labels:
-                self._forget(label)
-
-    def _forget(self, label: str) -> None:
-        old = self._tables.pop(label, None)
-        if old is not None:
-            self._bytes -= old[1].nbytes
+def table_shelf(place: Place, metadata: ArrayMetadata, chain: Chain) -> Shelf[tuple[Version, Table]]:
+    """Where an array remembers shard indexes: by the label of the shard (Located.labels), each with the version of the shard. It is shared with all arrays of the
+    opened location that read the same indexes out of the same bytes; with transformers, and codecs that users define, with none."""
+    memory = ByteCache(place.runtime.cache_bytes) if place.memory is None else place.memory
+    transformed = place.transformers or metadata.storage_transformers
+    if not chain.levels or transformed or not chain.levels[0].index_codecs.plain:
+        return Shelf(memory, object())
+    level = chain.levels[0]
+    endian = getattr(level.index_codecs.serializer, "endian", None)
+    return Shelf(memory, ("shard index", level.counts, level.at_end, endian, len(level.index_codecs.after)))
 
 
-_held: WeakSet[Turn | TableCache] = WeakSet()  # of this process, for its children
+_held: WeakSet[Turn] = WeakSet()  # of this process, for its children
 
 
 def _after_fork() -> None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.array.access import Access, TableCache, Turn
+from frazil.array.access import Access, Turn, table_shelf
 from frazil.array.attributes import Attributes, Update
+from frazil.array.indexer import Indexer, as_values
 from frazil.array.nodes import Place, change_node, find_node
 from frazil.array.reading import read
 from frazil.array.settling import settle
 from frazil.array.single import read_single
+from frazil.array.tokens import OwnToken, token_of
 from frazil.array.transformed import chunk_storage
 from frazil.array.writing import write
 from frazil.codecs.codec import Codec
@@ -78,7 +80,18 @@ class Array:
     What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Who replaces an
     array (overwrite=True) while others write to it through handles of the old one gets chunks of both: nothing in a plain store can tell."""
 
-    __slots__ = ("_fill", "_leaf", "_lengths", "_metadata", "_place", "_reached", "_seen", "_settled", "_storage")
+    __slots__ = (
+        "_fill",
+        "_leaf",
+        "_lengths",
+        "_metadata",
+        "_own",
+        "_place",
+        "_reached",
+        "_seen",
+        "_settled",
+        "_storage",
+    )
 
     def __init__(self, place: Place, metadata: ArrayMetadata) -> None:
         self._place = place
@@ -88,7 +101,7 @@ class Array:
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise
-        self._leaf, self._fill = self._settled.chain.leaf.shape, self._settled.fill
+        self._leaf, self._fill, self._own = self._settled.chain.leaf.shape, self._settled.fill, OwnToken()
         self._reached: list[tuple[Access, Turn]] = []  # made when first needed: many arrays are only looked at
         self._seen = 0 if place.nodes is None else place.nodes.renewals
         self._take(metadata)
@@ -104,7 +117,8 @@ class Array:
     def _reach(self) -> list[tuple[Access, Turn]]:
         """The first that any thread adds counts."""
         chain, runtime = self._settled.chain, self._settled.runtime
-        access = Access(self._place.path, self._storage, chain, runtime, TableCache(runtime.cache_bytes), Turn())
+        tables = table_shelf(self._place, self._metadata, chain)
+        access = Access(self._place.path, self._storage, chain, runtime, tables, Turn())
         self._reached.append((access, Turn()))
         return self._reached
 
@@ -255,17 +269,20 @@ class Array:
     @property
     def oindex(self) -> Indexer:
         """Orthogonal: for each dimension an integer, slice, list of integers or mask, independent of each other."""
-        return Indexer(self, orthogonal)
+        return self._indexer(orthogonal)
 
     @property
     def vindex(self) -> Indexer:
         """Points: integer arrays that broadcast together, one for each dimension, or a mask of the array's shape."""
-        return Indexer(self, vectorised)
+        return self._indexer(vectorised)
 
     @property
     def blocks(self) -> Indexer:
         """Whole blocks by their place in the grid; a block is a shard, or a chunk where there are no shards."""
-        return Indexer(self, partial(blocks, extents=self._outer))
+        return self._indexer(partial(blocks, extents=self._outer))
+
+    def _indexer(self, rules: Normalise) -> Indexer:
+        return Indexer(partial(self._select, rules), partial(self._read, out=None, scalar=True), self._write)
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
         """a[selection] as an array; into `out` where it is given, which must have the result's shape and the array's dtype; any strides.
@@ -365,6 +382,8 @@ class Array:
         except FrazilError as error:
             self._tell(error)
             raise
+        finally:
+            self._own.drop()
 
     def _tell(self, error: FrazilError) -> None:
         """Names array and chunk in an error that is on its way to the user; its traceback begins here, as the frames below hold open files."""
@@ -374,15 +393,7 @@ class Array:
         error.__traceback__ = None
 
     def _values(self, value: ArrayLike) -> Values:
-        dtype = self.dtype
-        try:
-            if isinstance(value, np.ndarray | np.generic):
-                return np.asarray(value).astype(dtype, copy=False)
-            return np.asarray(value, dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidInputError(
-                f"the value cannot be turned into {dtype}: {error}", path=self.path or "/"
-            ) from error
+        return as_values(value, self.dtype, self.path or "/")
 
     def resize(self, shape: int | Sequence[int]) -> None:
         """Changes the lengths. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
@@ -448,6 +459,7 @@ class Array:
             if not isinstance(node, ArrayMetadata):
                 raise NotFoundError("the array is gone", path=self.path or "/", hint="somebody removed it")
             self._take(self._checked(node))
+        self._own.drop()
         return self
 
     def through(self, transformers: Sequence[RuntimeTransformer]) -> Array:
@@ -480,20 +492,8 @@ class Array:
     def __hash__(self) -> int:
         return hash((type(self), self._place.path))
 
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        return token_of(self._place, self._shape, self._own)
+
     def __reduce__(self) -> tuple[object, ...]:
         return Array, (self._place, self._metadata)
-
-
-class Indexer:
-    """a.oindex, a.vindex, a.blocks: brackets with rules of their own."""
-
-    __slots__ = ("_array", "_normalise")
-
-    def __init__(self, array: Array, normalise: Normalise) -> None:
-        self._array, self._normalise = array, normalise
-
-    def __getitem__(self, selection: object) -> Values | np.generic:
-        return self._array._read(self._array._select(self._normalise, selection), None, scalar=True)
-
-    def __setitem__(self, selection: object, value: ArrayLike) -> None:
-        self._array._write(self._array._select(self._normalise, selection), value)

@@ -26,6 +26,7 @@ from frazil.metadata.v3 import emit_node
 from frazil.metadata.v3_layout import V3
 from frazil.record import Record
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.byte_cache import ByteCache
 from frazil.stores.node_storage import NodeStorage
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import ABSENT, ANY, Changed, Version, pieces_of
@@ -40,7 +41,8 @@ class Place(Record):
     the dialect, and the storage transformers that the user asked for beside those of documents, array side first.
 
     entry_store  the store without the generic extensions of the hierarchy, which have no say in its entry point; None: there are none
-    nodes        what keeps the nodes instead of documents in the store, which then is for display alone; None: documents. Layout is then that of V3"""
+    nodes        what keeps the nodes instead of documents in the store, which then is for display alone; None: documents. Layout is then that of V3
+    memory       what all that is opened from here remembers; None: each array for itself"""
 
     store: Store
     path: str = ""
@@ -51,6 +53,7 @@ class Place(Record):
     transformers: tuple[RuntimeTransformer, ...] = ()
     entry_store: Store | None = None
     nodes: NodeStorage | None = None
+    memory: ByteCache | None = None
 
     def at(self, path: str) -> Place:
         return self._replace(path=path)
@@ -406,7 +409,7 @@ def _remove_orphans(place: Place, path: str) -> None:
     _check_free(place, [path])
     if not store.capabilities.erasable:
         raise already_there(place, path)
-    conditional = store.capabilities.expects
+    conditional = store.capabilities.expects and store.capabilities.conditional_erase
     there = {key: version if conditional else ANY for key, version in zip(keys, versions, strict=True) if version}
     for page in pages:
         left = [key for key in page if key in there]

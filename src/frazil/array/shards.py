@@ -130,7 +130,8 @@ class Opened(Record):
         labels = located.labels()
         for i, (table, version) in enumerate(zip(self.tables, self.versions, strict=True)):
             if labels[i] and table is not None and version is not None and not (self.young and self.young[i]):
-                access.tables.put(labels[i], version, table)
+                table.flags.writeable = False
+                access.tables.put(labels[i], (version, table), table.nbytes)
 
 
 def fetch_indexes(access: Access, located: Located) -> Fetched:

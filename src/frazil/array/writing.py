@@ -24,12 +24,17 @@ from frazil.array.shards import Keyed, Opened, Units, fetch_indexes, first_step,
 from frazil.codecs.leaf import encode_units
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxPlan, PointPlan
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.scarcity import pause
-from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version
+from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.codecs import whole
+else:
+    whole = LateModule("frazil.codecs.whole")
 
 Values: TypeAlias = "NDArray[np.generic]"
 
@@ -132,7 +137,10 @@ def _publish_chunks(access: Access, batch: Batch, rows: Columns, whole: bool, so
         fetched = access.storage.fetch(located, spans)
         old = gathering.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
-    values = encode(access, units, source, gathering, old, np.array([0, units.count], np.int64), keyed)
+    # what cannot be erased on condition is kept, be it all fill value
+    keep_fill = not whole and not access.storage.conditional_erase
+    groups = np.array([0, units.count], np.int64)
+    values = encode(access, units, source, gathering, old, groups, keyed, keep_fill=keep_fill)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
     return replace(access, coords, pieces, kept, empty, expect)
@@ -145,7 +153,7 @@ def _publish_shards(access: Access, batch: Batch, rows: Columns, whole: bool, so
         nowhere = np.full((len(rows), 3), -1, np.int64)
         opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), [ANY] * len(rows), None)
         changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, opened.versions, source)
-        if len(access.tables):
+        if access.tables:
             access.tables.drop(access.storage.locate(coords).labels())
         return changed
     located = access.storage.locate(coords)
@@ -196,12 +204,21 @@ def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[
 def replace(
     access: Access, coords: Columns, pieces: Pieces, kept: Columns, empty: Columns, expect: Sequence[Version | None]
 ) -> list[int]:
-    """Publishes the objects `kept` and erases the `empty` ones that are there. Answers which were not as expected."""
+    """Publishes the objects `kept` and erases the `empty` ones that are there. Answers which were not as expected.
+
+    Where erasing cannot be conditional, shards are replaced by such without inner chunks, lest what another writer put there in between is lost."""
     changed: list[int] = []
     if len(kept):
         results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
         changed += [i for i, result in zip(kept.tolist(), results, strict=True) if isinstance(result, Changed)]
     gone = [i for i in empty.tolist() if expect[i] != ABSENT]
+    if gone and not access.storage.conditional_erase:
+        emptied = [i for i in gone if expect[i] is not ANY]
+        gone = [i for i in gone if expect[i] is ANY]
+        if emptied:
+            values = pieces_of([whole.empty_shard(access.chain.levels[0])] * len(emptied))
+            results = access.storage.publish(coords[emptied], values, [expect[i] for i in emptied])
+            changed += [i for i, result in zip(emptied, results, strict=True) if isinstance(result, Changed)]
     if gone:
         erased = access.storage.erase(coords[gone], [expect[i] for i in gone])
         changed += [i for i, outcome in zip(gone, erased, strict=True) if isinstance(outcome, Changed)]
@@ -216,13 +233,17 @@ def encode(
     old: Columns | None,
     groups: Columns,
     keyed: Keyed,
+    *,
+    keep_fill: bool = False,
 ) -> Columns:
     """Encodes units into buffers of `gathering`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
 
     old: rows in `gathering` of the chunks that the units keep a part of (MISSING: nothing there), or None."""
     before = None if old is None else (gathering.files, gathering.buffers, old)
     with source.turn or _ALONE:
-        encoded = encode_units(access.chain.leaf, source.values, units, before, groups, access.runtime.threads)
+        encoded = encode_units(
+            access.chain.leaf, source.values, units, before, groups, access.runtime.threads, keep_fill=keep_fill
+        )
     _refuse(access, units, encoded.failures, keyed)
     return gathering.add(Sources(None, encoded.buffers), encoded.rows)
 

@@ -17,6 +17,7 @@ from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.repository.nesting import outer_repository
+from frazil.repository.virtual_locations import is_remote
 from frazil.stores.locations import resolve
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="+",
-        help="NetCDF4, HDF5 or NetCDF classic; of several each becomes a group of its name",
+        help="NetCDF4, HDF5 or NetCDF classic: a path, or a URL, as in s3://bucket/ocean.nc; of several each becomes a group of its name",
     )
     parser.add_argument(
         "location",
@@ -82,6 +83,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     groups = _groups(options)
+    if options.how == "adopt" and (far := next((file for file in options.file if is_remote(file)), None)):
+        options.refuse(f"{far} is not on this machine: copy it here first to adopt it, or import it with --virtual")
     sources: list[Source] = []
     missed: list[Missed] = []
     for file, group in zip(options.file, groups, strict=True):
@@ -173,6 +176,10 @@ COMMAND = Command(
         ("frazil import ocean.nc new.repo", "all arrays of a file, copied into a new repository"),
         ("frazil import ocean.nc sea.repo@dev --path level2 -m 'the second level'", "into a group, on a branch"),
         ("frazil import ocean.nc new2.repo --virtual", "references; `frazil get` reads them with --virtual-prefix"),
+        (
+            "frazil import s3://bucket/ocean.nc far.repo --virtual",
+            "the same, of a file in a bucket, of which little is read",
+        ),
         ("frazil import ocean.nc new3.repo --adopt --json", "the file as it is, within the repository; for programs"),
     ),
     add_arguments,

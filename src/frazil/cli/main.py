@@ -11,12 +11,29 @@ from collections.abc import Sequence
 from typing import Final
 
 import frazil
-from frazil.cli import convert, get, importing, info, repo_branch, repo_diff, repo_init, repo_log, repo_tag, tree, view
+from frazil.cli import (
+    cache,
+    convert,
+    copy,
+    get,
+    importing,
+    info,
+    ls,
+    repo_branch,
+    repo_diff,
+    repo_init,
+    repo_log,
+    repo_tag,
+    serve,
+    tree,
+    view,
+)
 from frazil.cli.command import Command
 from frazil.errors import FallbackWarning, FrazilError
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    *(info.COMMAND, tree.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND, importing.COMMAND),
+    *(info.COMMAND, tree.COMMAND, ls.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
+    *(copy.COMMAND, importing.COMMAND, serve.COMMAND, cache.COMMAND),
     *(repo_init.COMMAND, repo_log.COMMAND, repo_diff.COMMAND, repo_branch.COMMAND, repo_tag.COMMAND),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {
@@ -33,10 +50,12 @@ TOUR: Final = """\
 a short tour:
   frazil info sea.zarr                        what an array is: shape, type, chunks, codecs, sizes
   frazil tree ocean.zarr                      the arrays and groups below a group
+  frazil ls ocean.zarr --long                 its members, with what of them is stored
   frazil get sea.zarr "10, ::-2"              elements, selected as in Python
   frazil get sea.zarr ":100, :100" -o a.csv   the same into a file: .csv, .npy or .json
   frazil view sea.zarr -o sea.png             a picture of it, whatever its size
   frazil convert old.zr3 new.zarr             a hierarchy of a draft as final Zarr v3
+  frazil copy ocean.zarr copy.zarr            what is there to another place, as the bytes that it is
   frazil import ocean.nc new.repo             NetCDF and HDF5, into a repository
   frazil repo log sea.repo --graph            the history of a repository, its branches and tags
   frazil get sea.repo@v1 level1/temp "0, 0"   elements as they were at a tag, on a branch, in a snapshot

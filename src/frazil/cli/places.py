@@ -11,12 +11,21 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.selection import parse_selection
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, SelectionError
+from frazil.operations.apart import shown
 from frazil.operations.window import Window, window
 from frazil.record import Record
 from frazil.stores.local import LocalStore
 from frazil.stores.locations import Location, resolve
 
 MAIN = "main"
+
+
+class InSession(Record):
+    """A place in a session. name: what to call it, the same whoever asks; path: of the node"""
+
+    session: frazil.Session
+    path: str
+    name: str
 
 
 class Named(Record):
@@ -105,7 +114,7 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
         try:
             return frazil.open(location, path=path)
         except NotFoundError as missing:
-            named = _at_main(location)
+            named = at_main(location)
             if named is None:
                 if "@" in location:
                     missing.hint = "neither is a folder of this name there, nor a repository before the @"
@@ -113,17 +122,22 @@ def open_node(location: str, path: str = "", prefixes: list[str] | None = None) 
     return _in_repository(named, path, prefixes)
 
 
-def _session(named: Named, prefixes: list[str] | None) -> frazil.Session:
+def _refuse_unnamed(named: Named) -> None:
     if not named.reference:
         raise InvalidInputError(
             "nothing is named after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
         )
+
+
+def open_session(named: Named, prefixes: list[str] | None = None) -> frazil.Session:
+    """The session that reads what a LOCATION names. Raises NotFoundError."""
+    _refuse_unnamed(named)
     repo = open_repository(named.repository, prefixes)
     return repo.readonly_session(snapshot=repo.lookup(named.reference))
 
 
 def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
-    session = _session(named, prefixes)
+    session = open_session(named, prefixes)
     below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
     try:
         return session.open(below)
@@ -134,25 +148,63 @@ def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array
         raise
 
 
+def in_repository(location: str) -> Named | None:
+    """What a LOCATION names with an @; and the branch main, where it is a repository itself. None elsewhere."""
+    return split_location(location) or (Named(location, MAIN, "") if _has_repository(location) else None)
+
+
 def hierarchy_at(location: str) -> Location:
     """The hierarchy at LOCATION[@REF] as something to read keys of: of a repository its store at this point, else the location itself. Raises NotFoundError."""
-    named = split_location(location) or (Named(location, MAIN, "") if _has_repository(location) else None)
+    named = in_repository(location)
     if named is None:
         return location
     if named.path:
         raise InvalidInputError(
             "a part of a repository has no meaning here", path=named.path, hint="leave the path out"
         )
-    return _session(named, None).store
+    return open_session(named).store
+
+
+def in_snapshot(location: str) -> InSession | None:
+    """The point in a repository that a LOCATION names: sea.repo@REF/PATH, or sea.repo/PATH on `main`. None for a whole repository and any other place. Raises NotFoundError."""
+    named = split_location(location) or (at_main(location) if has_nothing(location) else None)
+    if named is None:
+        return None
+    session = open_session(named)
+    path = named.path.strip("/")
+    return InSession(session, path, f"{shown(*resolve(named.repository))}@{session.snapshot_id}/{path}".rstrip("/"))
+
+
+def on_branch(location: str) -> InSession | None:
+    """A writable session for a LOCATION sea.repo@BRANCH/PATH; None for any other. Raises NotFoundError, InvalidInputError where a reference is named and no repository is there."""
+    named = split_location(location)
+    if named is None:
+        _refuse_reference(location)
+        return None
+    _refuse_unnamed(named)
+    session = open_repository(named.repository).writable_session(named.reference)
+    path = named.path.strip("/")
+    return InSession(session, path, f"{shown(*resolve(named.repository))}@{named.reference}/{path}".rstrip("/"))
+
+
+def _refuse_reference(location: str) -> None:
+    """Refuses the name of a new folder that looks like a point in a repository which is not there."""
+    for left, right in _cuts(location, "@"):
+        if has_nothing(f"{left}@{right.partition('/')[0]}"):
+            raise InvalidInputError(
+                "there is no repository before the @",
+                path=location,
+                hint=f"`frazil repo init {left}` makes one; a folder with an @ in its name is to be made before",
+            )
 
 
 def is_in_repository(location: str) -> bool:
     """Whether a LOCATION is one in a repository."""
-    return (split_location(location) or _at_main(location)) is not None
+    return (split_location(location) or at_main(location)) is not None
 
 
-def _at_main(location: str) -> Named | None:
-    """The node on `main`, where a repository is at the location or above it."""
+def at_main(location: str) -> Named | None:
+    """The node on `main` that a LOCATION without an @ names, where a repository is there or above it. What is no node, but a folder, comes first (`open_node`)."""
     if _has_repository(location):
         return Named(location, MAIN, "")
     for left, right in _cuts(location.rstrip("/"), "/"):
@@ -187,6 +239,10 @@ def add_selection(parser: ArgumentParser) -> None:
         nargs="?",
         help='what stands between brackets in Python, each item for its own dimension: "10, ::-2, ..." or "[3, 1], 5:"; all, where it is left out',
     )
+    add_virtual_prefix(parser)
+
+
+def add_virtual_prefix(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--virtual-prefix",
         metavar="URL",

@@ -15,9 +15,9 @@ _BETWEEN: Final = 0.1
 
 
 class Progress:
-    """Called with bytes done since the last call. `with Progress("reading", total) as report: ... report(n)`. Removes its bar at the end."""
+    """Called with bytes done since the last call. `with Progress("reading", total) as report: ... report(n)`. total: None where nobody knows. Removes its bar at the end."""
 
-    def __init__(self, label: str, total: int, stream: IO[str] | None = None, *, shows: bool = True) -> None:
+    def __init__(self, label: str, total: int | None, stream: IO[str] | None = None, *, shows: bool = True) -> None:
         self._label, self._total, self._done = label, total, 0
         self._stream = sys.stderr if stream is None else stream
         self._shows = shows and self._stream.isatty()
@@ -34,7 +34,9 @@ class Progress:
             self._draw(self.line(now - self._start))
 
     def line(self, seconds: float) -> str:
-        """The bar after so many seconds of work."""
+        """The bar after so many seconds of work; where the total is not known, what is done."""
+        if self._total is None:
+            return f"{self._label}: {human(self._done)}{f', {human(self._done / seconds)}/s' if seconds else ''}"
         part = min(1.0, self._done / self._total) if self._total else 1.0
         full = int(part * _WIDTH)
         rate = self._done / seconds if seconds else 0.0

@@ -92,8 +92,17 @@ def decode_units(
     return _kernel.decode_points(leaf.program, files, buffers, rows, expect, units.first, units.points, out, threads)
 
 
-def encode_units(leaf: Leaf, source: Array, units: Units, old: Old | None, groups: Columns, threads: int) -> Encoded:
-    """Encodes units from `source`. What they do not cover comes from `old`; groups as in the kernel's encode_chunks."""
+def encode_units(
+    leaf: Leaf,
+    source: Array,
+    units: Units,
+    old: Old | None,
+    groups: Columns,
+    threads: int,
+    *,
+    keep_fill: bool = False,
+) -> Encoded:
+    """Encodes units from `source`. What they do not cover comes from `old`; groups and keep_fill as in the kernel's encode_chunks."""
     if old is not None and leaf.middle is not None:
         arrays, decoded, failures = leaf.middle.decode(*old, threads)
         if failures:
@@ -102,11 +111,11 @@ def encode_units(leaf: Leaf, source: Array, units: Units, old: Old | None, group
     lengths = np.empty(units.count, np.int64)
     if isinstance(units, BoxUnits):
         segments, table, failures = _kernel.encode_chunks(
-            leaf.program, source, units.index, units.entries, units.runs, old, groups, False, threads, lengths
+            leaf.program, source, units.index, units.entries, units.runs, old, groups, keep_fill, threads, lengths
         )
     else:
         segments, table, failures = _kernel.encode_points(
-            leaf.program, source, units.first, units.points, old, groups, False, threads, lengths
+            leaf.program, source, units.first, units.points, old, groups, keep_fill, threads, lengths
         )
     if failures:
         return Encoded((), lengths[:0].reshape(0, 3), failures)

@@ -36,11 +36,16 @@ class WholeShard:
         """The shard of an array of spec.shape; its index alone where all is fill value."""
         levels = self.chain.levels
         shard = _encode(levels, self.chain.leaf, array)
-        return _shard(levels[0], np.zeros(0, np.int64), []) if shard is None else shard
+        return empty_shard(levels[0]) if shard is None else shard
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
         """The array. Raises DataError."""
         return _decode(self.chain.levels, self.chain.leaf, data, spec)
+
+
+def empty_shard(level: Level) -> bytes:
+    """A shard without inner chunks."""
+    return _shard(level, np.zeros(0, np.int64), [])
 
 
 def _encode(levels: Sequence[Level], leaf: Leaf, array: Array) -> bytes | None:

@@ -4,7 +4,7 @@ The bytes are the kernel's work (rust/src/manifest.rs). Which manifests an array
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -31,9 +31,12 @@ __all__ = [
     "NodeIndex",
     "decode_manifest",
     "encode_manifest",
+    "find_row",
+    "frozen_copy",
     "index_node",
     "join_manifests",
     "location_columns",
+    "nbytes_of",
     "node_manifest",
     "order_manifest",
     "rows_of_node",
@@ -49,6 +52,8 @@ VIRTUAL: Final = 2
 
 NO_FLAGS: Final = b"\x80"  # an empty map
 
+_NO_TEXT: Final[Octets] = np.frombuffer(b"", np.uint8)
+_NO_STARTS: Final[Columns] = np.frombuffer(bytes(8), np.int64)
 _START: Final = 64  # bytes, more than tell the format of a file
 _NODE_LIMIT: Final = 2**32
 _INT64_MAX: Final = 2**63 - 1
@@ -93,7 +98,7 @@ class Manifest(Record):
 
 
 def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
-    """The manifest that a file holds. Structs may be maps by name, numbers wider than need be, references in any order; of two with one key the last counts.
+    """The manifest that a file holds, in columns that cannot be changed. Structs may be maps by name, numbers wider than need be, references in any order; of two with one key the last counts.
 
     FormatError, with `key` and the position, for all else that is not what the format says, and for another version of the format."""
     check_format(bytes(memoryview(data)[:_START]), key)
@@ -106,6 +111,26 @@ def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
     return Manifest._make((bytes(flags), *arrays.values(), FORMAT_VERSION))
 
 
+def frozen_copy(manifest: Manifest) -> Manifest | None:
+    """The same in memory of its own, which cannot be changed, as decode_manifest gives it; None where rows are not in order."""
+    if order_manifest(manifest) is not manifest:
+        return None
+    copies = [column.copy() for column in _columns_of(manifest)]
+    for column in copies:
+        column.flags.writeable = False
+    return Manifest._make((manifest.flags, *copies, manifest.version))
+
+
+def nbytes_of(manifest: Manifest) -> int:
+    """Bytes of memory that the columns have."""
+    return sum([column.nbytes for column in _columns_of(manifest)])
+
+
+def _columns_of(manifest: Manifest) -> Sequence[NDArray[np.generic]]:
+    """All but flags and version, in the order of _TYPES."""
+    return manifest[1:-1]
+
+
 def encode_manifest(manifest: Manifest) -> _kernel.Segment:
     """The file of a manifest: shortest forms, in order of node and coordinates; of rows with one key the last.
 
@@ -113,8 +138,7 @@ def encode_manifest(manifest: Manifest) -> _kernel.Segment:
     if manifest.version != FORMAT_VERSION:
         raise InvalidInputError(f"version {manifest.version} of the manifest format is not known")
     columns: list[Buffer] = [manifest.flags]
-    for name, dtype in _TYPES.items():
-        column: NDArray[np.generic] = getattr(manifest, name)
+    for (name, dtype), column in zip(_TYPES.items(), _columns_of(manifest), strict=True):
         if column.dtype != dtype or column.ndim != (2 if name == "ids" else 1):
             raise InvalidInputError(f"a manifest's {name} are {dtype.name}, not {column.dtype} of shape {column.shape}")
         columns.append(np.ascontiguousarray(column))
@@ -159,11 +183,11 @@ def node_manifest(
     if not 0 <= node < _NODE_LIMIT:
         raise InvalidInputError(f"{node} is no id of a node")
     count, rank = coordinates.shape
-    text, text_starts = location_columns(names)
+    text, text_starts = location_columns(names) if names else (_NO_TEXT, _NO_STARTS)
     return Manifest(
         flags,
         np.full(count, node, np.uint32),
-        np.arange(count + 1) * rank,
+        np.arange(0, (count + 1) * rank, rank) if rank else np.zeros(count + 1, np.int64),
         np.ascontiguousarray(coordinates).reshape(-1),
         kinds,
         ids,
@@ -186,14 +210,17 @@ def location_columns(names: Sequence[str]) -> tuple[Octets, Columns]:
 
 def select_rows(manifest: Manifest, rows: Columns) -> Manifest:
     """These rows (int64[k]), in this order. Inline bytes and locations stay as they are, those that no row has any more too."""
-    first = manifest.starts[rows]
-    ranks = manifest.starts[rows + 1] - first
-    starts = _starts(ranks)
-    places = np.repeat(first - starts[:-1], ranks) + np.arange(starts[-1])
+    ranks = manifest.starts[1:] - manifest.starts[:-1]
+    rank = ranks.item(0) if ranks.size else 0
+    if (ranks == rank).all():  # as nearly always
+        starts: Columns = np.arange(len(rows) + 1) * rank
+        coordinates = manifest.coordinates.reshape(ranks.size, rank)[rows].reshape(-1)
+    else:
+        starts = _starts(ranks[rows])
+        places = np.repeat(manifest.starts[rows] - starts[:-1], ranks[rows]) + np.arange(starts[-1])
+        coordinates = manifest.coordinates[places]
     return manifest._replace(
-        starts=starts,
-        coordinates=manifest.coordinates[places],
-        **{name: getattr(manifest, name)[rows] for name in _OF_ROWS},
+        starts=starts, coordinates=coordinates, **{name: getattr(manifest, name)[rows] for name in _OF_ROWS}
     )
 
 
@@ -206,19 +233,33 @@ def order_manifest(manifest: Manifest) -> Manifest:
 
 def join_manifests(manifests: Sequence[Manifest], *, flags: bytes) -> Manifest:
     """All references of several manifests, in order; where two have a key, the later manifest counts. The flags are the caller's to say."""
-    empty = node_manifest(0, *_nothing())
-    parts = [empty, *manifests]
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _TYPES}
-    joined["starts"] = _starts(np.concatenate([np.diff(part.starts) for part in parts]))
-    joined["location_starts"] = _starts(np.concatenate([np.diff(part.location_starts) for part in parts]))
-    sizes = [part.size for part in parts]
-    inline = np.repeat(_starts([part.inline.size for part in parts])[:-1], sizes)
-    joined["offsets"] = joined["offsets"] + np.where(joined["kinds"] == INLINE, inline, 0)
-    before = np.repeat(_starts([part.location_starts.size - 1 for part in parts])[:-1], sizes)
-    joined["locations"] = np.where(joined["kinds"] == VIRTUAL, joined["locations"] + before, -1).astype(np.int32)
-    return order_manifest(Manifest._make((flags, *joined.values(), FORMAT_VERSION)))
+    if not manifests:
+        return node_manifest(0, *_nothing(), flags=flags)
+    joined = {name: np.concatenate([getattr(part, name) for part in manifests]) for name in _SIDE_BY_SIDE}
+    starts, offsets, locations, texts = [manifests[0].starts[:1]], [], [], [manifests[0].location_starts[:1]]
+    for part, (row, inline, number, text) in zip(manifests, _places_before(manifests), strict=True):
+        starts.append(part.starts[1:] + row)
+        offsets.append(np.where(part.kinds == INLINE, part.offsets + inline, part.offsets) if inline else part.offsets)
+        locations.append(np.where(part.locations < 0, -1, part.locations + number) if number else part.locations)
+        texts.append(part.location_starts[1:] + text)
+    joined["starts"], joined["offsets"] = np.concatenate(starts), np.concatenate(offsets)
+    joined["locations"] = np.concatenate(locations).astype(np.int32, copy=False)
+    joined["location_starts"] = np.concatenate(texts)
+    return order_manifest(manifests[0]._replace(flags=flags, version=FORMAT_VERSION, **joined))
 
 
+def _places_before(manifests: Sequence[Manifest]) -> Iterator[tuple[int, int, int, int]]:
+    """Of each manifest, how many coordinates, inline bytes, locations and bytes of these those before it have."""
+    coordinates = inline = locations = text = 0
+    for part in manifests:
+        yield coordinates, inline, locations, text
+        coordinates += part.coordinates.size
+        inline += part.inline.size
+        locations += part.location_starts.size - 1
+        text += part.location_text.size
+
+
+_SIDE_BY_SIDE: Final = ("nodes", "coordinates", "kinds", "ids", "lengths", "inline", "location_text")
 _OF_ROWS: Final = ("nodes", "kinds", "ids", "offsets", "lengths", "locations")
 
 
@@ -227,9 +268,9 @@ def _nothing() -> tuple[Columns, Octets, Octets, Columns, Columns]:
     return np.zeros((0, 0), np.int64), np.zeros(0, np.uint8), np.zeros((0, ID_BYTES), np.uint8), none, none
 
 
-def _starts(lengths: Sequence[int] | Columns) -> Columns:
+def _starts(lengths: Columns) -> Columns:
     starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
+    lengths.cumsum(out=starts[1:])
     return starts
 
 
@@ -240,8 +281,27 @@ def rows_of_node(manifest: Manifest, node: int) -> slice:
     """The rows of a node in an ordered manifest."""
     if not 0 <= node < _NODE_LIMIT:
         return slice(0, 0)
+    count = manifest.nodes.size
+    if count and manifest.nodes.item(0) == node == manifest.nodes.item(count - 1):  # most have those of one
+        return slice(0, count)
     wanted = np.uint32(node)
     return slice(int(manifest.nodes.searchsorted(wanted, "left")), int(manifest.nodes.searchsorted(wanted, "right")))
+
+
+def find_row(manifest: Manifest, node: int, coordinates: Sequence[int]) -> int:
+    """The row of one chunk of a node in an ordered manifest, -1 where it has none: by halving, for those who ask too seldom for an index."""
+    rows, wanted = rows_of_node(manifest, node), list(coordinates)
+    starts, numbers, low, high = manifest.starts, manifest.coordinates, rows.start, rows.stop
+    while low < high:
+        middle = (low + high) // 2
+        found = numbers[starts.item(middle) : starts.item(middle + 1)].tolist()
+        if found == wanted:
+            return int(middle)
+        if found < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return -1
 
 
 class _Step(Record):

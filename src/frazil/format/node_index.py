@@ -76,7 +76,7 @@ class NodeIndex:
     paths    as they come;  rows: ROW numbers for each
     entries  by path, where its row begins; of a path that comes twice the last counts"""
 
-    __slots__ = ("_metadata", "_nodes", "_order", "data", "entries", "key", "paths", "rows")
+    __slots__ = ("_by_id", "_metadata", "_nodes", "_order", "data", "entries", "key", "paths", "rows")
 
     def __init__(
         self, data: bytes = b"", key: str | None = None, paths: list[str] | None = None, rows: Buffer | None = None
@@ -88,12 +88,16 @@ class NodeIndex:
         self._order: Order | None = None
         self._metadata: dict[bytes, ZarrArrayMetadata] = {}
         self._nodes: dict[str, NodeSnapshot] = {}  # arrays that were asked for last
+        self._by_id: tuple[int, list[str]] | None = None  # the id that was asked for last
 
     def __reduce__(self) -> tuple[object, ...]:
         return NodeIndex, (self.data, self.key, self.paths, self.rows.tobytes())
 
-    def following(self, data: bytes, at: int, key: str | None, order: Order) -> NodeIndex:
-        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared."""
+    def following(
+        self, data: bytes, at: int, key: str | None, order: Order, written: Mapping[str, NodeSnapshot | None]
+    ) -> NodeIndex:
+        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. Of nodes that were written anew, those
+        are known from the start that consist of what was decoded here, but for their manifests."""
         same = self.paths == order.paths
         paths, rows, _ = find_nodes(data, at, len(order.paths), key)
         index = NodeIndex(data, key, [] if same else paths, rows)
@@ -101,7 +105,16 @@ class NodeIndex:
             index.paths, index.entries = self.paths, self.entries
         index._order = Order(order.keys, order.paths, True)
         index._metadata = self._metadata
+        if len(written) <= _FEW:
+            index._nodes = {path: node for path, node in written.items() if node is not None and self._is_known(node)}
         return index
+
+    def _is_known(self, node: NodeSnapshot) -> bool:
+        """Whether an array has the attributes and the metadata that its node has here, as they were handed out: then nobody else has them."""
+        known = self._nodes.get(node.path)
+        if known is None or known.array is None or node.array is None:
+            return False
+        return known.attributes is node.attributes and known.array.metadata is node.array.metadata
 
     def order(self) -> Order:
         if self._order is None:
@@ -191,17 +204,21 @@ class NodeIndex:
 
     def with_id(self, number: int) -> list[str]:
         """The paths of nodes that have this id: one, where the file makes sense."""
-        ids = self._ids()
-        rows = [row for row in np.flatnonzero(ids < 0).tolist() if self.id_at(row * ROW) == number]
-        rows += np.flatnonzero(ids == number).tolist()
-        return [path for row in rows if self.entries[path := self.paths[row]] == row * ROW]
+        asked = self._by_id
+        if asked is None or asked[0] != number:
+            ids = self._ids()
+            rows = [row for row in (ids < 0).nonzero()[0].tolist() if self.id_at(row * ROW) == number]
+            rows += (ids == number).nonzero()[0].tolist()
+            asked = number, [path for row in rows if self.entries[path := self.paths[row]] == row * ROW]
+            self._by_id = asked
+        return asked[1]
 
     def highest_id(self, but: Mapping[str, object]) -> int:
         """The highest id of all nodes but those at some paths, 0 where there is none."""
         if but or len(self.entries) != len(self.paths):
             return max([0, *[self.id_at(entry) or 0 for path, entry in self.entries.items() if path not in but]])
         ids = self._ids()
-        unknown = [self.id_at(row * ROW) or 0 for row in np.flatnonzero(ids < 0).tolist()]
+        unknown = [self.id_at(row * ROW) or 0 for row in (ids < 0).nonzero()[0].tolist()]
         return max([int(ids.max(initial=0)), *unknown])
 
     def _ids(self) -> Columns:

@@ -250,7 +250,7 @@ class Nodes:
         """The same nodes where their encoded bytes begin at a place of `data`: what was changed lies there, too."""
         header = bytearray()
         write_map(header, self._count)
-        return _over(self._index.following(data, at + len(header), key, self._ordered()), {})
+        return _over(self._index.following(data, at + len(header), key, self._ordered(), self._changes), {})
 
     def _ordered(self) -> Order:
         if self._order is None:

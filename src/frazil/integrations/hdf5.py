@@ -1,21 +1,22 @@
 """HDF5 and NetCDF4 files, scanned with h5py: each dataset as an array of Zarr, and where its chunks lie. Data is read only where it lies in no span of the file.
 
-Types and filters are hdf5_types.py's, names of dimensions hdf5_dimensions.py's. Links are not followed, so that no other file is opened."""
+Types and filters are hdf5_types.py's, names of dimensions hdf5_dimensions.py's. Links are not followed, so that no other file is opened.
+Of a file at a distance those ranges alone are read that HDF5 asks for."""
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
-from frazil.errors import FormatError, InvalidInputError, StoreError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.integrations.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
 from frazil.integrations.hdf5_dimensions import Dimensions
 from frazil.integrations.hdf5_types import codecs_of, data_type_of, filter_name, load_h5py
+from frazil.integrations.ranged_file import RangedFile
 from frazil.integrations.scanned import (
     ChunkColumns,
     ScannedArray,
@@ -28,6 +29,7 @@ from frazil.integrations.scanned import (
     no_chunks,
     select_chunks,
 )
+from frazil.integrations.source import state_of
 from frazil.metadata.paths import check_name
 
 if TYPE_CHECKING:
@@ -57,32 +59,27 @@ _FAILURES: Final = (
 Given = tuple[tuple[tuple[int, ...], bytes], ...]
 
 
-def scan_hdf5(path: str) -> ScannedFile:
-    """All datasets of a file. What cannot be an array here is listed as skipped, with its reason.
+def scan_hdf5(raw: BinaryIO, name: str) -> ScannedFile:
+    """All datasets of a file, which is open for reading; `name` is its path, or what messages call it. What cannot be an array here is listed as skipped, with its
+    reason.
 
-    Raises InvalidInputError without h5py, StoreError where the file cannot be read, FormatError where it is no HDF5 file."""
+    Raises InvalidInputError without h5py, FormatError where it is no HDF5 file, OSError where it cannot be read."""
     h5py = load_h5py()
+    state = state_of(raw)
     try:
-        with open(path, "rb") as raw:
-            state = os.fstat(raw.fileno())
-            try:
-                file = h5py.File(path, "r", locking="best-effort")
-            except OSError as error:
-                raise FormatError(f"it cannot be opened as an HDF5 file: {error}", key=path) from error
-            with file:
-                scan = _Scan(h5py, file, raw, state.st_size)
-                return ScannedFile(
-                    "NetCDF4" if "_NCProperties" in file.attrs else "HDF5",
-                    state.st_size,
-                    state.st_mtime_ns,
-                    scan.groups,
-                    tuple(scan.arrays),
-                    tuple(scan.skipped),
-                )
+        # a file at a distance is read through what it is read with; one of this machine is opened anew, by HDF5 itself
+        file = h5py.File(raw, "r") if isinstance(raw, RangedFile) else h5py.File(name, "r", locking="best-effort")
     except OSError as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=path) from error
+        raise FormatError(f"it cannot be opened as an HDF5 file: {error}", key=name) from error
+    with file:
+        scan = _Scan(h5py, file, raw, state.size)
+        return ScannedFile(
+            "NetCDF4" if "_NCProperties" in file.attrs else "HDF5",
+            state,
+            scan.groups,
+            tuple(scan.arrays),
+            tuple(scan.skipped),
+        )
 
 
 class _Scan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
@@ -10,11 +9,13 @@ from frazil.api.repository import Repository
 from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.array.group import Group
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.integrations.scanned import ScannedArray, ScannedFile, Skipped
-from frazil.integrations.scanning import location_of
+from frazil.integrations.source import Source, source_of
 from frazil.operations.window import window
 from frazil.record import Record
+from frazil.repository.virtual_checks import FileCheck
+from frazil.repository.virtual_places import Prefixes
 from frazil.stores.memory import MemoryStore
 
 __all__ = ["HOW", "How", "Imported", "folder_prefix", "import_scanned", "import_size"]
@@ -35,7 +36,7 @@ class Imported(Record):
 
 def folder_prefix(file: str) -> str:
     """The prefix of locations that virtual chunks in a file need to be allowed."""
-    return location_of(file).rpartition("/")[0] + "/"
+    return source_of(file).prefix
 
 
 def import_size(scanned: ScannedFile, how: How) -> int:
@@ -60,13 +61,23 @@ def import_scanned(
     path: str = "",
     how: How = "copy",
     report: Callable[[int], None] = lambda _: None,
+    virtual_prefixes: Prefixes | None = None,
 ) -> Imported:
     """Makes the groups and arrays of a file below the group at a path, which is made where it is missing; commits nothing.
 
+    file  its path, or its URL
     how  "copy": values are decoded, and encoded with codecs of ours; "adopt": the file is copied whole, chunks are parts of it; "virtual": chunks are parts of
          the file where it is, which the session's repository must allow (folder_prefix)
     report  is called with bytes that were done
-    Raises AlreadyExistsError where something has the path of an array, StoreError, also where the file changed meanwhile, and what reading it raises."""
+    virtual_prefixes  as for scan_file
+    Raises InvalidInputError where a file at a distance is to be adopted; AlreadyExistsError where something has the path of an array, StoreError, also where the file changed meanwhile, and what reading it raises."""
+    source = source_of(file, virtual_prefixes)
+    if how == "adopt" and source.place is not None:
+        raise InvalidInputError(
+            "a file at a distance cannot be adopted",
+            key=file,
+            hint="copy the file to this machine first; or refer to it where it is, or copy its values",
+        )
     target = _at(session.root, path)
     skipped = list(scanned.skipped)
     for name, attributes in scanned.groups.items():
@@ -80,14 +91,22 @@ def import_scanned(
             made.append((array, target.create_array(array.path, **arguments)))  # type: ignore[arg-type]
         except InvalidInputError as error:  # what a repository cannot hold
             skipped.append(Skipped(array.path, None, error.message))
-    if made:
-        take = _taker(session, scanned, file, how, report)
-        for array, target_array in made:
-            take(array, target_array)
-    state = os.stat(file)
-    if (state.st_size, state.st_mtime_ns) != (scanned.size, scanned.modified):
-        raise StoreError("the file changed while it was imported", key=file)
+    try:
+        if made:
+            take = _taker(session, scanned, source, how, report, virtual_prefixes)
+            for array, target_array in made:
+                take(array, target_array)
+    except DataError as error:  # its values may be wrong, or not be those that were scanned
+        _check_state(source, scanned, error)
+        raise
+    _check_state(source, scanned)
     return Imported(tuple([array.path for _, array in made]), tuple(skipped))
+
+
+def _check_state(source: Source, scanned: ScannedFile, error: DataError | None = None) -> None:
+    """Raises StoreError where the file is not what was scanned."""
+    if source.state() != scanned.state:
+        raise StoreError("the file changed while it was imported", key=source.name) from error
 
 
 def _at(group: Group, path: str) -> Group:
@@ -104,48 +123,60 @@ def _copied(array: ScannedArray) -> dict[str, object]:
 
 
 def _taker(
-    session: Session, scanned: ScannedFile, file: str, how: How, report: Callable[[int], None]
+    session: Session,
+    scanned: ScannedFile,
+    source: Source,
+    how: How,
+    report: Callable[[int], None],
+    prefixes: Prefixes | None,
 ) -> Callable[[ScannedArray, Array], None]:
     """What fills the arrays that were made."""
     if how == "copy":
-        source = _shown(scanned, file)
+        shown = _shown(scanned, source, prefixes)
 
         def copy(array: ScannedArray, made: Array) -> None:
-            values = source[array.path]
+            values = shown[array.path]
             assert isinstance(values, Array)
             _copy(values, made, report)
 
         return copy
-    location = location_of(file)
-    adopted = session.adopt_file(file) if how == "adopt" else ""
+    adopted = session.adopt_file(source.name) if how == "adopt" else ""
     if how == "adopt":
         report(scanned.size)
 
     def refer(array: ScannedArray, made: Array) -> None:
-        _refer(session, array, made.path, location, adopted)
+        _refer(session, array, made.path, source, scanned.state, adopted)
 
     return refer
 
 
-def _refer(session: Session, array: ScannedArray, path: str, location: str, adopted: str) -> None:
-    """References to the chunks of an array; those that no part of the file is are stored."""
+def _refer(
+    session: Session, array: ScannedArray, path: str, source: Source, state: FileCheck, adopted: str = ""
+) -> None:
+    """References to the chunks of an array, in a file of this state; those that no part of the file is are stored."""
     chunks = array.chunks
     if len(chunks.offsets):
         if adopted:
             session.set_adopted_chunks(path, chunks.coordinates, adopted, chunks.offsets, chunks.lengths)
         else:
-            session.set_virtual_chunks(path, chunks.coordinates, location, chunks.offsets, chunks.lengths)
+            session.set_virtual_chunks(
+                path,
+                chunks.coordinates,
+                source.location,
+                chunks.offsets,
+                chunks.lengths,
+                check={source.location: state},  # what was scanned; and nobody need be asked
+            )
     for coordinates, value in array.given:
         session.store.set("/".join(part for part in (path, "c", *map(str, coordinates)) if part), value)
 
 
-def _shown(scanned: ScannedFile, file: str) -> Group:
+def _shown(scanned: ScannedFile, source: Source, prefixes: Prefixes | None) -> Group:
     """The arrays of a file as references to it, in a repository that nobody keeps."""
-    session = Repository.create(MemoryStore(), virtual_prefixes=[folder_prefix(file)]).writable_session()
-    location = location_of(file)
+    session = Repository.create(MemoryStore(), virtual_prefixes=prefixes or [source.prefix]).writable_session()
     for array in scanned.arrays:
         session.root.create_array(array.path, **array.arguments())  # type: ignore[arg-type]
-        _refer(session, array, array.path, location, "")
+        _refer(session, array, array.path, source, scanned.state)
     return session.root
 
 

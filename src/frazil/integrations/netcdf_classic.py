@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from frazil.integrations.scanned import (
     bytes_codec,
     check_shape,
 )
+from frazil.integrations.source import state_of
 from frazil.metadata.paths import check_name
 
 if TYPE_CHECKING:
@@ -43,21 +43,21 @@ def scan_netcdf_classic(file: BinaryIO, name: str) -> ScannedFile:
     """All variables of a file that is open for reading; `name` is it in messages. Its data is read only where an array cannot be cut into whole chunks.
 
     Raises FormatError for a header that breaks the format, StoreError when the file cannot be read."""
-    state = os.fstat(file.fileno())
-    header = _read_header(file, state.st_size, name)
+    state = state_of(file)
+    header = _read_header(file, state.size, name)
     skipped: list[Skipped] = []
     arrays: list[ScannedArray] = []
-    room = state.st_size  # a header that lets variables share their bytes could ask for any number of chunks
-    for variable, layout in zip(header.variables, layouts_of(header, state.st_size), strict=True):
+    room = state.size  # a header that lets variables share their bytes could ask for any number of chunks
+    for variable, layout in zip(header.variables, layouts_of(header, state.size), strict=True):
         try:
-            _check(variable, layout, state.st_size, room)
+            _check(variable, layout, state.size, room)
             arrays.append(_scanned(header, variable, layout, file, skipped))
             room -= layout.size
         except InvalidInputError as error:
             skipped.append(Skipped(variable.name, None, error.message))
     root = _attributes(header.attributes, "", skipped)
     kind = f"NetCDF classic (CDF-{header.version})"
-    return ScannedFile(kind, state.st_size, state.st_mtime_ns, {"": root}, tuple(arrays), tuple(skipped))
+    return ScannedFile(kind, state, {"": root}, tuple(arrays), tuple(skipped))
 
 
 def _read_header(file: BinaryIO, size: int, name: str) -> Header:

@@ -13,6 +13,7 @@ import numpy as np
 from frazil.errors import InvalidInputError
 from frazil.metadata.json_text import Json
 from frazil.record import Record
+from frazil.repository.virtual_checks import FileCheck
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -115,11 +116,15 @@ class ScannedFile(Record):
     """A file, scanned. Groups are by path, "" the root, with their attributes; those above others come first."""
 
     kind: str  # in words
-    size: int  # bytes
-    modified: int  # nanoseconds since 1970
+    state: FileCheck  # what it was like
     groups: Mapping[str, dict[str, Json]]
     arrays: tuple[ScannedArray, ...]
     skipped: tuple[Skipped, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.state.size
 
 
 def no_chunks(rank: int) -> ChunkColumns:

@@ -5,52 +5,62 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from frazil.errors import FormatError, InvalidInputError, StoreError
+from frazil.errors import FormatError, StoreError
 from frazil.integrations.hdf5 import scan_hdf5
 from frazil.integrations.netcdf_classic import scan_netcdf_classic
 from frazil.integrations.netcdf_header import MAGIC
-from frazil.repository.virtual_locations import file_location
+from frazil.integrations.ranged_file import RangedFile
+from frazil.integrations.source import open_file, source_of, state_of
 
 if TYPE_CHECKING:
     from frazil.integrations.scanned import ScannedFile
+    from frazil.repository.virtual_places import Prefixes
 
-__all__ = ["location_of", "scan_file"]
+__all__ = ["scan_file"]
 
 _HDF5: Final = b"\x89HDF\r\n\x1a\n"
 
 
-def scan_file(path: str | os.PathLike[str]) -> ScannedFile:
+def scan_file(file: str | os.PathLike[str], *, virtual_prefixes: Prefixes | None = None) -> ScannedFile:
     """The arrays of a NetCDF classic, NetCDF4 or HDF5 file, and where their chunks lie.
 
-    Raises StoreError where it cannot be read, FormatError where it is none of these or is broken, InvalidInputError where h5py is needed and not there."""
-    name = _text(path)
+    file  a path, or the URL of an object at a distance: of that, those ranges alone are read that say what is where
+    virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment
+    Raises StoreError where it cannot be read, FormatError where it is none of these or is broken, InvalidInputError where h5py or obstore is needed and not there."""
+    source = source_of(file, virtual_prefixes)
+    name = source.name
     try:
-        with open(name, "rb") as file:
-            if file.read(4) in MAGIC:
-                return scan_netcdf_classic(file, name)
-            if not _is_hdf5(file):
-                raise FormatError(
-                    "the file is none of NetCDF classic, NetCDF4 and HDF5, by its first bytes",
-                    key=name,
-                    hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5",
-                )
+        with open_file(source) as opened:
+            try:
+                scanned = _scan(opened, name)
+            except Exception:
+                _tell_failure(opened)
+                raise
+            _tell_failure(opened)
+            state = state_of(opened, source)
+            return scanned._replace(state=state) if isinstance(opened, RangedFile) else scanned
     except OSError as error:
         if isinstance(error, StoreError):
             raise
-        raise StoreError(f"cannot read: {error.strerror}", errno=error.errno, key=name) from error
-    return scan_hdf5(name)
+        raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name) from error
 
 
-def location_of(path: str | os.PathLike[str]) -> str:
-    """The location of a file of this machine for references to it: links in its path are followed now, as they are not when chunks are read."""
-    return file_location(os.path.realpath(_text(path)))
+def _scan(file: BinaryIO, name: str) -> ScannedFile:
+    if file.read(4) in MAGIC:
+        return scan_netcdf_classic(file, name)
+    if not _is_hdf5(file):
+        raise FormatError(
+            "the file is none of NetCDF classic, NetCDF4 and HDF5, by its first bytes",
+            key=name,
+            hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5",
+        )
+    return scan_hdf5(file, name)
 
 
-def _text(path: str | os.PathLike[str]) -> str:
-    name = os.fspath(path)
-    if not isinstance(name, str) or "\0" in name:
-        raise InvalidInputError(f"not the path of a file: {path!r}", hint="give a str or a pathlib.Path")
-    return name
+def _tell_failure(file: BinaryIO) -> None:
+    """Raises what the store failed with: h5py makes something else of it, which reads as if the file were damaged."""
+    if isinstance(file, RangedFile) and file.failure is not None:
+        raise file.failure
 
 
 def _is_hdf5(file: BinaryIO) -> bool:

@@ -3,7 +3,6 @@ convert_plan.py and carried out in convert_run.py."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -18,18 +17,15 @@ from frazil.metadata.layout import Layout
 from frazil.metadata.model import GroupMetadata, ZarrFormat
 from frazil.metadata.v3 import read_document
 from frazil.metadata.v3_layout import V3
+from frazil.operations.apart import address_of, check_apart, origin_of
 from frazil.operations.convert_journal import Journal, parse_journal
 from frazil.operations.convert_places import ENTRY_NAME, Hierarchy
 from frazil.operations.convert_plan import check_in_place, plan_conversion
 from frazil.operations.convert_report import Conversion
 from frazil.operations.convert_run import Chain, Cleaning, Conversions, Task
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.adapted import AdaptedStore
-from frazil.stores.local import LocalStore
 from frazil.stores.locations import Location, resolve
-from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
-from frazil.stores.wrappers import WrappedStore
 
 __all__ = ["FORMATS", "convert", "prepare"]
 
@@ -100,11 +96,11 @@ def prepare(
             raise StoreError(f"{store!r} cannot erase, as a conversion in place has to", hint="give a destination")
         return _in_place(store, root, to, registry, runtime, recode)
     to_store, to_root = resolve(destination)
-    _check_apart(_address(store, root), _address(to_store, to_root))
+    check_apart(address_of(store, root), address_of(to_store, to_root), "leave the destination out to convert in place")
     hierarchy, nodes = read_hierarchy(store, root, registry)
     target = Hierarchy(to_root, _layout(to_root, to))
     plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode)
-    journal = Journal(hierarchy.layout.zarr_format, to, _origin(store, root))
+    journal = Journal(hierarchy.layout.zarr_format, to, origin_of(store, root))
     again = _check_destination(to_store, target, journal, overwrite)
     return Task(plan, store, to_store, journal, registry, runtime, again=again, replace=overwrite and not again)
 
@@ -220,38 +216,6 @@ def _check_destination(store: Store, target: Hierarchy, journal: Journal, overwr
         path=target.root or "/",
         hint="choose another place, or replace it with overwrite=True",
     )
-
-
-def _address(store: Store, root: str) -> tuple[object, str]:
-    """What two places have in common that are in one store, and where in it they are."""
-    while isinstance(store, WrappedStore):
-        store = store.inner
-    if isinstance(store, AdaptedStore):
-        return id(store.inner), root
-    if isinstance(store, LocalStore):
-        return "folder", os.path.join(os.path.realpath(store.path), root, "")
-    if isinstance(store, MemoryStore) and store.name is not None:
-        return ("memory", store.name), root
-    return id(store), root
-
-
-def _origin(store: Store, root: str) -> str:
-    """A place as another process would call it too."""
-    kind, where = _address(store, root)
-    return repr((store, where)) if isinstance(kind, int) else f"{kind} {where}"
-
-
-def _check_apart(source: tuple[object, str], destination: tuple[object, str]) -> None:
-    if source[0] != destination[0]:
-        return
-    if source[1] == destination[1]:
-        raise InvalidInputError(
-            "source and destination are the same place", hint="leave the destination out to convert in place"
-        )
-    if destination[1].startswith(source[1]) or source[1].startswith(destination[1]):
-        raise InvalidInputError(
-            "source and destination lie one in the other", hint="choose a destination beside the source"
-        )
 
 
 def _ignore(nbytes: int) -> None:

@@ -1,19 +1,20 @@
 """The references that one array has in a snapshot: its manifests, loaded when a chunk may be in them, and looked up in order.
 
-The look-up in manifests that are there is in references.py; files.py fetches them."""
+The look-up in manifests that are there is in references.py; files.py fetches them, and remembers what was made of them, too."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.format.ids import ObjectId
+from frazil.format.manifests import nbytes_of
 from frazil.format.nodes import ManifestReference
 from frazil.repository.references import Extents, References, read_extents
 from frazil.repository.virtual_checks import FileCheck, read_checks
+from frazil.stores.byte_cache import Shelf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseReferences"]
 
-_KEPT: Final = 64  # manifests with their indexes, of one array
+_AT_HAND: Final = 64  # manifests with their indexes that one array holds, beside what the repository remembers
+_ROW: Final = 32  # bytes of an index for each reference
 
 
 class BaseReferences:
@@ -41,7 +43,8 @@ class BaseReferences:
         self._extents: list[Extents | None] = [
             read_extents(manifest.extents, rank) if trusted else None for manifest in manifests
         ]
-        self._loaded: OrderedDict[int, References] = OrderedDict()
+        self._at_hand: dict[int, References] = {}  # what the last look-up needed
+        self._kept: Shelf[References] = Shelf(files.memory, ("references", node, rank))
         self._checks: dict[int, Mapping[str, FileCheck]] = {}
 
     def find(self, coordinates: Columns) -> tuple[Columns, Columns]:
@@ -62,6 +65,16 @@ class BaseReferences:
                 break
         return part, row
 
+    def find_one(self, coordinates: tuple[int, ...]) -> tuple[int, int]:
+        """As find, for the coordinates of one chunk."""
+        wanted = [at for at, extents in enumerate(self._extents) if extents is None or extents.has(coordinates)]
+        self._load(wanted)
+        for number in wanted:
+            row = self._at(number).find_one(coordinates)[1]
+            if row >= 0:
+                return number, row
+        return -1, -1
+
     def manifest(self, number: int) -> Manifest:
         return self._at(number).manifests[0]
 
@@ -78,7 +91,7 @@ class BaseReferences:
     def holding(self, file: ObjectId) -> Columns:
         """int64[n, d]: the chunks that lie in a chunk file, as far as the manifests at hand say. Nothing is fetched."""
         found = [np.zeros((0, self._rank), np.int64)]
-        for references in list(self._loaded.values()):
+        for references in list(self._at_hand.values()):
             manifest, coordinates = references.manifests[0], references.coordinates()
             _, rows = references.find(coordinates)
             found.append(coordinates[(manifest.ids[rows] == np.frombuffer(file, np.uint8)).all(axis=1)])
@@ -100,20 +113,32 @@ class BaseReferences:
         ]
 
     def _load(self, numbers: Sequence[int]) -> None:
-        """Fetches what is not there in one batch."""
-        missing = [number for number in numbers if number not in self._loaded][:_KEPT]
-        if missing:
-            found = self._files.manifests([self._ids[number] for number in missing])
-            for number, manifest in zip(missing, found, strict=True):
-                self._loaded[number] = References([manifest], self._node, self._rank)
-            while len(self._loaded) > _KEPT:
-                self._loaded.popitem(last=False)
+        """Has manifests at hand, and no others; what nobody remembers is fetched, in one batch."""
+        before = self._at_hand
+        if before.keys() >= set(numbers):
+            return
+        found = {number: before.get(number) or self._kept.get(self._ids[number]) for number in numbers[:_AT_HAND]}
+        missing = [number for number, references in found.items() if references is None]
+        found |= dict(zip(missing, self._fetched(missing), strict=True))
+        self._at_hand = {number: references for number, references in found.items() if references is not None}
+
+    def _fetched(self, numbers: Sequence[int]) -> list[References]:
+        made: list[References] = []
+        if numbers:
+            ids = [self._ids[number] for number in numbers]
+            for identity, manifest in zip(ids, self._files.manifests(ids), strict=True):
+                made.append(References([manifest], self._node, self._rank))
+                self._kept.put(identity, made[-1], nbytes_of(manifest) + _ROW * manifest.size)
+        return made
 
     def _at(self, number: int) -> References:
-        if number not in self._loaded:
-            self._load([number])
-        self._loaded.move_to_end(number)
-        return self._loaded[number]
+        found = self._at_hand.get(number)
+        if found is None:
+            found = self._kept.get(self._ids[number]) or self._fetched([number])[0]
+            if len(self._at_hand) >= _AT_HAND:
+                del self._at_hand[next(iter(self._at_hand))]
+            self._at_hand[number] = found
+        return found
 
 
 def _inside(coordinates: Columns, extents: Extents) -> NDArray[np.bool_]:

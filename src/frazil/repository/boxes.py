@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Booleans = NDArray[np.bool_]
 
-__all__ = ["Boxes", "boxes_of"]
+__all__ = ["Boxes", "boxes_of", "dropped_and_touched"]
+
+_FEW: Final = 64  # pairs of a box and a chunk up to which single numbers are quicker than columns
 
 
 class Boxes(Record):
@@ -67,3 +69,40 @@ def boxes_of(extents: Sequence[Extents], rank: int) -> Boxes:
     shape = len(extents), rank
     first = np.array([one.first for one in extents], np.int64).reshape(shape)
     return Boxes(first, np.array([one.last for one in extents], np.int64).reshape(shape))
+
+
+def dropped_and_touched(
+    extents: Sequence[Extents], grid: Sequence[int], both: Columns, leaving: Columns
+) -> tuple[Sequence[bool], Sequence[bool]]:
+    """Of each manifest with such a box, whether nothing of it is left, and whether else some of it may have to leave.
+
+    grid     chunks along each dimension; what lies beyond leaves
+    both     int64[k, d], in order: chunks that leave or are written, so that an older manifest with no others is left with nothing
+    leaving  int64[l, d], in order: chunks that leave"""
+    if len(extents) * (len(both) + len(leaving)) > _FEW:
+        return _in_columns(boxes_of(extents, len(grid)), grid, both, leaving)
+    written, gone = [tuple(chunk) for chunk in both.tolist()], [tuple(chunk) for chunk in leaving.tolist()]
+    dropped, touched = [], []
+    for box in extents:
+        volume, inside, outside = 1, True, False
+        for low, high, count in zip(box.first, box.last, grid, strict=True):
+            volume *= high - low + 1
+            inside &= high < count
+            outside |= low >= count
+        is_dropped = outside or (volume <= len(written) and sum(map(box.has, written)) >= volume)
+        dropped.append(is_dropped)
+        touched.append(not is_dropped and (not inside or any(map(box.has, gone))))
+    return dropped, touched
+
+
+def _in_columns(
+    boxes: Boxes, grid: Sequence[int], both: Columns, leaving: Columns
+) -> tuple[Sequence[bool], Sequence[bool]]:
+    volumes = boxes.volumes()
+    dropped = boxes.outside(grid)
+    if (volumes <= len(both)).any():
+        dropped |= boxes.hold(both) >= volumes
+    touched = ~boxes.inside(grid)
+    if len(leaving):
+        touched |= boxes.hold(leaving) > 0
+    return dropped.tolist(), (touched & ~dropped).tolist()

@@ -101,9 +101,9 @@ def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
            there is a next number. Where that is missing, it is the tip still
     Without it, the folder is listed up to the first file that is one of the branch; foreign files do no harm.
     Raises InvalidInputError for a name that no branch can have, FormatError for a file that makes no sense, StoreError."""
-    check_name("branch", branch)
     if known is not None and known.branch == branch:
         return _later_tip(files, known)
+    check_name("branch", branch)
     tips: list[Tip] = []
     for folder in _folders(files, "branch", branch):
         sequence = newest_number(files.store, folder)

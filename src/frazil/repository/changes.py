@@ -195,6 +195,34 @@ class ChangedReferences:
                 break
         return found
 
+    def find_one(self, coordinates: tuple[int, ...]) -> int:
+        """As find, for the coordinates of one chunk."""
+        if not self._runs:
+            return -1
+        if sum(self._bits) > _FOLDED_BITS:
+            return self.find(np.array([coordinates], np.int64)).item(0)
+        key = 0
+        for coordinate, bits in zip(coordinates, self._bits, strict=True):
+            if coordinate >> bits:  # below 0, too
+                return -1
+            key = key << bits | coordinate
+        for run in reversed(self._runs):
+            place = int(run.keys.searchsorted(key))
+            if place < len(run.keys) and run.keys.item(place) == key:
+                return run.rows.item(place)
+        return -1
+
+    def row(self, number: int) -> tuple[int, bytes, int, int, int]:
+        """Kind, id, object, offset and length of one row."""
+        _, kinds, ids, objects, offsets, lengths = self._columns
+        return (
+            kinds.item(number),
+            ids[number].tobytes(),
+            objects.item(number),
+            offsets.item(number),
+            lengths.item(number),
+        )
+
     def current(self) -> Columns:
         """The rows that count, in order of their coordinates: int64[m]."""
         while len(self._runs) > 1:

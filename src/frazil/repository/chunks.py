@@ -5,22 +5,22 @@ Which references there are is asked of changes.py and references.py, in columns.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from frazil.errors import FormatError
-from frazil.format.ids import ID_BYTES, ObjectId, decode_id, encode_ids
+from frazil.format.ids import ID_BYTES, decode_id, encode_ids
 from frazil.format.manifests import INLINE as INLINE_REFERENCE
 from frazil.format.manifests import NATIVE as NATIVE_REFERENCE
 from frazil.format.manifests import VIRTUAL as VIRTUAL_REFERENCE
-from frazil.format.manifests import Manifest
 from frazil.record import Record
 from frazil.repository.changes import NATIVE, PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows, removed_rows
 from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
+from frazil.repository.single_chunk import file_version, locate_single, row_version
 from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
 from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, UNASKED, AnsweredBuffers, Located, fetch_located
 from frazil.stores.composing import picked
@@ -29,6 +29,7 @@ from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Source
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil.repository.base import BaseReferences
     from frazil.repository.change_set import ChangeSet
     from frazil.repository.files import Files
     from frazil.repository.virtual import VirtualPlaces
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArrayChunks",
-    "Base",
     "Found",
     "Owner",
     "find_chunks",
@@ -48,6 +48,7 @@ __all__ = [
     "located_chunks",
 ]
 
+_FITS: Final = np.ones(1, np.bool_)
 _MOST_KNOWN: Final = 4096  # chunks of one array that are remembered by themselves
 
 
@@ -58,25 +59,6 @@ class Found(Record):
     changed: Columns
     part: Columns
     row: Columns
-
-
-class Base(Protocol):
-    """The references of one array in the snapshot that a session began from."""
-
-    def find(self, coordinates: Columns) -> tuple[Columns, Columns]:
-        """int64[k] the number of the manifest, -1: none; int64[k] the row in it."""
-
-    def manifest(self, number: int) -> Manifest:
-        """One of the manifests that `find` named."""
-
-    def checks(self, number: int) -> Mapping[str, FileCheck]:
-        """The state that the files of virtual chunks must have, as one of the manifests says."""
-
-    def coordinates(self) -> Columns:
-        """int64[n, d]: all that have a reference."""
-
-    def holding(self, file: ObjectId) -> Columns:
-        """int64[n, d]: the chunks that are known to lie in a chunk file."""
 
 
 class Owner(Protocol):
@@ -106,7 +88,7 @@ class Owner(Protocol):
     def appended(self, key: int, axis: int, old: int, new: int) -> None:
         """Takes note that an array grew by an append."""
 
-    def stored(self, key: int) -> Base | None:
+    def stored(self, key: int) -> BaseReferences | None:
         """The references that the array has in the snapshot; None: none."""
 
     def saw(self, key: int, coordinates: Columns) -> None:
@@ -130,7 +112,7 @@ class Owner(Protocol):
         """Where virtual chunks may be read."""
 
 
-def find_chunks(changed: ChangedReferences | None, base: Base | None, coordinates: Columns) -> Found:
+def find_chunks(changed: ChangedReferences | None, base: BaseReferences | None, coordinates: Columns) -> Found:
     """Looks chunks up, what was changed first."""
     count = len(coordinates)
     nothing = np.full(count, -1, np.int64)
@@ -146,7 +128,14 @@ def find_chunks(changed: ChangedReferences | None, base: Base | None, coordinate
     return Found(mine, part, row)
 
 
-def located_chunks(found: Found, changed: Rows | None, base: Base | None, changes: ChangeSet, files: Files) -> Located:
+def located_chunks(
+    coordinates: Columns,
+    found: Found,
+    changed: Rows | None,
+    base: BaseReferences | None,
+    changes: ChangeSet,
+    files: Files,
+) -> Located:
     """Where the chunks lie, in columns; distinct chunk files and locations once."""
     count = len(found.changed)
     kind, ids = np.zeros(count, np.uint8), np.zeros((count, ID_BYTES), np.uint8)
@@ -198,11 +187,14 @@ def located_chunks(found: Found, changed: Rows | None, base: Base | None, change
         distinct, where = _distinct_ids(ids[native])
         names = [files.key(f"chunks/{text}") for text in encode_ids(distinct)]
         objects[native] = where
-    objects[kind == VIRTUAL_KIND] += len(names)
     versions = RowVersions(kind, ids, offsets, lengths, found)
-    return Located(
-        ObjectNames(names, texts, checks) if texts else names, kind, objects, offsets, lengths, buffers, versions, True
-    )
+    if texts:
+        virtual = kind == VIRTUAL_KIND
+        chunks = np.zeros((len(texts), coordinates.shape[1]), np.int64)
+        chunks[objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several the first
+        objects[virtual] += len(names)
+        names = ObjectNames(names, texts, checks, chunks)
+    return Located(names, kind, objects, offsets, lengths, buffers, versions, True)
 
 
 def id_texts(ids: Octets) -> NDArray[np.bytes_]:
@@ -234,20 +226,20 @@ class RowVersions(Sequence["Version | None"]):
         if kind[row] == NOWHERE:
             return None
         if kind[row] == STORED:
-            return b"%b%d+%d" % (ids[row].tobytes(), offsets[row], lengths[row])
-        changed, part, place = self._found
-        return b"%d %d %d %d %d" % (changed[row], part[row], place[row], offsets[row], lengths[row])
+            return file_version(ids[row].tobytes(), offsets.item(row), lengths.item(row))
+        numbers = [column.item(row) for column in (*self._found, offsets, lengths)]
+        return row_version(*numbers)
 
 
 def set_versions(rows: Rows, numbers: Columns) -> list[Version | Changed]:
     """The versions that new rows have, as RowVersions tells them."""
     columns = (rows.kinds, numbers, rows.offsets, rows.lengths)
     return [
-        b"%b%d+%d" % (rows.ids[i].tobytes(), offset, length)
+        file_version(rows.ids[i].tobytes(), offset, length)
         if kind == NATIVE
         else b""
         if kind == REMOVED
-        else b"%d -1 -1 %d %d" % (number, offset, length)
+        else row_version(number, -1, -1, offset, length)
         for i, (kind, number, offset, length) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
     ]
 
@@ -255,10 +247,11 @@ def set_versions(rows: Rows, numbers: Columns) -> list[Version | Changed]:
 class ArrayChunks:
     """ChunkStorage of one array of a session."""
 
-    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank")
+    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_store")
 
     def __init__(self, owner: Owner, key: int, rank: int) -> None:
         self._owner, self._key, self._rank = owner, key, rank
+        self._store = owner.files.chunk_store()
         self._known: dict[tuple[int, ...], Located] = {}  # chunks that were asked for one by one
         self._known_at = -1  # the state of the session in which they lie there
 
@@ -271,13 +264,18 @@ class ArrayChunks:
         return owner.files.store.capabilities.direct and owner.places.direct
 
     def locate(self, coords: Columns) -> Located:
+        if len(coords) == 1:
+            return self.locate_one(tuple(coords[0].tolist()))
+        return self._located(coords)
+
+    def _located(self, coords: Columns) -> Located:
         owner = self._owner
         with owner.lock:
             changed, base = owner.changed(self._key), owner.stored(self._key)
             owner.saw(self._key, coords)
             found = find_chunks(changed, base, coords)
             columns = None if changed is None else changed.columns
-            return located_chunks(found, columns, base, owner.changes, owner.files)
+            return located_chunks(coords, found, columns, base, owner.changes, owner.files)
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
         owner = self._owner
@@ -288,9 +286,13 @@ class ArrayChunks:
         with owner.lock:
             if self._known_at != owner.state or len(self._known) >= _MOST_KNOWN:
                 self._known, self._known_at = {}, owner.state
-            located = self.locate(np.array([coordinates], np.int64).reshape(1, self._rank))
-            if not owner.notes_reads:
-                self._known[coordinates] = located
+            if owner.notes_reads:
+                return self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
+            changed, base = owner.changed(self._key), owner.stored(self._key)
+            located = locate_single(changed, base, coordinates, owner.changes, owner.files)
+            if located is None:
+                located = self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
+            self._known[coordinates] = located
             return located
 
     def fetch(
@@ -302,7 +304,7 @@ class ArrayChunks:
         held: Fetched | None = None,
         once: bool = False,
     ) -> Fetched:
-        store = self._owner.files.store
+        store = self._store
         if len(located.kind) == 1 and held is None and located.kind.item(0) in (STORED, INLINE):
             one = _fetch_one(store, located, spans, expect)
             if one is not None:
@@ -314,6 +316,8 @@ class ArrayChunks:
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         owner = self._owner
         lengths = _value_lengths(pieces)
+        if len(coords) == 1 and lengths.item(0) <= INLINE_LIMIT:
+            return [self._publish_one(coords, pieces, lengths, expect[0])]
         with owner.lock:
             owner.to_change(self._key)  # says at once where nothing can be written
         large = lengths > (PACK_LIMIT if owner.packing else INLINE_LIMIT)
@@ -336,6 +340,28 @@ class ArrayChunks:
                 owner.superseded(all_ids[large & ~fits])
             owner.settle()
         return answers
+
+    @property
+    def conditional_erase(self) -> bool:
+        return True
+
+    def _publish_one(
+        self, coords: Columns, pieces: Pieces, lengths: Columns, expect: Version | None
+    ) -> Version | Changed:
+        """One chunk that waits in memory, whatever others there are."""
+        owner = self._owner
+        with owner.lock:
+            if expect is not None and (found := self.locate_one(tuple(coords[0].tolist())).versions) is not None:
+                present = found[0] or ABSENT
+                if present != expect:
+                    return Changed(present)
+            changed = owner.to_change(self._key)
+            segment, offsets = owner.changes.pending.add(pieces, lengths, 1)
+            kinds, ids = np.full(1, PENDING, np.uint8), np.zeros((1, ID_BYTES), np.uint8)
+            new = Rows(coords, kinds, ids, np.array([segment], np.int64), offsets, lengths)
+            (answer,) = self._set(changed, new, _FITS)
+            owner.settle()
+        return answer
 
     def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
         owner = self._owner

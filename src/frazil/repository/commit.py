@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, StoreError
 from frazil.format import manifests as columns_of
-from frazil.format.ids import ID_BYTES, ObjectId, encode_id, new_id
+from frazil.format.ids import ObjectId, encode_id, new_id
 from frazil.format.manifests import Manifest, node_manifest
 from frazil.format.msgpack import Json, pack
 from frazil.format.nodes import AttributesReference, ManifestReference, Nodes, NodeSnapshot
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "attempt_commit", "settle_unknown"]
 
+_WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
 _FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
 
 
@@ -136,37 +137,44 @@ def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int
     metadata = node.array.metadata
     grid = grid_of(metadata)
     rows = references.selected(references.current())
-    inside = (rows.coordinates < np.array(grid, np.int64)).all(axis=1)
-    kept = inside & (rows.kinds != REMOVED)
+    kept = (rows.coordinates < np.array(grid, np.int64)).all(axis=1) & (rows.kinds != REMOVED)
     removed = rows.coordinates[~kept]
-    rows = rows.pick(kept)
-    kinds = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)[rows.kinds]
-    pending = rows.kinds == PENDING
+    if len(removed):
+        rows = rows.pick(kept)
+    native, pending, virtual = rows.kinds == NATIVE, rows.kinds == PENDING, rows.kinds == VIRTUAL
     parts: list[Octets] = []
     offsets = rows.offsets
     if pending.any():
-        segments, where = np.unique(rows.objects[pending], return_inverse=True)
-        parts = [changes.pending.segments[number] for number in segments.tolist()]
-        offsets = offsets.copy()
-        offsets[pending] += np.cumsum([0, *[part.size for part in parts]])[where]
-    virtual = rows.kinds == VIRTUAL
+        segments, where = _distinct(rows.objects[pending])
+        parts = [changes.pending.segments[number] for number in segments]
+        if len(parts) > 1:
+            offsets = offsets.copy()
+            offsets[pending] += np.cumsum([0, *[part.size for part in parts]])[where]
     names: list[str] = []
     locations = None
     if virtual.any():
-        numbers, place = np.unique(rows.objects[virtual], return_inverse=True)
-        names = [changes.locations[number] for number in numbers.tolist()]
-        locations = np.full(len(kinds), -1, np.int32)
+        numbers, place = _distinct(rows.objects[virtual])
+        names = [changes.locations[number] for number in numbers]
+        locations = np.full(len(virtual), -1, np.int32)
         locations[virtual] = place
     checks = {name: changes.location_checks[name] for name in names if name in changes.location_checks}
     number = written_node(finals, change)
-    ids = np.where((rows.kinds == NATIVE)[:, None], rows.ids, np.zeros(ID_BYTES, np.uint8)).astype(np.uint8)
+    inline = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint8), *parts])
     written = node_manifest(
-        number, rows.coordinates, kinds, ids, offsets, rows.lengths,
-        inline=np.concatenate(parts).data if parts else b"", locations=locations, names=names,
+        number, rows.coordinates, _WRITTEN_KINDS[rows.kinds], rows.ids * native[:, None], offsets, rows.lengths,
+        inline=inline.data, locations=locations, names=names,
         flags=with_checks(columns_of.NO_FLAGS, checks) if checks else columns_of.NO_FLAGS,
     )  # fmt: skip
     manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
     return ArrayPlacement(number, rank_of(node), grid, manifests, written, removed, node.path)
+
+
+def _distinct(numbers: Columns) -> tuple[list[int], Columns]:
+    """The numbers, each once, and for each which; there is at least one."""
+    if (numbers == numbers[0]).all():
+        return [numbers.item(0)], np.zeros(len(numbers), np.int64)
+    distinct, where = np.unique(numbers, return_inverse=True)
+    return distinct.tolist(), where
 
 
 def written_node(finals: Mapping[int, int], change: NodeChange) -> int:
@@ -326,8 +334,6 @@ def _go_on(
 ) -> None:
     """The session goes on from what it committed."""
     transaction.tip = tip
-    if tip is not None:
-        transaction.tips[tip.branch] = tip
     transaction.unknown = None
     transaction.finals.update({key: transaction.handle(number) for key, number in finals.items()})
     transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key), same=True)

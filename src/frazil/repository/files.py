@@ -4,22 +4,18 @@ What is in them lives in format/; branches and tags, which are files of another 
 
 from __future__ import annotations
 
-import os
-from _thread import allocate_lock  # threading's Lock, without the module
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
-from weakref import WeakSet
-
-import numpy as np
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
 from frazil.format.attributes import decode_attributes, encode_attributes
 from frazil.format.ids import ObjectId
-from frazil.format.manifests import Manifest, decode_manifest, encode_manifest
+from frazil.format.manifests import Manifest, decode_manifest, encode_manifest, frozen_copy, nbytes_of
 from frazil.format.refs import attributes_key, manifest_key, snapshot_key
 from frazil.format.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_and_index
+from frazil.stores.byte_cache import ByteCache, Shelf
 from frazil.stores.keys import check_prefix
+from frazil.stores.remembering import RememberingStore
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, flat_buffer, pieces_of
 
@@ -27,47 +23,64 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.format.msgpack import Json
 
-__all__ = ["Files"]
+__all__ = ["UNCHANGING", "Files"]
 
-T = TypeVar("T")
+UNCHANGING: Final = (
+    "attributes/",
+    "chunks/",
+    "manifests/",
+    "snapshots/",
+)  # beginnings of names of files that nobody writes twice
 
-_SNAPSHOTS: Final = 8  # that are remembered
-_ENTRY: Final = 512  # bytes that remembering anything costs, beside the thing itself
+Kept: TypeAlias = "Snapshot | Manifest | Buffer"
+
+_SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
+_NODE: Final = (
+    384  # bytes of memory for each node of a snapshot, beside its bytes in the file: its path, and its place in tables
+)
 
 
 class Files:
     """The snapshots, manifests and attribute files of a repository, which lies in a store beneath a prefix ("", or ending in "/").
 
-    cache_bytes  of manifests and attribute files that are remembered; of snapshots it is a few, whatever their size
+    cache_bytes  of what is remembered: the files in `memory`, and what who reads the repository puts there; 0: nothing. The snapshot that was used last is remembered
+                 whatever its size, as sessions on it keep it anyway
 
-    What was written is remembered as the bytes that were written, and decoded when it is asked for: nothing just written is read back, and what is handed
-    out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
+    What was written is remembered as the bytes that were written, and decoded when it is asked for, small manifests as a copy: nothing just written is read back, and what
+    is handed out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
     Whether files are on the medium when a write returns is the store's affair. Safe to use from many threads, and after a fork; pickles without
     what it remembers. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
 
-    __slots__ = ("__weakref__", "_infos", "_others", "_snapshots", "cache_bytes", "prefix", "store")
+    __slots__ = ("_infos", "_kept", "_last", "memory", "prefix", "store")
 
-    def __init__(self, store: Store, prefix: str = "", *, cache_bytes: int = 2**26) -> None:
+    def __init__(
+        self, store: Store, prefix: str = "", *, cache_bytes: int = 2**26, memory: ByteCache | None = None
+    ) -> None:
         check_prefix(prefix)
         if not isinstance(cache_bytes, int) or isinstance(cache_bytes, bool) or cache_bytes < 0:
             raise InvalidInputError(f"the limit of a cache is {cache_bytes!r}; it is a number of bytes, 0 or more")
         self.store: Final = store
         self.prefix: Final = prefix
-        self.cache_bytes: Final = cache_bytes
-        self.forget()
-        _held.add(self)
+        self.memory: Final = ByteCache(cache_bytes) if memory is None else memory
+        self._kept: Final[Shelf[Kept]] = Shelf(self.memory, "file")
+        self._last: tuple[str, Snapshot] | None = None
+        self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, as each of their descendants has them
 
     def __repr__(self) -> str:
         return f"Files({self.store!r}, {self.prefix!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (self.store, self.prefix, self.cache_bytes)
+        return _reopened, (self.store, self.prefix, self.memory)
 
-    def forget(self) -> None:
-        """Begins anew with nothing remembered, in the child of a fork too: another thread of the parent may have left something half done."""
-        self._snapshots: _Remembered[Snapshot] = _Remembered(_SNAPSHOTS)
-        self._others: _Remembered[Manifest | Buffer] = _Remembered(self.cache_bytes)
-        self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, as each of their descendants has them
+    @property
+    def cache_bytes(self) -> int:
+        return self.memory.limit
+
+    def chunk_store(self) -> Store:
+        """The store as chunk files are read from it, which never change: where reading is a request, their ranges are remembered."""
+        if self.memory.limit and not self.store.capabilities.direct:
+            return RememberingStore(self.store, self.memory)
+        return self.store
 
     def key(self, name: str) -> str:
         """Where a file lies in the store, by its name in the repository, such as "snapshots/WT2Z2GQ09G0RTAEQ3D70"."""
@@ -80,17 +93,31 @@ class Files:
 
         Raises NotFoundError where there is no such file, FormatError where it makes no sense, both with its key."""
         name = snapshot_key(file)
-        known = self._snapshots.get(name)
-        if known is not None:
-            return known
-        snapshot = decode_snapshot(self._read([name])[0], self.key(name))
-        self._snapshots.put(name, snapshot, 1)
-        return snapshot
+        known = self._known_snapshot(name)
+        if known is None:
+            data = self._read([name])[0]
+            known = decode_snapshot(data, self.key(name))
+            self._keep_snapshot(name, known, len(data))
+        elif self.memory.limit:
+            self._last = name, known
+        return known
+
+    def _known_snapshot(self, name: str) -> Snapshot | None:
+        last = self._last
+        if last is not None and last[0] == name:
+            return last[1]
+        known = self._kept.get(name)
+        return known if isinstance(known, Snapshot) else None
+
+    def _keep_snapshot(self, name: str, snapshot: Snapshot, nbytes: int) -> None:
+        if self.memory.limit:
+            self._last = name, snapshot
+        self._kept.put(name, snapshot, nbytes + _NODE * len(snapshot.nodes))
 
     def has_snapshot(self, file: ObjectId) -> bool:
         """Whether there is a snapshot file of this id: one request at most."""
         name = snapshot_key(file)
-        return self._snapshots.get(name) is not None or self.store.exists(self.key(name))
+        return self._known_snapshot(name) is not None or self.store.exists(self.key(name))
 
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
         """The manifests of these ids, in their order; those that are not remembered come in one batch. One that is larger than `cache_bytes` is not
@@ -101,8 +128,8 @@ class Files:
         found: dict[str, Manifest] = {}
         missing: list[str] = []
         for name in dict.fromkeys(names):
-            known = self._others.get(name)
-            if known is None:
+            known = self._kept.get(name)
+            if known is None or isinstance(known, Snapshot):
                 missing.append(name)
             else:
                 found[name] = known if isinstance(known, Manifest) else self._decoded(name, known)
@@ -114,20 +141,15 @@ class Files:
     def attributes(self, file: ObjectId, location: int) -> dict[str, Json]:
         """The attributes at one location of an attribute file, the caller's to keep. Raises NotFoundError and FormatError with its key."""
         name = attributes_key(file)
-        data = self._others.get(name)
-        if data is None or isinstance(data, Manifest):
+        data = self._kept.get(name)
+        if data is None or isinstance(data, Manifest | Snapshot):
             data = self._read([name])[0]
-            self._others.put(name, data, len(data) + _ENTRY)
+            self._kept.put(name, data, len(data))
         return decode_attributes(bytes(flat_buffer(data)), location, self.key(name))
 
     def _decoded(self, name: str, data: Buffer) -> Manifest:
         manifest = decode_manifest(flat_buffer(data), self.key(name))
-        weight = _ENTRY
-        for column in manifest:
-            if isinstance(column, np.ndarray):
-                column.flags.writeable = False
-                weight += column.nbytes
-        self._others.put(name, manifest, weight)
+        self._kept.put(name, manifest, nbytes_of(manifest))
         return manifest
 
     def _read(self, names: Sequence[str]) -> list[bytes]:
@@ -149,7 +171,7 @@ class Files:
         that the format cannot hold; StoreError where the store fails: some may be there then, and none is remembered."""
         encoded = _encoded(files)
         self._write(encoded)
-        self._remember(encoded)
+        self._remember(encoded, files)
         return sum(len(data) for data in encoded.values())
 
     def write_snapshot(
@@ -160,18 +182,23 @@ class Files:
         encoded, name = _encoded(manifests), snapshot_key(file)
         data, written = encode_and_index(snapshot, self.key(name), self._infos)
         self._write({**encoded, name: data})
-        self._remember(encoded)
-        self._snapshots.put(name, written, 1)
+        self._remember(encoded, manifests)
+        self._keep_snapshot(name, written, len(data))
 
-    def _remember(self, encoded: Mapping[str, bytes | memoryview]) -> None:
-        for name, data in encoded.items():
-            self._others.put(name, data, len(data) + _ENTRY)
+    def _remember(self, encoded: Mapping[str, bytes | memoryview], files: Sequence[tuple[ObjectId, Manifest]]) -> None:
+        """Small manifests as columns of their own: who writes them in one commit reads them in the next."""
+        for (name, data), (_, manifest) in zip(encoded.items(), files, strict=True):
+            own = frozen_copy(manifest) if len(data) <= _SMALL else None
+            if own is None:
+                self._kept.put(name, data, len(data))
+            else:
+                self._kept.put(name, own, nbytes_of(own))
 
     def write_attributes(self, file: ObjectId, maps: Sequence[Mapping[str, Json]]) -> None:
         """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_manifests."""
         name, data = attributes_key(file), encode_attributes(maps)
         self._write({name: data})
-        self._others.put(name, data, len(data) + _ENTRY)
+        self._kept.put(name, data, len(data))
 
     def _write(self, files: Mapping[str, Buffer]) -> None:
         if not files:
@@ -193,49 +220,5 @@ def _encoded(files: Sequence[tuple[ObjectId, Manifest]]) -> dict[str, bytes | me
     return {manifest_key(file): flat_buffer(encode_manifest(manifest)) for file, manifest in files}
 
 
-def _reopened(store: Store, prefix: str, cache_bytes: int) -> Files:
-    return Files(store, prefix, cache_bytes=cache_bytes)
-
-
-# --- what is remembered ------------------------------------------------------------------------------------------------------------------
-
-
-class _Remembered(Generic[T]):
-    """Values by name, whose weights do not exceed a limit together; the least recently used go first. Safe to use from many threads."""
-
-    __slots__ = ("_limit", "_lock", "_values", "_weight")
-
-    def __init__(self, limit: int) -> None:
-        self._limit, self._weight = limit, 0
-        self._values: OrderedDict[str, tuple[T, int]] = OrderedDict()
-        self._lock = allocate_lock()
-
-    def get(self, name: str) -> T | None:
-        with self._lock:
-            found = self._values.get(name)
-            if found is None:
-                return None
-            self._values.move_to_end(name)
-            return found[0]
-
-    def put(self, name: str, value: T, weight: int) -> None:
-        with self._lock:
-            self._weight -= self._values.pop(name, (None, 0))[1]
-            if weight > self._limit:
-                return
-            self._weight += weight
-            self._values[name] = (value, weight)
-            while self._weight > self._limit:
-                self._weight -= self._values.popitem(last=False)[1][1]
-
-
-_held: WeakSet[Files] = WeakSet()  # of this process, for its children
-
-
-def _after_fork() -> None:
-    for files in _held:
-        files.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+def _reopened(store: Store, prefix: str, memory: ByteCache) -> Files:
+    return Files(store, prefix, memory=memory)

@@ -33,7 +33,7 @@ from frazil.format.ids import encode_id
 from frazil.format.manifests import Manifest, order_manifest, select_rows
 from frazil.format.nodes import ManifestReference
 from frazil.record import Record
-from frazil.repository.boxes import Boxes, boxes_of
+from frazil.repository.boxes import Boxes, boxes_of, dropped_and_touched
 from frazil.repository.coordinates import among, sorted_coordinates, within
 from frazil.repository.pieces import join_pieces, piece_of, split_piece, trimmed
 from frazil.repository.references import Extents, box_of, read_extents, rows_of_array
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from frazil.format.ids import ObjectId
 
     Columns = NDArray[np.int64]
-    Booleans = NDArray[np.bool_]
 
 __all__ = ["SPLIT", "TIER", "ArrayPlacement", "Placed", "place_references", "wanted_manifests"]
 
@@ -81,13 +80,12 @@ class _Entry(Record):
 
 
 class _Plan(Record):
-    """What happens to the manifests of a list, by number."""
+    """What happens to the manifests of a list, by number. The others are dropped without being looked at."""
 
-    dropped: Booleans  # without being looked at
-    touched: Booleans  # may hold a chunk that has to leave
-    overlays: list[int]  # of those not dropped
+    touched: Sequence[bool]  # of each whether it may hold a chunk that has to leave
+    overlays: list[int]
     parts: list[int]
-    needed: Booleans
+    needed: list[int]
 
 
 def wanted_manifests(
@@ -133,7 +131,7 @@ class Placing:
             if known is None:
                 wanted.update(dict.fromkeys(reference.id for reference in list_.array.manifests))
             else:
-                needed = [known[at].reference for at in np.flatnonzero(list_.planned(known).needed)]
+                needed = [known[at].reference for at in list_.planned(known).needed]
                 wanted.update(dict.fromkeys(reference.id for reference in needed if reference is not None))
         return list(wanted)
 
@@ -198,7 +196,7 @@ class _List:
     """The list of one array, on its way from one snapshot to the next."""
 
     __slots__ = (
-        *("_plan", "array", "chunks", "freedoms", "half", "is_whole", "leaving", "loaded", "removed", "split"),
+        *("_plan", "array", "box", "chunks", "freedoms", "half", "is_whole", "leaving", "loaded", "removed", "split"),
         "written",
     )
 
@@ -212,6 +210,7 @@ class _List:
             raise InvalidInputError("references are written that are not the array's", path=array.path)
         if array.removed.ndim != 2 or array.removed.shape[1] != array.rank or len(array.grid) != array.rank:
             raise InvalidInputError(f"chunks of this array have {array.rank} coordinates", path=array.path)
+        self.box = [Extents(*box_of(self.chunks), len(self.chunks))] if len(self.chunks) else []
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then nothing else is left
         self.removed = sorted_coordinates(array.removed)
         self.leaving = self.removed if freedoms else self._both()
@@ -295,30 +294,23 @@ class _List:
     def plan(self, entries: Sequence[_Entry]) -> _Plan:
         """What happens to each manifest, by extents alone. What is needed is what may be merged or have to be written without some chunks."""
         extents = [entry.extents for entry in entries]
-        boxes = boxes_of(extents, self.array.rank)
-        volumes = boxes.volumes()
-        dropped = boxes.outside(self.array.grid)
-        if (volumes <= len(self.removed) + len(self.chunks)).any():
-            dropped |= boxes.hold(self._both()) >= volumes
-        touched = ~boxes.inside(self.array.grid)
-        if len(self.leaving):
-            touched |= boxes.hold(self.leaving) > 0
-        touched &= ~dropped
-        kept = np.flatnonzero(~dropped).tolist()
+        dropped, touched = dropped_and_touched(extents, self.array.grid, self._both(), self.leaving)
+        kept = [at for at, is_dropped in enumerate(dropped) if not is_dropped]
         of_overlays, of_parts = self._divide([extents[at].count for at in kept])
         overlays, parts = [kept[at] for at in of_overlays], [kept[at] for at in of_parts]
-        changes = bool(touched.any())
+        changes = any(touched)
         merged, size = self._merged([extents[at] for at in overlays], every=changes)
-        needed = touched.copy()
-        needed[overlays[:merged]] = True
+        needed = {at for at, is_touched in enumerate(touched) if is_touched}
+        needed.update(overlays[:merged])
         small = [at for at in parts if extents[at].count < self.half]
         if changes or len(small) > 1:
-            needed[small] = True
+            needed.update(small)
         if size >= self.half:
+            boxes = boxes_of([extents[at] for at in parts], self.array.rank)
             held = boxes.hold(self.chunks) > 0
             held |= boxes.overlap(boxes_of([extents[at] for at in overlays[:merged]], self.array.rank))
-            needed[[at for at in parts if held[at]]] = True
-        return _Plan(dropped, touched, overlays, parts, needed)
+            needed.update(at for at, is_held in zip(parts, held.tolist(), strict=True) if is_held)
+        return _Plan(touched, overlays, parts, sorted(needed))
 
     def _divide(self, counts: Sequence[int]) -> tuple[range, range]:
         """Which are overlays (those before the first that has SPLIT / 2 references), and which are parts."""
@@ -328,8 +320,7 @@ class _List:
     def _merged(self, overlays: Sequence[Extents], *, every: bool) -> tuple[int, int]:
         """How many overlays are merged with what is written, and what size that has at most. All are where `every` or where their sizes do not fit."""
         every = every or not _fit([overlay.count for overlay in overlays])
-        boxes = [Extents(*box_of(self.chunks), len(self.chunks))] if len(self.chunks) else []
-        size = len(self.chunks)
+        boxes, size = list(self.box), len(self.chunks)
         for number, overlay in enumerate(overlays):
             if not every and overlay.count >= TIER * size:
                 return number, size

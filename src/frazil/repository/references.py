@@ -22,6 +22,7 @@ from frazil.format.manifests import (
     VIRTUAL,
     Manifest,
     NodeIndex,
+    find_row,
     index_node,
     join_manifests,
     node_manifest,
@@ -37,6 +38,8 @@ Columns = NDArray[np.int64]
 Octets = NDArray[np.uint8]
 Booleans = NDArray[np.bool_]
 VectorTuple = tuple[int, ...]
+_Bound = tuple[int, VectorTuple, VectorTuple]
+_Bounds = tuple[int, list[_Bound]]
 
 _BATCH: Final = 2**20  # bytes of inline chunks or locations that are compared at once
 _ROOM: Final = 4  # times as many places as references: where coordinates are that close together, each has a place
@@ -79,37 +82,32 @@ class References:
 
     Indexes are made when a look-up needs them, each once; safe for many threads, which at worst make one twice."""
 
-    __slots__ = ("_bounds", "_indexes", "_joined", "_size", "manifests", "node", "rank")
+    __slots__ = ("_bounds", "_indexes", "_joined", "manifests", "node", "rank")
 
     def __init__(self, manifests: Sequence[Manifest], node: int, rank: int) -> None:
         self.manifests = tuple(manifests)
         self.node = node
         self.rank = rank
         self._indexes: list[NodeIndex | None] = [None] * len(self.manifests)
-        found = [rows_of_node(manifest, node) for manifest in self.manifests]
-        self._size = sum(rows.stop - rows.start for rows in found)
-        self._bounds = [
-            (number, _coordinates_at(manifest, rows.start), _coordinates_at(manifest, rows.stop - 1))
-            for number, (manifest, rows) in enumerate(zip(self.manifests, found, strict=True))
-            if rows.start < rows.stop
-        ]
+        self._bounds: _Bounds | None = None
         self._joined: _Joined | None = None
 
     def find(self, coordinates: Columns) -> tuple[Columns, Columns]:
         """For each of int64[k, d] coordinates the number of its manifest, -1 where none has it, and its row in that: int64[k] both."""
         _check_rank(coordinates.shape[-1] if coordinates.ndim == 2 else -1, self.rank)
-        several = len(self._bounds) > 1
-        if self._joined is not None or (several and len(coordinates) * len(self._bounds) > self._size):
+        size, bounds = self._bounded()
+        if self._joined is not None or (len(bounds) > 1 and len(coordinates) * len(bounds) > size):
             found = self._all().find(coordinates)
             return found[:, 0], found[:, 1]
-        return self._walk(coordinates)
+        return self._walk(coordinates, bounds)
 
     def find_one(self, coordinates: Sequence[int]) -> tuple[int, int]:
-        """As find, for the d coordinates of one chunk; (-1, -1) where no manifest has it."""
+        """As find, for the d coordinates of one chunk; (-1, -1) where no manifest has it. No index is made for it."""
         _check_rank(len(coordinates), self.rank)
-        wanted = tuple(coordinates)
-        for number, first, last in self._bounds:
-            if first <= wanted <= last and (row := self._index(number).find_one(wanted)) >= 0:
+        for number, manifest in enumerate(self.manifests):
+            index = self._indexes[number]
+            row = find_row(manifest, self.node, coordinates) if index is None else index.find_one(coordinates)
+            if row >= 0:
                 return number, row
         return -1, -1
 
@@ -145,17 +143,27 @@ class References:
             index = self._indexes[number] = index_node(self.manifests[number], self.node, self.rank)
         return index
 
-    def _walk(self, coordinates: Columns) -> tuple[Columns, Columns]:
+    def _bounded(self) -> _Bounds:
+        """How many rows there are, and of each manifest that has some its number, the first and the last coordinates."""
+        if self._bounds is None:
+            found = [rows_of_node(manifest, self.node) for manifest in self.manifests]
+            bounds = [
+                (number, _coordinates_at(manifest, rows.start), _coordinates_at(manifest, rows.stop - 1))
+                for number, (manifest, rows) in enumerate(zip(self.manifests, found, strict=True))
+                if rows.start < rows.stop
+            ]
+            self._bounds = sum(rows.stop - rows.start for rows in found), bounds
+        return self._bounds
+
+    def _walk(self, coordinates: Columns, bounds: Sequence[_Bound]) -> tuple[Columns, Columns]:
         """Manifest by manifest, for those chunks that no earlier one has and this one may have."""
         numbers, rows = np.full(len(coordinates), -1, np.int64), np.full(len(coordinates), -1, np.int64)
         left = np.arange(len(coordinates))
-        for number, first, last in self._bounds:
+        for number, first, last in bounds:
             if not left.size:
                 break
             within = left
-            if (
-                self.rank and len(self._bounds) > 1
-            ):  # rows are in order: of the first coordinate, the bounds are those of all
+            if self.rank and len(bounds) > 1:  # rows are in order: of the first coordinate, the bounds are those of all
                 outer = coordinates[left, 0]
                 within = left[(outer >= (first or (0,))[0]) & (outer <= (last or (-1,))[0])]
             if not within.size:
@@ -198,7 +206,7 @@ def rows_of_array(manifest: Manifest, node: int, rank: int) -> tuple[Columns, Co
     """The rows of an ordered manifest that are a node's and have as many coordinates as the array has dimensions (int64[m]), and these (int64[m, d])."""
     found = rows_of_node(manifest, node)
     starts = manifest.starts[found.start : found.stop + 1]
-    right = np.diff(starts) == rank
+    right = starts[1:] - starts[:-1] == rank
     if right.all():
         coordinates = manifest.coordinates[starts[0] : starts[-1]].reshape(right.size, rank)
         return np.arange(found.start, found.stop), coordinates
@@ -308,6 +316,13 @@ class Extents(Record):
     last: VectorTuple
     count: int  # type: ignore[assignment]  # a tuple's own method is not missed
 
+    def has(self, coordinates: VectorTuple) -> bool:
+        """Whether a chunk lies in the box."""
+        for low, high, coordinate in zip(self.first, self.last, coordinates, strict=True):
+            if not low <= coordinate <= high:
+                return False
+        return True
+
 
 def box_of(coordinates: Columns) -> tuple[VectorTuple, VectorTuple]:
     """The lowest and the highest of int64[n, d] coordinates, both inclusive. Raises InvalidInputError for none."""
@@ -325,10 +340,12 @@ def read_extents(extents: Sequence[Sequence[int]], rank: int) -> Extents | None:
     """What make_extents wrote for an array of this rank; None for anything else."""
     if len(extents) != 3:
         return None
-    first, last, counts = (tuple(vector) for vector in extents)
+    first, last, counts = extents
     if len(first) != rank or len(last) != rank or len(counts) != 1:
         return None
-    sizes = [high - low + 1 for low, high in zip(first, last, strict=True)]
-    if min((0, *first)) < 0 or min((1, *sizes)) < 1 or not 1 <= counts[0] <= prod(sizes):
-        return None
-    return Extents(first, last, counts[0])
+    room = 1
+    for low, high in zip(first, last, strict=True):
+        if not 0 <= low <= high:
+            return None
+        room *= high - low + 1
+    return Extents(tuple(first), tuple(last), counts[0]) if 1 <= counts[0] <= room else None

@@ -39,7 +39,7 @@ from frazil.repository.session_reading import HeldKeys, Part, digest, expecting,
 from frazil.stores.chunk_storage import ChunkStorage
 from frazil.stores.composing import picked
 from frazil.stores.content import join_pieces
-from frazil.stores.guards import guard_of
+from frazil.stores.guards import Guard, guard_of
 from frazil.stores.keys import check_key, check_prefix, distinct_keys
 from frazil.stores.node_storage import NodeStorage
 from frazil.stores.paging import fetch_in_pages, pages_of
@@ -78,8 +78,14 @@ class SessionStore(Store):
 
     def __init__(self, nodes: NodeStorage, known: Known, read_only: bool = False) -> None:
         self.nodes, self.known, self.read_only = nodes, known, read_only
-        # only for its locks: of those who change one document, one looks and changes at a time
-        self._guard = guard_of(nodes)
+        self._guard: Guard | None = None
+
+    def _turns(self) -> Guard:
+        """Only for its locks: of those who change one document, one looks and changes at a time. Few sessions need it."""
+        guard = self._guard
+        if guard is None:
+            guard = self._guard = guard_of(self.nodes)
+        return guard
 
     def __repr__(self) -> str:
         return f"SessionStore({self.nodes!r})"
@@ -228,7 +234,7 @@ class SessionStore(Store):
         return node
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
-        with self._guard.reading([path]):
+        with self._turns().reading([path]):
             attempt = 0
             while True:
                 if expect is not ANY and expect != (present := _version(self._node(path))):
@@ -286,7 +292,7 @@ class SessionStore(Store):
         return answers
 
     def _erase_document(self, path: str, expect: Version | None) -> Changed | None:
-        with self._guard.reading([path]):
+        with self._turns().reading([path]):
             if expect is not ANY:
                 present = _version(self._node(path))
                 if expect != present:

@@ -80,8 +80,8 @@ class UnknownCommit(Record):
 class Transaction:
     """NodeStorage of a session. Safe to use from many threads.
 
-    tip  where the branch stood when the session began; None: the session only reads
-    tips  the last that was seen of each branch, which whoever opened the session may share, so as not to look for what it committed"""
+    tip        where the branch stood when the session began; None: the session only reads
+    documents  what is understood of nodes, shared with other sessions of the repository; None: its own"""
 
     def __init__(
         self,
@@ -91,12 +91,12 @@ class Transaction:
         tip: Tip | None,
         known: MetadataExtensions,
         options: Options = Options(),  # noqa: B008 # a frozen value
+        documents: NodeDocuments | None = None,
     ) -> None:
         self.files, self.known, self.options = files, known, options
-        self._documents = NodeDocuments(files, known)
+        self._documents = NodeDocuments(files, known) if documents is None else documents
         self.lock = threading.RLock()
         self.tip = tip
-        self.tips: dict[str, Tip] = {}
         self.forked = False
         self.state = self.renewals = 0
         self.unknown: UnknownCommit | None = None
@@ -121,6 +121,12 @@ class Transaction:
     @property
     def read_only(self) -> bool:
         return self.tip is None and not self.forked
+
+    @property
+    def version(self) -> tuple[object, int]:
+        with self.lock:
+            changed = not self.changes.is_empty
+            return (self.files.store, self.files.prefix, encode_id(self.base_id)), self.state if changed else 0
 
     @property
     def packing(self) -> bool:
@@ -433,7 +439,7 @@ class Transaction:
     def frozen(self) -> Transaction:
         """The session as it is now, to read; what is changed later does not show in it."""
         with self.lock:
-            made = Transaction(self.files, self.base_id, self.base, None, self.known, self.options)
+            made = Transaction(self.files, self.base_id, self.base, None, self.known, self.options, self._documents)
             made.begin(self.base_id, self.base, self.changes.copy())
             made.finals, made.moved = dict(self.finals), list(self.moved)
             return made

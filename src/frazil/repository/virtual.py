@@ -1,14 +1,14 @@
-"""Virtual chunks: chunks in files outside of the repository. Which of those a user allows, where they really lie, reading them, and noticing that one is gone or has
-changed: never the fill value, never bytes of another file.
+"""Virtual chunks: chunks in files outside of the repository. Finding out where they really lie, reading them, and noticing that one is gone or has changed: never the
+fill value, never bytes of another file.
 
-What a location is, virtual_locations.py says; what is kept of a file's state, virtual_checks.py; columns of new references are made in virtual_columns.py."""
+What a user allows is made in virtual_places.py; what a location is, virtual_locations.py says; what is kept of a file's state, virtual_checks.py; columns of new
+references are made in virtual_columns.py."""
 
 from __future__ import annotations
 
 import errno
-import struct
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -16,97 +16,27 @@ from frazil import _kernel
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.repository.virtual_checks import FileCheck, plain_location, what_differs
-from frazil.repository.virtual_locations import VirtualLocation, file_location, parse_location
+from frazil.repository.virtual_locations import parse_location
+from frazil.repository.virtual_places import Prefixes, VirtualPlace, make_places
+from frazil.runtime import DEFAULT
 from frazil.stores.chunk_storage import fetch_spans
-from frazil.stores.local import LocalStore
-from frazil.stores.locations import Location, resolve
+from frazil.stores.composing import joined_sources
 from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, Columns, Fetched, Sources, Version
+from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, STALE, Columns, Fetched, Sources, Version
 
-if TYPE_CHECKING:
-    from frazil.stores.values import SourceBuffer
-
-__all__ = ["NO_PLACES", "VirtualPlace", "VirtualPlaces", "open_places"]
+__all__ = ["NO_PLACES", "VirtualPlaces", "open_places"]
 
 _OPEN_AT_ONCE: Final = 256  # files of one fetch: a process may often have 1024 open
+_STORES_AT_ONCE: Final = 8
 _THREADS: Final = 4  # that read into memory: most of the time they wait
 
 
-class VirtualPlace(Record):
-    """Where the files below one prefix are read.
-
-    prefix   as the user wrote it
-    below    its parts
-    store    that has them
-    keys     what their keys begin with: "", or ending in "/"
-    address  of that, where the user mapped the prefix to it; "" where the files lie under their own names
-    """
-
-    prefix: str
-    below: VirtualLocation
-    store: Store
-    keys: str
-    address: str
-
-    def key(self, location: VirtualLocation) -> str:
-        """The key of a file below the prefix."""
-        return self.keys + "/".join(location.parts[len(self.below.parts) :])
-
-    def seen(self, key: str, version: Version | None, size: int) -> FileCheck:
-        """The state of a file from what a fetch tells of it."""
-        place = f"{self.address}{key}" if self.address else ""
-        if isinstance(self.store, LocalStore) and version is not None and len(version) == _VERSION.size:
-            return FileCheck(size, _VERSION.unpack(version)[2], "", place)
-        tag = "" if version is None else version.decode() if _is_plain(version) else version.hex()
-        return FileCheck(size, -1, tag, place)
-
-
-_VERSION: Final = struct.Struct("<qqq")  # of LocalStore: inode, size, time of change in ns
-
-
-def _is_plain(version: Version) -> bool:
-    return version.isascii() and version.decode().isprintable()
-
-
-def open_places(prefixes: Iterable[str] | Mapping[str, Location | None] | None) -> VirtualPlaces:
+def open_places(prefixes: Prefixes | None, requests_in_flight: int = DEFAULT.requests_in_flight) -> VirtualPlaces:
     """What a user allows at opening (`virtual_prefixes=`): prefixes of URLs, each ending in "/", of files under their own names; or a mapping from prefixes to where
-    those files lie: a folder, a URL, a Store; None for under their own names. Nothing is opened yet.
+    those files lie: a folder, a URL, a Store with credentials of its own; None for under their own names. Nothing is opened yet.
 
-    Raises InvalidInputError for prefixes that are none, and for schemes that are not read yet unless they are mapped."""
-    if prefixes is None:
-        return NO_PLACES
-    if isinstance(prefixes, str) or not isinstance(prefixes, Iterable):
-        raise InvalidInputError(
-            f"virtual_prefixes are several prefixes of URLs, found {prefixes!r}",
-            hint='virtual_prefixes=["file:///data/"]',
-        )
-    mapped = prefixes.items() if isinstance(prefixes, Mapping) else [(prefix, None) for prefix in prefixes]
-    places = [_place(prefix, to) for prefix, to in mapped]
-    return VirtualPlaces(tuple(sorted(places, key=lambda place: -len(place.below.parts))))
-
-
-def _place(prefix: str, to: Location | None) -> VirtualPlace:
-    if not isinstance(prefix, str) or not prefix.endswith("/"):
-        raise InvalidInputError(
-            f"a prefix of virtual chunks is a URL that ends in a slash, found {prefix!r}",
-            hint='virtual_prefixes=["file:///data/"]',
-        )
-    below = parse_location(prefix)
-    path = "/" + "/".join(below.parts)
-    if to is None:
-        if below.scheme != "file":
-            raise InvalidInputError(
-                f"virtual chunks at {below.scheme}:// cannot be read yet",
-                key=prefix,
-                hint=f'map the prefix to a copy, such as virtual_prefixes={{{prefix!r}: "file:///copy/"}}',
-            )
-        return VirtualPlace(prefix, below, LocalStore(path, read_only=True), "", "")
-    store, keys = resolve(to)
-    if type(store) is not LocalStore:
-        return VirtualPlace(prefix, below, store, keys, f"{store!r} ")
-    address = file_location(store.path.rstrip("/") + "/")
-    own = below.scheme == "file" and store.path == path
-    return VirtualPlace(prefix, below, LocalStore(store.path, read_only=True), keys, "" if own else address)
+    Raises InvalidInputError for prefixes that are none, and for places that none can be mapped to."""
+    return NO_PLACES if prefixes is None else VirtualPlaces(make_places(prefixes, requests_in_flight))
 
 
 class VirtualPlaces(Record):
@@ -116,8 +46,8 @@ class VirtualPlaces(Record):
 
     @property
     def direct(self) -> bool:
-        """Whether all files are at hand (Capabilities.direct)."""
-        return all(place.store.capabilities.direct for place in self.places)
+        """Whether all files are at hand (Capabilities.direct), as none of a URL that is still to be opened are."""
+        return all(isinstance(place.source, Store) and place.source.capabilities.direct for place in self.places)
 
     def find(self, location: str) -> tuple[VirtualPlace, str]:
         """The place of a location, and its key there. Raises InvalidInputError for one that is not allowed, or is none."""
@@ -136,11 +66,15 @@ class VirtualPlaces(Record):
     def look_up(self, locations: Sequence[str]) -> dict[str, FileCheck]:
         """The state of each file that is there. Raises InvalidInputError as find does, StoreError when a store fails."""
         checks: dict[str, FileCheck] = {}
+        locations = list(dict.fromkeys(locations))
         for part in _parts([self.find(location) for location in locations], None):
-            fetched = part.place.store.fetch(part.keys, NO_SPANS)
+            try:
+                fetched = part.store.fetch(part.keys, NO_SPANS)
+            except StoreError as error:
+                raise _unreadable(part, locations, error) from error
             for i, name in enumerate(part.names.tolist()):
                 if fetched.status[i] == FOUND:
-                    checks[locations[name]] = part.place.seen(part.keys[i], fetched.versions[i], int(fetched.sizes[i]))
+                    checks[locations[name]] = part.seen(fetched, i)
         return checks
 
     def fetch(
@@ -183,23 +117,40 @@ class _Wanted(Record):
 
 
 class _Part(Record):
-    """Some files of one place, as many as may be open at once: names, int64[k], are rows of the locations, and keys theirs."""
+    """Some files of one store: of a disk, as many as may be open at once. names, int64[k], are rows of the locations, and keys and places theirs."""
 
-    place: VirtualPlace
+    store: Store
     names: Columns
     keys: Sequence[str]
+    places: Sequence[VirtualPlace]
+
+    def seen(self, fetched: Fetched, i: int) -> FileCheck:
+        """The state of a file from what was fetched of these."""
+        return self.places[i].seen(self.keys[i], fetched.versions[i], int(fetched.sizes[i]))
 
 
 def _parts(found: Sequence[tuple[VirtualPlace, str]], spans: Columns | None) -> list[_Part]:
-    """The files by place. The part with most bytes comes first, as it alone is read where it lies."""
-    of_place: dict[int, list[int]] = {}
+    """The files by store. The part with most bytes comes first, as it alone is read where it lies."""
+    stores: dict[int, Store] = {}
+    of_store: dict[int, list[int]] = {}
     for name, (place, _) in enumerate(found):
-        of_place.setdefault(id(place), []).append(name)
-    parts = [
-        _Part(found[names[0]][0], np.array(page, np.int64), [found[name][1] for name in page])
-        for names in of_place.values()
-        for page in [names[first : first + _OPEN_AT_ONCE] for first in range(0, len(names), _OPEN_AT_ONCE)]
-    ]
+        store = place.store
+        stores[id(store)] = store
+        of_store.setdefault(id(store), []).append(name)
+    parts: list[_Part] = []
+    for number, names in of_store.items():
+        store = stores[number]
+        most = _OPEN_AT_ONCE if store.capabilities.direct else len(names)
+        for first in range(0, len(names), most):
+            page = names[first : first + most]
+            parts.append(
+                _Part(
+                    store,
+                    np.array(page, np.int64),
+                    [found[name][1] for name in page],
+                    [found[name][0] for name in page],
+                )
+            )
     if spans is None or len(parts) < 2:
         return parts
     asked = np.zeros(len(found), np.float64)
@@ -212,10 +163,12 @@ def _fetched(part: _Part, spans: Columns, wanted: _Wanted, held: Fetched | None)
     names = part.names.tolist()
     expect = None if wanted.expect is None else [wanted.expect[name] for name in names]
     try:
-        fetched = fetch_spans(part.place.store, part.keys, spans, expect=expect, held=held)
+        if held is None and expect is None and wanted.checks is not None and not part.store.capabilities.direct:
+            fetched = _fetched_as_checked(part, spans, [wanted.checks[name] for name in names])
+        else:
+            fetched = fetch_spans(part.store, part.keys, spans, expect=expect, held=held)
     except StoreError as error:
-        raise _unreadable(part, wanted, error) from error
-    sizes = fetched.sizes.tolist()
+        raise _unreadable(part, wanted.locations, error) from error
     for i, name in enumerate(names):
         status, version = fetched.status[i], fetched.versions[i]
         if status in {ABSENT_KEY, FOLDER} or (status != FOUND and version is None):
@@ -226,7 +179,7 @@ def _fetched(part: _Part, spans: Columns, wanted: _Wanted, held: Fetched | None)
                 hint="bring it back, or map its prefix to where it lies now: virtual_prefixes={prefix: place}",
             )
         check = None if wanted.checks is None else wanted.checks[name]
-        if check is not None and (change := what_differs(check, part.place.seen(part.keys[i], version, sizes[i]))):
+        if check is not None and (change := what_differs(check, part.seen(fetched, i))):
             raise _changed(wanted.locations[name], change)
     if len(spans):
         size, (_, start, length) = fetched.sizes[spans[:, 0]], spans.T
@@ -240,7 +193,24 @@ def _fetched(part: _Part, spans: Columns, wanted: _Wanted, held: Fetched | None)
     return fetched
 
 
-def _unreadable(part: _Part, wanted: _Wanted, error: StoreError) -> StoreError:
+def _fetched_as_checked(part: _Part, spans: Columns, checks: Sequence[FileCheck | None]) -> Fetched:
+    """The spans, of which the server is told what version each file has to have: bytes of another one are not even sent. Where it has none such, the answer is about
+    what there is, so that it can be said what became of it."""
+    expect = [place.expected(key, check) for place, key, check in zip(part.places, part.keys, checks, strict=True)]
+    if any(version is not None for version in expect):
+        fetched = fetch_spans(part.store, part.keys, spans, expect=expect)
+        if STALE not in fetched.status:
+            return fetched
+        present = part.store.fetch(part.keys, NO_SPANS)
+        for i, check in enumerate(checks):
+            if fetched.status[i] == STALE and (
+                present.status[i] != FOUND or (check is not None and what_differs(check, part.seen(present, i)))
+            ):
+                return present._replace(rows=np.full((len(spans), 3), (MISSING, 0, 0), np.int64))
+    return fetch_spans(part.store, part.keys, spans)
+
+
+def _unreadable(part: _Part, locations: Sequence[str], error: StoreError) -> StoreError:
     """The error of a store with the location in place of the key."""
     by_key = dict(zip(part.keys, part.names.tolist(), strict=True))
     name = by_key.get(error.key or "")
@@ -250,7 +220,7 @@ def _unreadable(part: _Part, wanted: _Wanted, error: StoreError) -> StoreError:
     return StoreError(
         f"virtual chunks cannot be read: {error.message}",
         errno=error.errno,
-        key=error.key if name is None else wanted.locations[name],
+        key=error.key if name is None else locations[name],
         path=error.path,
         hint=hint,
     )
@@ -271,20 +241,16 @@ def _joined(parts: Sequence[_Part], spans: Columns, wanted: _Wanted) -> Fetched:
     versions: list[Version | None] = [None] * count
     young = [False] * count
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    files: _kernel.Files | None = None
-    buffers: list[SourceBuffer] = []
-    for number, part in enumerate(parts):
-        place = np.full(count, -1, np.int64)
-        place[part.names] = np.arange(part.names.size)
-        which = np.flatnonzero(place[spans[:, 0]] >= 0)
-        inner = spans[which]
-        inner[:, 0] = place[inner[:, 0]]
-        fetched = _fetched(part, inner, wanted, None)
+    sources = Sources(None, ())
+    asked = [_inner(part, spans, count) for part in parts]
+    for part, (which, _), fetched in zip(
+        parts, asked, _all_fetched(parts, [inner for _, inner in asked], wanted), strict=True
+    ):
         for i, name in enumerate(part.names.tolist()):
             status[name], versions[name], sizes[name] = fetched.status[i], fetched.versions[i], fetched.sizes[i]
             young[name] = bool(fetched.young and fetched.young[i])
-        if number == 0:
-            files, buffers, rows[which] = fetched.sources.files, [*fetched.sources.buffers], fetched.rows
+        if sources.files is None or fetched.sources.files is None:
+            sources, rows[which] = joined_sources(sources, fetched.sources, fetched.rows)
             continue
         there = np.flatnonzero(fetched.rows[:, 0] != MISSING)
         starts = np.concatenate(([0], np.cumsum(fetched.rows[there, 2])))
@@ -293,10 +259,35 @@ def _joined(parts: Sequence[_Part], spans: Columns, wanted: _Wanted) -> Fetched:
             *fetched.sources, np.ascontiguousarray(fetched.rows[there]), buffer, starts, _THREADS
         ):
             raise _unread(wanted.locations[spans[which[there[row]], 0]], code, text)
-        buffers.append(buffer)
-        rows[which[there], 0] = -len(buffers)
+        sources = sources._replace(buffers=[*sources.buffers, buffer])
+        rows[which[there], 0] = -len(sources.buffers)
         rows[which[there], 1], rows[which[there], 2] = starts[:-1], np.diff(starts)
-    return Fetched(Sources(files, buffers), status, versions, sizes, rows, young if any(young) else None)
+    return Fetched(sources, status, versions, sizes, rows, young if any(young) else None)
+
+
+def _inner(part: _Part, spans: Columns, count: int) -> tuple[Columns, Columns]:
+    """Which spans of `count` files are of this part, and those with its own rows in place of theirs."""
+    place = np.full(count, -1, np.int64)
+    place[part.names] = np.arange(part.names.size)
+    which = np.flatnonzero(place[spans[:, 0]] >= 0)
+    inner = spans[which]
+    inner[:, 0] = place[inner[:, 0]]
+    return which, inner
+
+
+def _all_fetched(parts: Sequence[_Part], spans: Sequence[Columns], wanted: _Wanted) -> Iterator[Fetched]:
+    """Each part, fetched; at the same time where several lie at a distance. Of disks one after the other, so that few files are open at once."""
+    far = [number for number, part in enumerate(parts) if not part.store.capabilities.direct]
+    if len(far) < 2:
+        for part, inner in zip(parts, spans, strict=True):
+            yield _fetched(part, inner, wanted, None)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(far), _STORES_AT_ONCE)) as pool:
+        coming = {number: pool.submit(_fetched, parts[number], spans[number], wanted, None) for number in far}
+        for number, (part, inner) in enumerate(zip(parts, spans, strict=True)):
+            yield coming[number].result() if number in coming else _fetched(part, inner, wanted, None)
 
 
 def _unread(location: str, code: int, text: str) -> StoreError | DataError:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.errors import FrazilError
+from frazil.repository.virtual_checks import plain_location
 from frazil.stores.chunk_storage import NOWHERE, Located, ObjectList, fetch_located, object_spans
 from frazil.stores.composing import joined_sources
 from frazil.stores.values import FOUND, STALE, Fetched, Version
@@ -28,19 +30,25 @@ VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[ob
 
 
 class ObjectNames(ObjectList):
-    """Names of what chunks lie in: first keys of chunk files, then locations, with the state that each of their files must have."""
+    """Names of what chunks lie in: first keys of chunk files, then locations. checks: the state that each of their files must have; chunks: one that lies in it."""
 
-    __slots__ = ("checks", "native")
+    __slots__ = ("checks", "chunks", "native")
 
-    def __init__(self, keys: Sequence[str], locations: Sequence[str], checks: Sequence[FileCheck | None]) -> None:
+    def __init__(
+        self, keys: Sequence[str], locations: Sequence[str], checks: Sequence[FileCheck | None], chunks: Columns
+    ) -> None:
+        """chunks: int64[k, d], coordinates of a chunk in each location."""
         super().__init__([*keys, *locations])
-        self.native, self.checks = len(keys), checks
+        self.native, self.checks, self.chunks = len(keys), checks, chunks
 
     def take(self, rows: Columns) -> ObjectNames:
         """These names alone, with what is known of them; int64[k], ascending."""
         keys, files = rows[rows < self.native].tolist(), (rows[rows >= self.native] - self.native).tolist()
         return ObjectNames(
-            [self[i] for i in keys], [self[self.native + i] for i in files], [self.checks[i] for i in files]
+            [self[i] for i in keys],
+            [self[self.native + i] for i in files],
+            [self.checks[i] for i in files],
+            self.chunks[files],
         )
 
 
@@ -64,7 +72,11 @@ def fetch_mixed(
     of_files = np.flatnonzero(virtual[spans[:, 0]])
     moved = object_spans(located, spans[of_files])
     moved[:, 0] -= names.native
-    from_files = places.fetch(names[names.native :], moved, checks=names.checks)
+    try:
+        from_files = places.fetch(names[names.native :], moved, checks=names.checks)
+    except FrazilError as error:
+        _tell_chunk(error, names)
+        raise
     sources, rows = joined_sources(fetched.sources, from_files.sources, from_files.rows)
     every = fetched.rows.copy()
     every[of_files] = rows
@@ -77,3 +89,10 @@ def fetch_mixed(
         ]
         status[stale] = STALE
     return Fetched(sources, status.tolist(), versions, sizes, every)
+
+
+def _tell_chunk(error: FrazilError, names: ObjectNames) -> None:
+    """Names the chunk that could not be read; of a file that has many, one of them."""
+    for i, location in enumerate(names[names.native :]):
+        if error.chunk is None and plain_location(location) == error.key:
+            error.chunk = tuple(names.chunks[i].tolist())

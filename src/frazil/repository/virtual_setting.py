@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -11,12 +11,18 @@ from frazil.errors import InvalidInputError
 from frazil.format.ids import ID_BYTES
 from frazil.repository.changes import VIRTUAL, Rows
 from frazil.repository.transaction import Transaction
+from frazil.repository.virtual_checks import FileCheck
 from frazil.repository.virtual_columns import reference_columns, set_checks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["set_virtual"]
+    from frazil.repository.virtual import VirtualPlaces
+
+__all__ = ["Check", "set_virtual"]
+
+Given: TypeAlias = "str | tuple[int, str] | FileCheck"
+Check: TypeAlias = "bool | Mapping[str, Given]"
 
 
 def set_virtual(
@@ -27,19 +33,26 @@ def set_virtual(
     offsets: ArrayLike,
     lengths: ArrayLike,
     *,
-    check: bool,
+    check: Check,
 ) -> None:
-    """Lets chunks of the array at a normalised path lie in files elsewhere. check: keeps the present state of each file, where the repository can hold
-    that: the library of the alpha drops it, so that it is not kept in what that is to read. Raises InvalidInputError, ReadOnlyError,
+    """Lets chunks of the array at a normalised path lie in files elsewhere. check: keeps the present state of each file, or that which is given, where the repository
+    can hold that: the library of the alpha drops it, so that it is not kept in what that is to read. Raises InvalidInputError, ReadOnlyError,
     NotFoundError, StoreError; then nothing was changed."""
     transaction.require_writable()
-    if not isinstance(check, bool):
-        raise InvalidInputError(f"check is {check!r}; it must be True or False")
+    places = transaction.options.virtual
+    given = None if isinstance(check, bool) else _given_checks(check, places)
     absolute = "/" + path
     with transaction.lock:
         grid = transaction.grid_of(absolute)
     made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path=absolute)
-    made = set_checks(made, transaction.options.virtual, look_up=check and transaction.freedoms)
+    if given is None:
+        made = set_checks(made, places, look_up=bool(check) and transaction.freedoms)
+    else:
+        made = set_checks(made, places, look_up=False)
+        unknown = next((location for location in given if location not in made.names), None)
+        if unknown is not None and made.names:
+            raise InvalidInputError("the version is given of a file that no chunk lies in", key=unknown)
+        made = made._replace(checks=given if transaction.freedoms else {})
     with transaction.lock:
         changes = transaction.changes
         known = {text: number for number, text in enumerate(changes.locations)}
@@ -54,3 +67,38 @@ def set_virtual(
             made.lengths,
         )
         transaction.set_rows(absolute, rows)
+
+
+def _given_checks(given: Mapping[str, Given], places: VirtualPlaces) -> dict[str, FileCheck]:
+    """Checks of locations from what a user gives. Raises InvalidInputError."""
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"check is {given!r}; it must be True, False, or a mapping", hint=_MAPPING)
+    checks: dict[str, FileCheck] = {}
+    for location, value in given.items():
+        place, key = places.find(location)
+        checks[location] = _given_check(location, value, place.where(key))
+    return checks
+
+
+_MAPPING: Final = 'from locations to ETags, or to (size, ETag): check={"s3://bucket/sea.nc": (4096, \'"0123abcd"\')}'
+
+
+def _given_check(location: str, value: Given, place: str) -> FileCheck:
+    match value:
+        case FileCheck():
+            return value
+        case str(tag):
+            size = -1
+        case (int(size), str(tag)) if size >= 0 and not isinstance(size, bool):
+            pass
+        case _:
+            raise InvalidInputError(f"the version of a file is given as {value!r}", key=location, hint=_MAPPING)
+    if not tag or not tag.isascii() or not tag.isprintable():
+        raise InvalidInputError(f"no server has the ETag {tag!r}", key=location, hint=_MAPPING)
+    if tag.startswith("W/"):
+        raise InvalidInputError(
+            f"{tag} is a weak ETag, which other bytes may have, too",
+            key=location,
+            hint="check=True keeps the time instead",
+        )
+    return FileCheck(size, -1, tag if tag.endswith('"') else f'"{tag}"', place)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from frazil.stores.adapted import AdaptedStore, StoreWithPartialAccess, adapt
     from frazil.stores.caching import CachingStore
     from frazil.stores.memory import MemoryStore
+    from frazil.stores.object_store import ObjectStore
     from frazil.stores.sharding_store import ShardingStore
     from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
 
@@ -28,6 +29,7 @@ __all__ = [
     "LocalStore",
     "Located",
     "MemoryStore",
+    "ObjectStore",
     "Pieces",
     "PlainChunks",
     "ReadOnlyStore",
@@ -47,6 +49,7 @@ if not TYPE_CHECKING:
             "AdaptedStore": "frazil.stores.adapted",
             "CachingStore": "frazil.stores.caching",
             "MemoryStore": "frazil.stores.memory",
+            "ObjectStore": "frazil.stores.object_store",
             "ReadOnlyStore": "frazil.stores.wrappers",
             "ShardingStore": "frazil.stores.sharding_store",
             "StoreWithPartialAccess": "frazil.stores.adapted",

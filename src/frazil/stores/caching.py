@@ -1,6 +1,7 @@
-"""A store over a store that keeps encoded values in memory: the storage transformer that the draft names as an example of one added at run time.
+"""Stores over a store that keep encoded values: the base of all, and the one that keeps them in memory, which the draft names as an example of a storage
+transformer added at run time.
 
-The memory itself is kept_values.py. Decoded chunks are not kept, nor what is not there."""
+The memory itself is kept_values.py; the store that keeps files on disk is disk_cache.py. Decoded chunks are not kept, nor what is not there."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import numpy as np
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.content import read_values
-from frazil.stores.kept_values import Filling, KeptValues, Part
+from frazil.stores.kept_values import Filling, Kept, KeptValues, Part
 from frazil.stores.keys import check_key
 from frazil.stores.paging import fetch_in_pages, pages_of
 from frazil.stores.ranges import grouped_writes
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["CachingStore"]
+__all__ = ["CachingStore", "KeepingStore"]
 
 Span = tuple[int, int, int]  # row of a name, start, length
 _EMPTY: Final = np.zeros((0, 3), np.int64)
@@ -94,37 +95,15 @@ class _Answer:
         return Fetched(sources, self.status, self.versions, self.sizes, out, young)
 
 
-class CachingStore(WrappedStore):
-    """Keeps what is read of `inner`, whole values and ranges as they are stored, in at most `nbytes` bytes of memory; the least recently used go first.
+class KeepingStore(WrappedStore):
+    """Keeps what is read of `inner`, whole values and ranges as they are stored. What is kept of a value that has to be compared is handed out when `inner`, asked for
+    its version, names the one that was kept."""
 
-    validate  True: before a value is answered from memory, `inner` is asked for its version, so nothing is ever stale; that costs a look-up, no bytes.
-              False: it is not asked. Then what others write to a key of which something is kept is not seen until this store drops it: because it is
-              written, erased or found changed through this store, because room is needed, or by `clear`.
-              None (the default): as True where asking is no request (files and memory), as False elsewhere
+    __slots__ = ("_kept",)
 
-    Writes and erases go through and drop what they change; a stale value makes none of them lose what others wrote, where `inner` is conditional, as they name the version
-    that they replace. A value whose version is not fit to be remembered (Fetched.young: a file in its first 50 ms) is not kept where it would have to be compared.
-    What is not there is not kept. Safe to use from many threads; a fork and a pickle begin with an empty memory.
-    Raises InvalidInputError for a limit below 0."""
-
-    __slots__ = ("_kept", "validate")
-
-    def __init__(self, inner: Store, nbytes: int, *, validate: bool | None = None) -> None:
+    def __init__(self, inner: Store, kept: Kept) -> None:
         super().__init__(inner)
-        try:
-            limit = index(nbytes)
-        except TypeError:
-            limit = -1
-        if limit < 0:
-            raise InvalidInputError(f"the limit of a cache is {nbytes!r}; it is a number of bytes, 0 or more")
-        self._kept: Final = KeptValues(limit)
-        self.validate: Final = validate
-
-    def __repr__(self) -> str:
-        return f"CachingStore({self.inner!r}, {self.nbytes})"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _again, (self.inner, self.nbytes, self.validate)
+        self._kept: Kept = kept
 
     @property
     def capabilities(self) -> Capabilities:
@@ -132,29 +111,13 @@ class CachingStore(WrappedStore):
             direct=False
         )  # few large ranges are kept more cheaply than many small ones
 
-    @property
-    def nbytes(self) -> int:
-        """The most bytes that are kept, those of keys included."""
-        return self._kept.limit
+    def _keeps(self, name: str, nbytes: int = -1) -> bool:
+        """Whether something is kept of this key; a range of so many bytes, where they are given."""
+        return True
 
-    @property
-    def nbytes_kept(self) -> int:
-        """The bytes that are kept now."""
-        return self._kept.nbytes
-
-    @property
-    def hits(self) -> int:
-        """Ranges (a whole value is one) that were answered from memory."""
-        return self._kept.hits
-
-    @property
-    def misses(self) -> int:
-        """Ranges that were not, those of what is not there among them."""
-        return self._kept.misses
-
-    def clear(self) -> None:
-        """Forgets all that is kept."""
-        self._kept.drop_below("")
+    def _validates(self, name: str) -> bool:
+        """Whether what is kept of this key has to be compared with what is there."""
+        return True
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -182,10 +145,10 @@ class CachingStore(WrappedStore):
         raise StoreError(f"the value was replaced {_ATTEMPTS} times while it was read", key=names[0])
 
     def _fetch_now(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
-        kept, validates = self._kept, self._validates()
+        kept = self._kept
         answer = _Answer(len(names), spans)
-        known = [kept.version(name) for name in names]
-        trusted = [not validates and found is not None for found in known]
+        known = [kept.version(name) if self._keeps(name) else None for name in names]
+        trusted = [found is not None and not self._validates(name) for name, found in zip(names, known, strict=True)]
         for row, found in enumerate(known):
             if found is not None:
                 answer.versions[row], answer.sizes[row] = found
@@ -242,7 +205,7 @@ class CachingStore(WrappedStore):
         missed: tuple[list[int], list[int]] = ([], [])  # of names that the store below holds, and of others
         for i, (row, start, length) in enumerate(answer.spans):
             if answer.status[row] == FOUND:
-                if held.versions[row] is not None or before.rows[row] < 0:
+                if self._keeps(names[row]) and (held.versions[row] is not None or before.rows[row] < 0):
                     answer.parts[i] = self._kept.find(names[row], held.versions[row], start, length)
                 if answer.parts[i] is None:
                     missed[before.rows[row] < 0].append(i)
@@ -272,7 +235,6 @@ class CachingStore(WrappedStore):
         self, answer: _Answer, names: Sequence[str], which: Sequence[int], asked: _Asked, place: Mapping[int, int]
     ) -> None:
         """Puts what the store below answered to some spans into the answer, and keeps it."""
-        keeps_young = not self._validates()
         sizes = answer.sizes.tolist()
         spans = _spans(answer, which, place)
         values = read_values(asked.fetched, asked.names, spans)
@@ -280,17 +242,15 @@ class CachingStore(WrappedStore):
             row, start, length = answer.spans[i]
             if asked.fetched.status[at] == STALE:
                 answer.status[row] = STALE
+            name, keeps = names[row], self._keeps(names[row], -1 if value is None else len(value))
             if value is None:
-                if self._kept.version(names[row]) is not None:
-                    self._kept.drop([names[row]])
+                if keeps and self._kept.version(name) is not None:
+                    self._kept.drop([name])
                 continue
             part = answer.parts[i] = Part(clip_span(start, length, sizes[row])[0], value)
             version = answer.versions[row]
-            if keeps_young or (version is not None and not answer.young[row]):
-                self._kept.add(asked.filling, names[row], version, sizes[row], part)
-
-    def _validates(self) -> bool:
-        return self.inner.capabilities.direct if self.validate is None else self.validate
+            if keeps and (not self._validates(name) or (version is not None and not answer.young[row])):
+                self._kept.add(asked.filling, name, version, sizes[row], part)
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
@@ -344,6 +304,66 @@ class CachingStore(WrappedStore):
             super().erase_prefix(prefix)
         finally:
             self._kept.drop_below(prefix)
+
+
+class CachingStore(KeepingStore):
+    """Keeps what is read of `inner`, whole values and ranges as they are stored, in at most `nbytes` bytes of memory; the least recently used go first.
+
+    validate  True: before a value is answered from memory, `inner` is asked for its version, so nothing is ever stale; that costs a look-up, no bytes.
+              False: it is not asked. Then what others write to a key of which something is kept is not seen until this store drops it: because it is
+              written, erased or found changed through this store, because room is needed, or by `clear`.
+              None (the default): as True where asking is no request (files and memory), as False elsewhere
+
+    Writes and erases go through and drop what they change; a stale value makes none of them lose what others wrote, where `inner` is conditional, as they name the version
+    that they replace. A value whose version is not fit to be remembered (Fetched.young: a file in its first 50 ms) is not kept where it would have to be compared.
+    What is not there is not kept. Safe to use from many threads; a fork and a pickle begin with an empty memory.
+    Raises InvalidInputError for a limit below 0."""
+
+    __slots__ = ("_values", "validate")
+
+    def __init__(self, inner: Store, nbytes: int, *, validate: bool | None = None) -> None:
+        try:
+            limit = index(nbytes)
+        except TypeError:
+            limit = -1
+        if limit < 0:
+            raise InvalidInputError(f"the limit of a cache is {nbytes!r}; it is a number of bytes, 0 or more")
+        self._values: Final = KeptValues(limit)
+        super().__init__(inner, self._values)
+        self.validate: Final = validate
+
+    def __repr__(self) -> str:
+        return f"CachingStore({self.inner!r}, {self.nbytes})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _again, (self.inner, self.nbytes, self.validate)
+
+    def _validates(self, name: str) -> bool:
+        return self.inner.capabilities.direct if self.validate is None else self.validate
+
+    @property
+    def nbytes(self) -> int:
+        """The most bytes that are kept, those of keys included."""
+        return self._values.limit
+
+    @property
+    def nbytes_kept(self) -> int:
+        """The bytes that are kept now."""
+        return self._values.nbytes
+
+    @property
+    def hits(self) -> int:
+        """Ranges (a whole value is one) that were answered from memory."""
+        return self._values.hits
+
+    @property
+    def misses(self) -> int:
+        """Ranges that were not, those of what is not there among them."""
+        return self._values.misses
+
+    def clear(self) -> None:
+        """Forgets all that is kept."""
+        self._kept.drop_below("")
 
 
 def _spans(answer: _Answer, which: Sequence[int], place: Mapping[int, int]) -> Columns:

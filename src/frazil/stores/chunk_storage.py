@@ -158,6 +158,10 @@ class ChunkStorage(Protocol):
     All raise StoreError when the store fails; a chunk that is not there is no error."""
 
     @property
+    def conditional_erase(self) -> bool:
+        """Whether `erase` honours what is expected. Where it does not, a chunk is emptied by publishing one that holds nothing."""
+
+    @property
     def direct(self) -> bool:
         """Whether chunks are at hand (Capabilities.direct). If not, requests take their time: several fetches are made at once, by several threads."""
 
@@ -231,6 +235,11 @@ class PlainChunks:
 
     def __repr__(self) -> str:
         return f"PlainChunks({self.store!r}, {self.prefix!r}, {self.keys!r})"
+
+    @property
+    def conditional_erase(self) -> bool:
+        can = self.store.capabilities
+        return can.conditional_erase or not can.expects
 
     @property
     def direct(self) -> bool:

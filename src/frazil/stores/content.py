@@ -40,7 +40,9 @@ def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[
                     key=names[name],
                 )
         else:
-            from_files.append((i, blob, *clip_span(asked, count, sizes[name])))
+            first, count = clip_span(asked, count, sizes[name])
+            # from where the row says, as what has the name may lie in a part of a file; but rows of suffixes may stand as they were asked for
+            from_files.append((i, blob, start if start >= 0 and count else first, count))
         values.append(value)
     if from_files:
         asked_of = [names[spans[row[0], 0]] for row in from_files]

@@ -6,12 +6,13 @@ import os
 from bisect import bisect_right, insort
 from collections import OrderedDict
 from threading import Lock
+from typing import Protocol
 from weakref import WeakSet
 
 from frazil.record import Record
 from frazil.stores.values import Version, clip_span
 
-__all__ = ["Filling", "KeptValues", "Part"]
+__all__ = ["Filling", "Kept", "KeptValues", "Part"]
 
 
 class Part(Record):
@@ -39,6 +40,31 @@ class Filling:
     def __init__(self) -> None:
         self.everything = False
         self.keys: set[str] = set()
+
+
+class Kept(Protocol):
+    """Where parts of values are kept, by key. Safe to use from many threads, and after a fork."""
+
+    def count(self, hits: int, misses: int) -> None:
+        """Adds to what is told of the use."""
+
+    def version(self, key: str) -> tuple[Version | None, int] | None:
+        """Version and size of a value of which something is kept."""
+
+    def find(self, key: str, version: Version | None, start: int, length: int) -> Part | None:
+        """A part that holds what there is of this range of this version; as in Store.fetch, start < 0 counts from the end, length < 0 means up to it."""
+
+    def begin(self) -> Filling:
+        """Before a fetch of what is to be added."""
+
+    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
+        """Keeps a part, unless the key was dropped since the filling began; parts of another version are forgotten."""
+
+    def drop(self, keys: list[str]) -> None:
+        """Forgets keys, whose values were changed or may have been."""
+
+    def drop_below(self, prefix: str) -> None:
+        """Forgets the keys that begin with prefix."""
 
 
 class KeptValues:

@@ -6,59 +6,94 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from errno import EACCES, EIO, ELOOP, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP, EPERM, EXDEV
+from errno import EACCES, EIO, ELOOP, EMLINK, ENOENT, ENOSYS, ENOTDIR, ENOTSUP, EOPNOTSUPP, EPERM, EXDEV
 from stat import S_ISDIR, S_ISREG
 from typing import Final
 
 from frazil.stores.folders import LOCK_SUFFIX, enter_folder
 
-__all__ = ["ABSENT", "NEEDS_A_COPY", "link_files"]
+__all__ = ["ABSENT", "NEEDS_A_COPY", "OpenFolders", "link_files", "sync_folders"]
 
 ABSENT: Final = -1
+_GONE: Final = frozenset((ENOENT, ENOTDIR, ELOOP))
 
 # The disk has no hard links, does not allow this one, or the names lie on two disks
 NEEDS_A_COPY: Final = frozenset((EPERM, EACCES, EXDEV, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP))
 
 
-class _Folders:
-    """The folder that was entered last, as neighbours mostly lie in one. make: folders that are missing are made."""
+class OpenFolders:
+    """The folder that was entered last, and those above it, as neighbours mostly lie in one. make: folders that are missing are made."""
+
+    __slots__ = ("_make", "_open", "_parts", "_path", "used")
 
     def __init__(self, root: int, *, make: bool) -> None:
-        self._root, self._make = root, make
-        self._path, self._folder = "", os.dup(root)
+        self._make = make
+        self._path: str | None = ""
+        self._parts: list[str] = []
+        self._open = [os.dup(root)]  # the root, and the folder of each part
         self.used: set[str] = set()
 
     def of(self, name: str) -> tuple[int, str] | None:
         """The folder of a name, and its last component; None where there is no such folder. Raises OSError."""
         path, _, base = name.rpartition("/")
         if path != self._path:
-            found = _made_folder(self._root, path) if self._make else enter_folder(self._root, path)
-            if found is None:
+            self._path = None  # should this fail half-way
+            if not self._enter(path.split("/") if path else []):
                 return None
-            os.close(self._folder)
-            self._path, self._folder = path, found
+            self._path = path
         self.used.add(path)
-        return self._folder, base
+        return self._open[-1], base
+
+    def _enter(self, parts: list[str]) -> bool:
+        common = 0
+        for old, new in zip(self._parts, parts, strict=False):
+            if old != new:
+                break
+            common += 1
+        while len(self._parts) > common:
+            self._parts.pop()
+            os.close(self._open.pop())
+        for part in parts[common:]:
+            found = _inside(self._open[-1], part, self._make)
+            if found is None:
+                return False
+            self._open.append(found)
+            self._parts.append(part)
+        return True
 
     def close(self) -> None:
-        os.close(self._folder)
+        for folder in self._open:
+            os.close(folder)
+
+
+def _inside(folder: int, part: str, make: bool) -> int | None:
+    if make:
+        try:
+            os.mkdir(part, dir_fd=folder)
+        except FileExistsError:
+            pass
+    try:
+        return os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if make or error.errno not in _GONE:
+            raise
+        return None
 
 
 def link_files(root: int, names: Iterable[str], sources: Iterable[str], *, sync: bool) -> list[int]:
     """Makes each name the file that its source is, whatever is there: 0, ABSENT where no file is the source, or the system's number for why not."""
-    outer, inner = _Folders(root, make=False), _Folders(root, make=True)
+    outer, inner = OpenFolders(root, make=False), OpenFolders(root, make=True)
     try:
         codes = [_linked(outer, inner, name, source) for name, source in zip(names, sources, strict=True)]
         if sync:
-            for path in inner.used:
-                _sync(root, path)
+            sync_folders(root, inner.used)
         return codes
     finally:
         outer.close()
         inner.close()
 
 
-def _linked(sources: _Folders, targets: _Folders, name: str, source: str) -> int:
+def _linked(sources: OpenFolders, targets: OpenFolders, name: str, source: str) -> int:
     try:
         held = sources.of(source)
         if held is None:
@@ -97,25 +132,13 @@ def _replace(where: int, old: str, folder: int, new: str) -> None:
             pass
 
 
-def _made_folder(root: int, path: str) -> int:
-    found = os.dup(root)
-    for part in path.split("/"):
-        if not part:
-            continue
-        outer = found
-        try:
-            try:
-                os.mkdir(part, dir_fd=outer)
-            except FileExistsError:
-                pass
-            found = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outer)
-        finally:
-            os.close(outer)
-    return found
+def sync_folders(root: int, paths: Iterable[str]) -> None:
+    """The names in folders, and the folders' own, are on the medium."""
+    for path in paths:
+        _sync(root, path)
 
 
 def _sync(root: int, path: str) -> None:
-    """The names in a folder, and the folder's own, are on the medium."""
     while True:
         folder = enter_folder(root, path)
         if folder is not None:

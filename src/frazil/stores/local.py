@@ -8,7 +8,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -20,14 +20,12 @@ from frazil.late import LateModule
 from frazil.stores import folders, folding
 from frazil.stores.disk_errors import NOWHERE, reason_of, refused
 from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.local_answers import answered, expected, has_suffix, is_young, raw, unknown_sizes
 from frazil.stores.scarcity import patiently
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
-    ABSENT_KEY,
-    FOLDER,
     FOUND,
-    STALE,
     UNKNOWN,
     Capabilities,
     Changed,
@@ -37,23 +35,20 @@ from frazil.stores.values import (
     Sources,
     Version,
     flat_buffer,
-    object_rows,
     resolve_span,
 )
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores import linking
+    from frazil.stores import linking, new_files
 else:
     linking = LateModule("frazil.stores.linking")
+    new_files = LateModule("frazil.stores.new_files")
 
 __all__ = ["LocalStore"]
 
 T = TypeVar("T")
 
-_NEVER: Final[Version] = b"\xff" * 24  # the version of no file
-_YOUNG_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
-_YOUNG_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
 _ERASED_AT_ONCE = 1024
 
 
@@ -81,8 +76,7 @@ class LocalStore(Store):
 
     Readers see old values or new ones, whole, whatever happens; writers exclude each other, and tensorstore's, key by key. Links are not
     followed. Components of keys have at most 255 bytes (248 where they are written) and do not end in ".__lock". Where the
-    disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused.
-    It may be used from many threads, after a fork, and pickled (by path)."""
+    disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused. Safe in many threads and after a fork; pickles (by path)."""
 
     __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync")
 
@@ -105,6 +99,10 @@ class LocalStore(Store):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (type(self), self.path, self.sync, self.read_only)
+
+    @property
+    def identity(self) -> str | None:
+        return f"file:{self.path}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -138,9 +136,9 @@ class LocalStore(Store):
         """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, but with
         `once`: then the kernel opens it when it is read."""
         if held is not None and UNKNOWN not in held.status:
-            return _answered(held.sources, held.versions, held.sizes, held.young, (), spans, expect)
+            return answered(held.sources, held.versions, held.sizes, held.young, (), spans, expect)
         folders.check_names(names)
-        if once and expect is None and not _has_suffix(spans):
+        if once and expect is None and not has_suffix(spans):
             root = self._live()
             if root is not None:
                 try:
@@ -148,7 +146,7 @@ class LocalStore(Store):
                 except OSError as error:
                     raise refused("cannot be read", error.errno or 0, names[0]) from error
                 count = len(names)
-                return Fetched(Sources(files, ()), [UNKNOWN] * count, [None] * count, _unknown_sizes(count), spans)
+                return Fetched(Sources(files, ()), [UNKNOWN] * count, [None] * count, unknown_sizes(count), spans)
         root = self._open()
         if root is None:
             return self._not_there(names, spans, expect)
@@ -162,10 +160,10 @@ class LocalStore(Store):
             if root is None:
                 return self._not_there(names, spans, expect)
             found = self._opened(root, names)
-        return _answered(*found, spans, expect)
+        return answered(*found, spans, expect)
 
     def _not_there(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
-        return _answered(Sources(None, ()), [None] * len(names), _unknown_sizes(len(names)), None, (), spans, expect)
+        return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
 
     def _opened(
         self, root: _Root, names: Sequence[str]
@@ -173,15 +171,15 @@ class LocalStore(Store):
         """Sources, versions, sizes and `young` of a Fetched, and the names where folders lie."""
         stat = np.empty((len(names), 4), np.int64)
         files = _kernel.open_files(root.fd, names, stat)
-        raw = _raw(stat)
+        table = raw(stat)
         now = time.time_ns()
         versions: list[Version | None] = []
         young: list[bool] = []
         folders: list[int] = []
         for i, (code, _, _, changed) in enumerate(stat.tolist()):
             if code == 0:
-                versions.append(raw[32 * i + 8 : 32 * i + 32])
-                young.append(_is_young(changed, now))
+                versions.append(table[32 * i + 8 : 32 * i + 32])
+                young.append(is_young(changed, now))
             elif code in NOWHERE:
                 if code == errno.EISDIR:
                     folders.append(i)
@@ -206,17 +204,17 @@ class LocalStore(Store):
         return self._put(names, pieces, expect)
 
     def _put(self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
-        wanted = [_expected(version) for version in expect]
+        wanted = [expected(version) for version in expect]
         root = self._made()
         result = self._published(root, names, pieces, wanted)
         rows = result.tolist()
         if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_gone():  # somebody removed the root folder
             result = self._published(self._made(), names, pieces, wanted)
             rows = result.tolist()
-        raw = _raw(result)
+        table = raw(result)
         answers: list[Version | Changed] = []
         for i, (code, _, size, _) in enumerate(rows):
-            version = raw[32 * i + 8 : 32 * i + 32]
+            version = table[32 * i + 8 : 32 * i + 32]
             if code == 0:
                 answers.append(version)
             elif code == -1:
@@ -262,8 +260,8 @@ class LocalStore(Store):
         if root is None:
             result[:] = (-1, 0, -1, 0)
         else:
-            _kernel.erase_files(root.fd, names, [_expected(version) for version in expect], self.sync, result)
-        raw = _raw(result)
+            _kernel.erase_files(root.fd, names, [expected(version) for version in expect], self.sync, result)
+        table = raw(result)
         answers: list[Changed | None] = []
         for i, (code, _, size, _) in enumerate(result.tolist()):
             if code == 0:
@@ -271,7 +269,7 @@ class LocalStore(Store):
             elif code == errno.EISDIR or (code == -1 and size < 0):
                 answers.append(Changed(ABSENT) if expect[i] else None)
             elif code == -1:
-                answers.append(Changed(raw[32 * i + 8 : 32 * i + 32]))
+                answers.append(Changed(table[32 * i + 8 : 32 * i + 32]))
             else:
                 raise refused("cannot be erased", code, names[i])
         return answers
@@ -291,6 +289,26 @@ class LocalStore(Store):
             if code > 0:
                 raise refused("cannot be written", code, names[i])
         return [code == 0 for code in codes]
+
+    def copy_in(self, names: Sequence[str], source: Store, sources: Sequence[str], *, limit: int = 2**26) -> list[int]:
+        """As the port says. From another folder the system copies, without locks; of what is not a file there is no value."""
+        if not isinstance(source, LocalStore):
+            return super().copy_in(names, source, sources, limit=limit)
+        self._check_writable(names)
+        folders.check_names(sources)
+        there = source._live()
+        if there is None:
+            return [-1] * len(names)
+        root = self._made()
+        self._check_case(root, names)
+        return new_files.copy_files(there.fd, root.fd, sources, names, sync=self.sync)
+
+    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
+        """As the port says, without locks; memory holds one part at a time."""
+        self._check_writable([key])
+        root = self._made()
+        self._check_case(root, [key])
+        new_files.write_file(root.fd, key, parts, sync=self.sync)
 
     def erase_prefix(self, prefix: str) -> None:
         """Removes all keys that begin with prefix, what crashed writers left there, and the folders that are empty then."""
@@ -422,13 +440,6 @@ def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool) ->
     return kind(path, sync=sync, read_only=read_only)
 
 
-def _has_suffix(spans: Columns) -> bool:
-    """Whether a span counts from the end: the port clips those that are longer than the object, which the kernel does not."""
-    if len(spans) == 1:
-        return bool(spans.item(1) < 0)
-    return bool((spans[:, 1] < 0).any())
-
-
 def _one_found(
     root: _Root, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None
 ) -> Fetched | None:
@@ -436,11 +447,11 @@ def _one_found(
     stat = np.empty((1, 4), np.int64)
     files = _kernel.open_files(root.fd, names, stat)
     ((code, _, size, changed),) = stat.tolist()
-    version = _raw(stat)[8:]
+    version = raw(stat)[8:]
     if code in NOWHERE and not root.is_gone():
         stat[0, 2] = -1
         folders = (0,) if code == errno.EISDIR else ()
-        return _answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)
+        return answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)
     if code != 0 or (expect is not None and expect[0] is not None and expect[0] != version):
         return None
     _, start, length = spans.tolist()[0]
@@ -448,49 +459,8 @@ def _one_found(
     if start < 0 or length < 0:
         rows = spans.copy()
         rows[0, 1], rows[0, 2] = resolve_span(start, length, size)
-    young = (True,) if _is_young(changed, time.time_ns()) else None
+    young = (True,) if is_young(changed, time.time_ns()) else None
     return Fetched(Sources(files, ()), (FOUND,), (version,), stat[:, 2], rows, young)
-
-
-def _is_young(changed: int, now: int) -> bool:
-    return changed > now - (_YOUNG_NS if changed % 1_000_000_000 else _YOUNG_SECONDS_NS)
-
-
-def _unknown_sizes(count: int) -> Columns:
-    sizes = np.empty(count, np.int64)
-    sizes.fill(-1)
-    return sizes
-
-
-def _answered(
-    sources: Sources,
-    versions: Sequence[Version | None],
-    sizes: Columns,
-    young: Sequence[bool] | None,
-    folders: Sequence[int],
-    spans: Columns,
-    expect: Sequence[Version | None] | None,
-) -> Fetched:
-    """The objects that were found, with the status that each has under `expect`, and the rows of the spans."""
-    status = [ABSENT_KEY if version is None else FOUND for version in versions]
-    for i in folders:
-        status[i] = FOLDER
-    if expect is not None:
-        for i, wanted in enumerate(expect):
-            if wanted is not None and wanted != (versions[i] or ABSENT):
-                status[i] = STALE
-    rows = object_rows(spans, status, sizes, files=True)
-    return Fetched(sources, status, versions, sizes, rows, young)
-
-
-def _raw(rows: Columns) -> bytes:
-    """Rows (code, inode, size, time of change) as bytes, 32 a row, of which the last 24 are a version."""
-    return rows.astype("<i8", copy=False).tobytes()
-
-
-def _expected(version: Version | None) -> Version | None:
-    """The version in the kernel's form; what is no version of this store is that of no file."""
-    return version if version is None or len(version) in {0, 24} else _NEVER
 
 
 def _threads() -> int:

@@ -14,41 +14,39 @@ from frazil.stores.store import Store
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores import adapted, memory
+    from frazil.stores import adapted, memory, object_clients, object_store
 else:
     adapted = LateModule("frazil.stores.adapted")
     memory = LateModule("frazil.stores.memory")
+    object_clients = LateModule("frazil.stores.object_clients")
+    object_store = LateModule("frazil.stores.object_store")
 
 __all__ = ["Location", "key_prefix", "resolve"]
 
-Location: TypeAlias = "str | os.PathLike[str] | Store | adapted.StoreWithPartialAccess | Mapping[str, Buffer]"
+Location: TypeAlias = "str | os.PathLike[str] | Store | adapted.StoreWithPartialAccess | object_clients.ObjectClient | Mapping[str, Buffer]"
 
 _ALLOWED: Final = (
-    'a folder ("sea.zarr", a Path, "file:///data/sea.zarr"), "memory://name", a Store, or a dict of keys to bytes'
+    'a folder ("sea.zarr", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '
+    "an object of obstore, or a dict of keys to bytes"
 )
-_LATER: Final = {
-    "s3": "an object store",
-    "gs": "an object store",
-    "gcs": "an object store",
-    "az": "an object store",
-    "abfs": "an object store",
-    "http": "a web server",
-    "https": "a web server",
-}
+_REMOTE: Final = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https")
 
 
-def resolve(location: Location, path: str = "") -> tuple[Store, str]:
+def resolve(location: Location, path: str = "", *, requests_in_flight: int = 64) -> tuple[Store, str]:
     """The store at a location, and the prefix ("" or ending in "/") of the node at `path` in it.
 
-    location  a folder's path, a file:// URL, memory://name, memory://name/path, a Store, or what stores.adapt makes one of: a StoreWithPartialAccess, a
-              dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders
+    location  a folder's path, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, a Store, an object of obstore,
+              or what stores.adapt makes one of: a StoreWithPartialAccess, a dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders
+    requests_in_flight  of an object store that is made here
     Raises InvalidInputError for other kinds of places, which it names. Nothing is opened or made."""
     below = key_prefix(path)
     if isinstance(location, Store):
         return location, below
     if not isinstance(location, str | os.PathLike) and isinstance(location, adapted.StoreWithPartialAccess | Mapping):
         return adapted.adapt(location), below
-    text = _text(location)
+    if not isinstance(location, str | os.PathLike) and object_clients.is_client(location):
+        return object_store.ObjectStore(location, requests_in_flight=requests_in_flight), below
+    text = _text(location)  # type: ignore[arg-type] # of objects of obstore none is left
     scheme, rest = _split(text) if isinstance(location, str) else ("", text)
     if scheme == "":
         if text.lower().endswith(".zip") and not os.path.isdir(text):
@@ -63,8 +61,8 @@ def resolve(location: Location, path: str = "") -> tuple[Store, str]:
                 "a store in memory has no name", path=text, hint='"memory://name", or MemoryStore()'
             )
         return memory.MemoryStore(name), key_prefix(inside) + below
-    if scheme in _LATER:
-        raise _not_yet(text, _LATER[scheme])
+    if scheme in _REMOTE:
+        return object_store.ObjectStore(text, requests_in_flight=requests_in_flight), below
     raise InvalidInputError(f"no kind of store is called {scheme!r}", path=text, hint=f"allowed are {_ALLOWED}")
 
 

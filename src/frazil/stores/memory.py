@@ -39,10 +39,11 @@ _tables: WeakSet[_Table] = WeakSet()  # of this process, for its children
 class _Table:
     """The content of a store, shared by all stores of one name. Readers take no lock: a value is put in place whole, together with its version."""
 
-    __slots__ = ("__weakref__", "_sorted", "lock", "objects", "written")
+    __slots__ = ("__weakref__", "_sorted", "lock", "mark", "objects", "written")
 
     def __init__(self, objects: dict[str, tuple[bytes, Version | None]], written: int) -> None:
         self.lock = threading.Lock()
+        self.mark = os.urandom(16).hex()  # no other content has it
         self.objects = objects
         self.written = written  # values ever put: the next version, never used twice
         self._sorted: list[str] | None = None
@@ -51,6 +52,7 @@ class _Table:
     def after_fork(self) -> None:
         """In the child: what another thread of the parent may have held or left half done there."""
         self.lock = threading.Lock()
+        self.mark = os.urandom(16).hex()
         self._sorted = None
 
     def sorted_keys(self) -> list[str]:
@@ -110,6 +112,10 @@ class MemoryStore(Store):
     @property
     def capabilities(self) -> Capabilities:
         return _ALL
+
+    @property
+    def identity(self) -> str | None:
+        return f"memory:{self._table.mark}"
 
     def fetch(
         self,

@@ -23,6 +23,10 @@ class NodeStorage(Protocol):
     def renewals(self) -> int:
         """Another number after nodes have changed otherwise than by the operations below: what a handle knows of its node may be wrong then."""
 
+    @property
+    def version(self) -> tuple[object, int]:
+        """What all nodes and chunks were to begin with, for ever; and a number that is another one after each change, 0 where nothing was changed."""
+
     def find(self, path: str) -> Metadata | FrazilError | None:
         """The node at a path; None where there is none."""
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from frazil.codecs.shard import Level
 from frazil.errors import StoreError
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.chunk_storage import fetch_spans
 from frazil.stores.composing import picked
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil._kernel import Buffer
+    from frazil.codecs import whole
+else:
+    whole = LateModule("frazil.codecs.whole")
 
 __all__ = ["Erased", "Given", "Made", "ShardWriter"]
 
@@ -338,7 +342,11 @@ class ShardWriter(Record):
 
     def _erase(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
         names = [batch.names[row] for row in groups.tolist()]
-        return self.inner.erase_many(names, [batch.versions[row] for row in groups.tolist()])
+        versions = [batch.versions[row] for row in groups.tolist()]
+        can = self.inner.capabilities
+        if can.expects and not can.conditional_erase:
+            return self.inner.put_many(names, pieces_of([whole.empty_shard(self.level)] * len(names)), versions)
+        return self.inner.erase_many(names, versions)
 
 
 def _named(batch: _Batch, groups: Columns, pieces: Pieces) -> tuple[list[str], Pieces, list[Version | None]]:

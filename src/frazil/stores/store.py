@@ -38,9 +38,10 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores import appending
+    from frazil.stores import appending, copying
 else:
     appending = LateModule("frazil.stores.appending")
+    copying = LateModule("frazil.stores.copying")
 
 __all__ = [
     "ABSENT",
@@ -83,6 +84,12 @@ class Store(ABC):
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities: ...
+
+    @property
+    def identity(self) -> str | None:
+        """What tells this store's values from those of any other, also in other processes and at other times: such as a URL, without credentials. Two stores
+        with one identity have, under one key and version, the same bytes. None: that cannot be told; what is read is not kept on disk (cache=) then."""
+        return None
 
     @abstractmethod
     def fetch(
@@ -305,6 +312,22 @@ class Store(ABC):
                 self.put_many(kept, pieces, [ANY] * len(kept))
             done += found
         return done
+
+    def copy_in(
+        self, names: Sequence[str], source: Store, sources: Sequence[str], *, limit: int = 2**26
+    ) -> builtins.list[int]:
+        """Gives each name the value that a key of another store (or of this one) has, byte for byte: the size of each, -1 where no value is there; that name stays as it is.
+
+        Keys are valid, names distinct. What a name had is replaced; that nobody else writes it meanwhile is the caller's care. A value is that of one version of its
+        source, also where others replace it; the port's fallback tries that a few times.
+        limit  bytes that may be in memory; a store that is given `put_stream` keeps to it for larger values too
+        Raises StoreError with the key; others of the call may have been copied."""
+        return copying.copy_by_put(self, names, source, sources, limit)
+
+    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
+        """Stores a value that comes in parts, `size` bytes together, whatever is there. It is published whole, or not at all where `parts` raises. Here all of it is
+        held in memory; a store that can do better overrides this."""
+        self.put_many([key], pieces_of([b"".join(parts)]), [ANY])
 
     def _require(self, capability: str) -> None:
         can = self.capabilities

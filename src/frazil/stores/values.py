@@ -69,6 +69,7 @@ class Capabilities(Record):
         False  # a fetch costs nothing by the span: the kernel reads files itself, or the values are in memory
     )
     appendable: bool = False  # append does not bring the old value to the caller and back
+    conditional_erase: bool = True  # erase honours `expect`, where put does
     guarded: bool = False  # put_many and erase_many honour `expect` among writers of this process, but not elsewhere
 
     @property

@@ -90,6 +90,10 @@ class BufferedStore(WrappedStore):
     __slots__ = ()
 
     @property
+    def identity(self) -> str | None:
+        return self.inner.identity
+
+    @property
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities._replace(direct=False)
 
@@ -122,6 +126,10 @@ class ReadOnlyStore(WrappedStore):
     """A store that can be read and not written: every write raises ReadOnlyError."""
 
     __slots__ = ()
+
+    @property
+    def identity(self) -> str | None:
+        return self.inner.identity
 
     @property
     def capabilities(self) -> Capabilities:

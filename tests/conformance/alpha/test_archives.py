@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.stores import MemoryStore, Store
 from tests.format.archives import beside, repository
+from tests.servers.buckets import S3
 
 FIRST, VARIED = "icechunk-alpha-repo", "icechunk-alpha-varied"
 MAIN = ["set virtual chunk", "fill data", "empty structure", "Repository initialized"]
@@ -152,6 +153,34 @@ def test_a_virtual_chunk_that_cannot_be_had_is_an_error(tmp_path: Path) -> None:
         assert (caught.value.key, caught.value.path) == (location, "group1/big_chunks")
         assert caught.value.hint
         np.testing.assert_array_equal(array[5:, :], np.full((5, 10), 42, "f4"))
+
+
+def test_its_virtual_chunk_is_read_from_a_bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it says: with credentials of the environment, and with those of a store."""
+    s3._make("testbucket")
+    bucket = s3.store("testbucket")
+    bucket.set("path/to/python/chunk-1", np.full(25, 42, "<f4").tobytes())
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    for prefixes in (
+        ["s3://testbucket/"],
+        {"s3://testbucket/": bucket},
+        {"s3://testbucket/path/": "s3://testbucket/path"},
+    ):
+        array = array_at(
+            frazil.Repository.open(stored(FIRST), virtual_prefixes=prefixes).readonly_session(), "group1/big_chunks"
+        )
+        np.testing.assert_array_equal(array[...], np.full((10, 10), 42, "f4"))
+    bucket.set("path/to/python/chunk-1", np.full(25, 43, "<f4").tobytes())
+    assert (array[:5, :5] == 43).all(), "that library keeps no check"
+    for change, error, text in (
+        (lambda: bucket.set("path/to/python/chunk-1", bytes(99)), DataError, "it has 99"),
+        (lambda: bucket.erase("path/to/python/chunk-1"), StoreError, "is not there"),
+    ):
+        change()
+        with pytest.raises(error, match=text) as caught:
+            array[...]
+        assert (caught.value.key, caught.value.chunk) == ("s3://testbucket/path/to/python/chunk-1", (0, 0))
 
 
 def test_the_first_is_continued(first: frazil.Repository) -> None:

@@ -1,0 +1,50 @@
+"""a.oindex, a.vindex, a.blocks: brackets with rules of their own; and what is assigned to any brackets, as values. What is read and written then is the array's affair (array.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.indexing import BoxSelection, PointSelection
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Values = NDArray[np.generic]
+
+__all__ = ["Indexer", "as_values"]
+
+Selection: TypeAlias = BoxSelection | PointSelection
+
+
+class Indexer:
+    """Brackets. select: what is written between them, as a selection; read and write: with that"""
+
+    __slots__ = ("_read", "_select", "_write")
+
+    def __init__(
+        self,
+        select: Callable[[object], Selection],
+        read: Callable[[Selection], Values | np.generic],
+        write: Callable[[Selection, ArrayLike], None],
+    ) -> None:
+        self._select, self._read, self._write = select, read, write
+
+    def __getitem__(self, selection: object) -> Values | np.generic:
+        return self._read(self._select(selection))
+
+    def __setitem__(self, selection: object, value: ArrayLike) -> None:
+        self._write(self._select(selection), value)
+
+
+def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Values:
+    """What is assigned, as an array of the dtype. Raises InvalidInputError."""
+    try:
+        if isinstance(value, np.ndarray | np.generic):
+            return np.asarray(value).astype(dtype, copy=False)
+        return np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error

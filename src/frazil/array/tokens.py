@@ -1,0 +1,44 @@
+"""What tells the content of an array from any other content, as far as that can be known: dask names the tasks that read an array by it (`__dask_tokenize__`).
+
+Two tokens are equal only where the content is. docs/design/027-dask.md says what follows for plain stores, where chunks have no version that could be asked for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from frazil.metadata.model import ArrayMetadata
+
+if TYPE_CHECKING:
+    from frazil.array.nodes import Place
+
+__all__ = ["OwnToken", "token_of"]
+
+
+class OwnToken:
+    """What one handle that can write is told by, until it writes: then it is another one."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self) -> None:
+        self._text: str | None = None
+
+    def drop(self) -> None:
+        self._text = None
+
+    def get(self) -> str:
+        if self._text is None:
+            self._text = os.urandom(16).hex()
+        return self._text
+
+
+def token_of(place: Place, shape: tuple[int, ...], own: OwnToken) -> tuple[object, ...]:
+    """Of an array in a repository: where it is, and the snapshot. In a plain store: where it is, its document with the version of that, and for a handle that can
+    write the handle's own token. One request in a plain store; raises StoreError."""
+    if place.nodes is not None:
+        begun, changes = place.nodes.version
+        told = ("frazil.Array", place.path, shape, begun)
+        return (*told, changes, own.get()) if changes else told
+    document = place.store.get_versioned(place.layout.document_key(place.path, ArrayMetadata))
+    told = ("frazil.Array", place.path, shape, (place.store, place.transformers, document))
+    return told if place.read_only else (*told, own.get())

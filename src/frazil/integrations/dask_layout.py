@@ -1,0 +1,156 @@
+"""How chunks of dask and write units (shards, or chunks where there are none) lie to each other. Pure; nothing of dask is needed.
+
+A task writes whole write units, so that no two tasks ever write the same one: what a region cuts off at its edges belongs to one task each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, combinations, pairwise
+from typing import Final
+
+from frazil.errors import InvalidInputError, SelectionError
+from frazil.record import Record
+
+__all__ = [
+    "Box",
+    "Extents",
+    "aligned_chunks",
+    "box_of",
+    "check_apart",
+    "is_aligned",
+    "reading_chunks",
+    "selection_of",
+]
+
+Extents = tuple[tuple[int, ...], ...]  # of chunks, for each dimension, as dask has them
+
+
+class Box(Record):
+    """Where a source goes in its target: start and stop along each dimension; unit: the extents of what is written as a whole"""
+
+    starts: tuple[int, ...]
+    stops: tuple[int, ...]
+    unit: tuple[int, ...]
+
+
+def box_of(
+    region: object, source: Sequence[int], target: Sequence[int], unit: Sequence[int], path: str | None = None
+) -> Box:
+    """The box that a region names, None: all of the target. Raises SelectionError for what is no tuple of slices without steps, or where the source has
+    another shape."""
+    slices = tuple(slice(None) for _ in target) if region is None else region
+    if isinstance(slices, slice):
+        slices = (slices,)
+    if not isinstance(slices, tuple) or not all(isinstance(part, slice) for part in slices):
+        raise SelectionError(f"the region is {region!r}; it must be a tuple of slices", path=path)
+    if len(slices) > len(target):
+        raise SelectionError(f"the region has {len(slices)} dimensions, the target {len(target)}", path=path)
+    starts, stops = list[int](), list[int]()
+    for part, length in zip((*slices, *[slice(None)] * (len(target) - len(slices))), target, strict=True):
+        if part.step not in (None, 1):
+            raise SelectionError(f"the region has a slice with step {part.step!r}; steps must be 1", path=path)
+        if any(end is not None and not -length <= _index(end, path) <= length for end in (part.start, part.stop)):
+            raise SelectionError(f"the region has {part!r}, which is outside of {length} elements", path=path)
+        start, stop, _ = part.indices(length)
+        starts.append(start)
+        stops.append(max(start, stop))
+    shape = tuple([stop - start for start, stop in zip(starts, stops, strict=True)])
+    if shape != tuple(source):
+        raise SelectionError(
+            f"an array of shape {tuple(source)} does not fit a {'target' if region is None else 'region'} of shape {shape}",
+            path=path,
+            hint="resize the target, or name the region that the array is for",
+        )
+    return Box(tuple(starts), tuple(stops), tuple(unit))
+
+
+def _index(end: object, path: str | None) -> int:
+    try:
+        return end.__index__()  # type: ignore[attr-defined, no-any-return]
+    except AttributeError:
+        raise SelectionError(f"the region has {end!r}, which is no whole number", path=path) from None
+
+
+def aligned_chunks(chunks: Extents, box: Box) -> Extents:
+    """Chunks near those given, whose boundaries lie on write units of the target: each boundary moves to the one before it."""
+    return tuple(
+        _aligned(extents, start, unit) for extents, start, unit in zip(chunks, box.starts, box.unit, strict=True)
+    )
+
+
+def _aligned(extents: tuple[int, ...], start: int, unit: int) -> tuple[int, ...]:
+    length = sum(extents)
+    if length == 0:
+        return (0,)
+    moved = {(start + at) // unit * unit - start for at in accumulate(extents)}
+    bounds = [0, *sorted(at for at in moved if 0 < at < length), length]
+    return tuple([stop - start for start, stop in pairwise(bounds)])
+
+
+def is_aligned(chunks: Extents, box: Box) -> bool:
+    """Whether no write unit has elements of two chunks."""
+    for extents, start, stop, unit in zip(chunks, *box, strict=True):
+        if any((start + at) % unit for at in accumulate(extents) if 0 < at < stop - start):
+            return False
+    return True
+
+
+def check_apart(boxes: Sequence[tuple[int, Box]], name: str) -> None:
+    """Raises InvalidInputError where two boxes of one target have a write unit in common. boxes: the number of the source, and where it goes; name: of the target"""
+    for (first, one), (second, other) in combinations(boxes, 2):
+        if _meet(one, other, (1,) * len(one.unit)):
+            raise InvalidInputError(
+                f"arrays {first} and {second} are both for the same elements of {name}",
+                hint="give each a region of its own",
+            )
+        if _meet(one, other, one.unit):
+            raise InvalidInputError(
+                f"the regions of arrays {first} and {second} meet within a shard or chunk of {name}",
+                hint=f"let regions end at multiples of {one.unit}, concatenate the arrays, or store one after the other",
+            )
+
+
+def _meet(one: Box, other: Box, unit: tuple[int, ...]) -> bool:
+    sides = zip(one.starts, one.stops, other.starts, other.stops, unit, strict=True)
+    return all(a < b and c < d and a // u <= (d - 1) // u and c // u <= (b - 1) // u for a, b, c, d, u in sides)
+
+
+def selection_of(bounds: Extents, starts: Sequence[int], block: Sequence[int]) -> tuple[slice, ...]:
+    """Where a block lies in the target. bounds: where each block begins, and where the last ends, for each dimension"""
+    return tuple(
+        slice(start + ends[at], start + ends[at + 1]) for ends, start, at in zip(bounds, starts, block, strict=True)
+    )
+
+
+_LEAST: Final = 1
+
+
+def reading_chunks(
+    shape: Sequence[int], unit: Sequence[int], inner: Sequence[int], itemsize: int, limit: int
+) -> tuple[int, ...]:
+    """Extents of chunks for reading, of about `limit` bytes at most: several whole shards, or where one is too large, a part of it that divides it evenly, along the
+    first dimensions first. An inner chunk is never divided.
+
+    unit   extents of a shard, or of a chunk where there are none;  inner: of a chunk"""
+    extents = [min(length, part) for length, part in zip(shape, unit, strict=True)]
+    itemsize = max(itemsize, _LEAST)
+    for axis, whole in enumerate(unit):  # smaller, where one is too large
+        if itemsize * math.prod(extents) <= limit:
+            break
+        counts = whole // inner[axis]
+        others = itemsize * math.prod(extents[:axis] + extents[axis + 1 :])
+        most = max(1, limit // max(1, others * inner[axis]))
+        extents[axis] = inner[axis] * max(part for part in range(1, min(counts, most) + 1) if counts % part == 0)
+    if extents != [min(length, part) for length, part in zip(shape, unit, strict=True)]:
+        return tuple(extents)
+    growing = set(range(len(extents)))
+    while growing:  # larger, the dimension with the fewest elements first, so that chunks become cubes
+        axis = min(growing, key=lambda at: (extents[at], -at))
+        doubled = min(2 * extents[axis], shape[axis])
+        others = itemsize * math.prod(extents[:axis] + extents[axis + 1 :])
+        if doubled == extents[axis] or others * doubled > limit:
+            growing.discard(axis)
+        else:
+            extents[axis] = doubled
+    return tuple(extents)

@@ -1,0 +1,137 @@
+"""What lies directly below a place, or all below it: nodes of a hierarchy, and where there is none, keys and folders. No element is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from frazil.array.array import Array
+from frazil.array.group import Group, as_node
+from frazil.array.hierarchy import locate
+from frazil.array.info import human, one_line
+from frazil.array.nodes import Metadata, Place, nodes_below
+from frazil.codecs.registry import DEFAULT_REGISTRY
+from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError
+from frazil.format.refs import folder_of
+from frazil.metadata.json_text import Json
+from frazil.metadata.model import ArrayMetadata
+from frazil.record import Record
+from frazil.runtime import DEFAULT
+from frazil.stores.store import Store
+
+__all__ = ["Entry", "entries_of_node", "entries_of_place", "lines"]
+
+Kind = Literal["array", "group", "repository", "folder", "key", "unreadable"]
+
+_MAIN: Final = folder_of("branch", "main")  # what tells a repository
+_AT_ONCE: Final = 1024  # keys whose sizes are asked for in one call
+
+
+class Entry(Record):
+    """name: below the place, of a key or folder as it is; shape, data_type, chunks, shards: of an array; objects, nbytes: stored, where these were asked for (of a key its
+    bytes); reason: why a node cannot be read."""
+
+    name: str
+    kind: Kind
+    shape: tuple[int, ...] | None = None
+    data_type: str | None = None
+    chunks: tuple[int, ...] | None = None
+    shards: tuple[int, ...] | None = None
+    objects: int | None = None
+    nbytes: int | None = None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Members that are not None."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self._asdict().items()
+            if value is not None
+        }
+
+
+def entries_of_node(node: Array | Group, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
+    """The members of a group, sorted; of an array itself, under the name "". Raises StoreError."""
+    if isinstance(node, Array):
+        yield _entry("", node.metadata, node._place, sizes)
+        return
+    above = len(node.path) + (node.path != "")
+    for path, metadata in nodes_below(node._place, None if recursive else 0):
+        yield _entry(path[above:], metadata, node._place.at(path), sizes)
+
+
+def entries_of_place(store: Store, prefix: str, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
+    """Where no node is: arrays, groups, repositories and folders directly below, and keys; recursive: all keys. Raises NotFoundError where nothing is, StoreError."""
+    if store.is_empty(prefix):
+        raise NotFoundError(f"nothing is there in {store!r}", path=prefix or "/", hint="check the location")
+    if recursive:
+        yield from _keys(store, prefix, store.list_prefix(prefix), sizes)
+        return
+    keys, folders = store.list_dir(prefix)
+    for folder in folders:
+        yield _folder(store, prefix, folder, sizes)
+    yield from _keys(store, prefix, keys, sizes)
+
+
+def _entry(name: str, metadata: Metadata | FrazilError, place: Place, sizes: bool) -> Entry:
+    if isinstance(metadata, FrazilError):
+        return Entry(name, "unreadable", reason=metadata.message)
+    if not isinstance(metadata, ArrayMetadata):
+        return Entry(name, "group")
+    label = metadata.data_type.label
+    try:
+        node = as_node(place, metadata)
+        assert isinstance(node, Array)
+        entry = Entry(name, "array", node.shape, label, node.chunks, node.shards)
+        if not sizes:
+            return entry
+        info = node.info()
+        return entry._replace(objects=info.stored_objects, nbytes=info.stored_nbytes)
+    except (InvalidInputError, DataError) as error:
+        return Entry(name, "unreadable", metadata.shape, label, reason=error.message)
+
+
+def _folder(store: Store, prefix: str, folder: str, sizes: bool) -> Entry:
+    name = folder[len(prefix) :]
+    try:
+        place, metadata = locate(Place(store, folder[:-1], DEFAULT_REGISTRY, DEFAULT), "")
+    except (InvalidInputError, DataError) as error:
+        return Entry(name[:-1], "unreadable", reason=error.message)
+    if metadata is not None:
+        return _entry(name[:-1], metadata, place, sizes)
+    return Entry(name, "folder") if store.is_empty(folder + _MAIN) else Entry(name[:-1], "repository")
+
+
+def _keys(store: Store, prefix: str, keys: list[str], sizes: bool) -> Iterator[Entry]:
+    for low in range(0, len(keys), _AT_ONCE):
+        part = keys[low : low + _AT_ONCE]
+        stored = store.sizes(part).tolist() if sizes else [None] * len(part)
+        for key, nbytes in zip(part, stored, strict=True):
+            yield Entry(key[len(prefix) :], "key", nbytes=nbytes)
+
+
+def lines(entries: list[Entry]) -> list[str]:
+    """Entries in columns, a line each. Pure."""
+    rows = [_cells(entry) for entry in entries]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(6)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width).rstrip() for row in rows
+    ]
+
+
+def _cells(entry: Entry) -> tuple[str, str, str, str, str, str]:
+    name = one_line(entry.name) or "."
+    if entry.kind == "group":
+        name += "/"
+    chunks = "" if entry.chunks is None else f"chunks {_extents(entry.chunks)}"
+    if entry.shards is not None:
+        chunks += f" in shards {_extents(entry.shards)}"
+    stored = "" if entry.nbytes is None else human(entry.nbytes)
+    if entry.objects is not None:
+        stored += f" in {entry.objects} {'shard' if entry.shards else 'chunk'}{'s' * (entry.objects != 1)}"
+    shape = "" if entry.shape is None else _extents(entry.shape)
+    return name, entry.kind, shape, entry.data_type or "", chunks, one_line(entry.reason or "") or stored
+
+
+def _extents(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "()"

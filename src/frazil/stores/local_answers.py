@@ -1,0 +1,77 @@
+"""What the kernel says of files on a local disk, as what the store port answers: versions, rows, statuses. Pure.
+
+A version is (inode, size, time of change in ns), 24 bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    FOLDER,
+    FOUND,
+    STALE,
+    Columns,
+    Fetched,
+    Sources,
+    Version,
+    object_rows,
+)
+
+__all__ = ["answered", "expected", "has_suffix", "is_young", "raw", "unknown_sizes"]
+
+_NEVER: Final[Version] = b"\xff" * 24  # the version of no file
+_YOUNG_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
+_YOUNG_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
+
+
+def has_suffix(spans: Columns) -> bool:
+    """Whether a span counts from the end: the port clips those that are longer than the object, which the kernel does not."""
+    if len(spans) == 1:
+        return bool(spans.item(1) < 0)
+    return bool((spans[:, 1] < 0).any())
+
+
+def is_young(changed: int, now: int) -> bool:
+    return changed > now - (_YOUNG_NS if changed % 1_000_000_000 else _YOUNG_SECONDS_NS)
+
+
+def unknown_sizes(count: int) -> Columns:
+    sizes = np.empty(count, np.int64)
+    sizes.fill(-1)
+    return sizes
+
+
+def answered(
+    sources: Sources,
+    versions: Sequence[Version | None],
+    sizes: Columns,
+    young: Sequence[bool] | None,
+    folders: Sequence[int],
+    spans: Columns,
+    expect: Sequence[Version | None] | None,
+) -> Fetched:
+    """The objects that were found, with the status that each has under `expect`, and the rows of the spans."""
+    status = [ABSENT_KEY if version is None else FOUND for version in versions]
+    for i in folders:
+        status[i] = FOLDER
+    if expect is not None:
+        for i, wanted in enumerate(expect):
+            if wanted is not None and wanted != (versions[i] or ABSENT):
+                status[i] = STALE
+    rows = object_rows(spans, status, sizes, files=True)
+    return Fetched(sources, status, versions, sizes, rows, young)
+
+
+def raw(rows: Columns) -> bytes:
+    """Rows (code, inode, size, time of change) as bytes, 32 a row, of which the last 24 are a version."""
+    return rows.astype("<i8", copy=False).tobytes()
+
+
+def expected(version: Version | None) -> Version | None:
+    """The version in the kernel's form; what is no version of this store is that of no file."""
+    return version if version is None or len(version) in {0, 24} else _NEVER

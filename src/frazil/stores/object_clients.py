@@ -1,0 +1,255 @@
+"""Clients of object stores: from a URL and options, or from an object of obstore, to the three clients that a store uses. No request is made here.
+
+What is asked of them is in object_store.py. Options are those of obstore (endpoint=, region=, access_key_id=, skip_signature=, ...); what is not given is looked for in the
+environment, and for S3 in the files of the AWS tools."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
+
+    ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
+
+__all__ = ["Clients", "clients_of", "is_client", "open_url", "split_url"]
+
+_CLASSES: Final = {
+    "s3": "S3Store",
+    "s3a": "S3Store",
+    "gs": "GCSStore",
+    "gcs": "GCSStore",
+    "az": "AzureStore",
+    "azure": "AzureStore",
+    "abfs": "AzureStore",
+    "http": "HTTPStore",
+    "https": "HTTPStore",
+}
+_RETRIES: Final = 5
+_READING: Final = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "600s"}
+_WRITING: Final = {"connect_timeout": "10s", "timeout": "600s"}  # a read time-out would end uploads that take longer
+
+
+class Clients(Record):
+    """reader: for what may be asked twice; writer: for what may be done twice; decider: for writes under a condition. It never repeats one by itself: of a write that was
+    repeated nobody could say whether a refusal is meant for the first try or the second.
+
+    kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
+    place     what it is called in messages: no secrets
+    retries   how often a request whose answer was lost is made again"""
+
+    reader: ObjectClient
+    writer: ObjectClient
+    decider: ObjectClient
+    kind: str
+    place: str
+    retries: int = _RETRIES
+
+
+def is_client(value: object) -> TypeGuard[ObjectClient]:
+    """Whether a value is an object of obstore, without importing that."""
+    return type(value).__module__.startswith("obstore") and type(value).__name__.endswith("Store")
+
+
+def split_url(url: str) -> tuple[str, str, str] | None:
+    """(scheme, bucket or host, prefix) of a URL of an object store or a web server; None of other text."""
+    scheme, mark, rest = url.partition("://")
+    if not mark or scheme.lower() not in _CLASSES:
+        return None
+    place, _, prefix = rest.partition("/")
+    return scheme.lower(), place, prefix.strip("/")
+
+
+def open_url(url: str, options: Mapping[str, object]) -> Clients:
+    """The clients for a URL. Raises InvalidInputError for a URL without a bucket, for options that are none, and where obstore is not installed."""
+    found = split_url(url)
+    if found is None:
+        raise InvalidInputError(
+            "this is no URL of an object store", path=_shown(url), hint="s3://bucket/prefix, gs://, az://, https://"
+        )
+    scheme, place, prefix = found
+    kind = _CLASSES[scheme]
+    if not place or "@" in place or "?" in prefix or "#" in prefix:
+        raise InvalidInputError(
+            "a URL of an object store has a bucket (or host) and a path alone",
+            path=_shown(url),
+            hint="give credentials as options or in the environment, not in the URL",
+        )
+    given = dict(options)
+    client, retry = (
+        _mapping(given.pop("client_options", {}), "client_options"),
+        _mapping(given.pop("retry_config", {}), "retry_config"),
+    )
+    if kind == "S3Store":
+        given = {**_from_aws_files(given), **given}
+    if (
+        str(
+            given.get(
+                "endpoint",
+                os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", "")) if kind == "S3Store" else "",
+            )
+        ).startswith("http://")
+        or scheme == "http"
+    ):
+        client.setdefault("allow_http", True)
+    retry = {"max_retries": _RETRIES, **retry}
+    retries = retry["max_retries"]
+    if not isinstance(retries, int) or retries < 0:
+        raise InvalidInputError(f"max_retries is {retries!r}; it is a number, 0 or more")
+
+    def made(times: Mapping[str, str], tries: Mapping[str, object]) -> ObjectClient:
+        return _built(kind, url if kind == "HTTPStore" else place, prefix, given, {**times, **client}, tries)
+
+    reader = made(_READING, retry)
+    if kind == "HTTPStore":
+        return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries)
+    shown = f"{scheme}://{place}/{prefix}".rstrip("/")
+    return Clients(reader, made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0}), kind, shown, retries)
+
+
+def clients_of(client: ObjectClient) -> Clients:
+    """The clients for an object of obstore: itself, and one like it that does not repeat writes under a condition. Raises InvalidInputError for other objects, and for
+    obstore's own store of files, where a plain folder is the better one."""
+    kind = type(client).__name__
+    if not is_client(client) or kind not in {*_CLASSES.values(), "MemoryStore"}:
+        raise InvalidInputError(
+            f"an object store is made from a URL or an object of obstore, not from {kind}",
+            hint="obstore.store.S3Store and its like; for files of this machine give the folder",
+        )
+    if kind == "MemoryStore":
+        return Clients(client, client, client, kind, "obstore's MemoryStore")
+    _, again = client.__getnewargs_ex__()  # type: ignore[union-attr] # what its pickle is made of
+    positional = _
+    retry = dict(again.get("retry_config") or {})
+    retries = retry.get("max_retries", 10)
+    decider = (
+        client
+        if kind == "HTTPStore"
+        else type(client)(*positional, **{**again, "retry_config": {**retry, "max_retries": 0}})
+    )
+    config = dict(again.get("config") or {})
+    bucket = config.get("bucket") or config.get("container_name") or config.get("container") or ""
+    prefix = again.get("prefix") or ""
+    shown = client.url if kind == "HTTPStore" else f"{_SCHEMES[kind]}://{bucket}/{prefix}"  # type: ignore[union-attr]
+    return Clients(
+        client, client, decider, kind, _shown(shown).rstrip("/"), retries if isinstance(retries, int) else _RETRIES
+    )
+
+
+def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: str) -> str:
+    """What tells two servers apart that have buckets of one name: the endpoint, where one was given; of a store in memory the object."""
+    if kind == "MemoryStore":
+        return f"{kind} {id(objects):x}"
+    if not isinstance(objects, str):
+        options = dict(objects.__getnewargs_ex__()[1].get("config") or {})  # type: ignore[union-attr] # as in clients_of
+    endpoints = [str(value) for name, value in options.items() if "endpoint" in name.lower()]
+    return " ".join([kind, *endpoints])
+
+
+_SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
+
+
+def _built(
+    kind: str,
+    place: str,
+    prefix: str,
+    options: Mapping[str, object],
+    client: Mapping[str, object],
+    retry: Mapping[str, object],
+) -> ObjectClient:
+    try:
+        from obstore import store
+    except ImportError:
+        raise InvalidInputError(
+            "object stores and web servers need the package obstore", hint='pip install "frazil[objects]"'
+        ) from None
+    try:
+        if kind == "HTTPStore":
+            if options:
+                raise InvalidInputError(
+                    f"a web server takes no option {next(iter(options))!r}",
+                    hint="client_options= and retry_config= alone",
+                )
+            return store.HTTPStore(place, client_options=dict(client), retry_config=dict(retry))  # type: ignore[arg-type]
+        made = getattr(store, kind)(
+            place, prefix=prefix or None, client_options=dict(client), retry_config=dict(retry), **options
+        )
+    except InvalidInputError:
+        raise
+    except Exception as error:
+        said = str(error).partition("\n")[0] or type(error).__name__
+        raise InvalidInputError(
+            f"the options of {kind} are not understood: {said}",
+            hint="endpoint, region, access_key_id, secret_access_key, token, skip_signature, ... as obstore calls them",
+        ) from None
+    return made  # type: ignore[no-any-return]
+
+
+def _mapping(value: object, name: str) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(f"{name} is {type(value).__name__}; it is a mapping of names to values")
+    return dict(value)
+
+
+def _shown(url: str) -> str:
+    """A URL without what may be secret in it."""
+    head = url.partition("?")[0]
+    scheme, mark, rest = head.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if mark else head
+
+
+def _from_aws_files(given: Mapping[str, object]) -> dict[str, object]:
+    """What the files of the AWS tools say for the profile of the environment, where neither options nor environment give credentials."""
+    told = {
+        "access_key_id",
+        "aws_access_key_id",
+        "skip_signature",
+        "aws_skip_signature",
+        "credential_provider",
+        "token",
+    }
+    if (
+        told & {name.lower() for name in given}
+        or "AWS_ACCESS_KEY_ID" in os.environ
+        or "AWS_SKIP_SIGNATURE" in os.environ
+    ):
+        return {}
+    home = os.path.expanduser("~/.aws")
+    credentials = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", os.path.join(home, "credentials"))
+    config = os.environ.get("AWS_CONFIG_FILE", os.path.join(home, "config"))
+    if not (os.path.isfile(credentials) or os.path.isfile(config)):
+        return {}
+    from configparser import ConfigParser, Error
+
+    profile = os.environ.get("AWS_PROFILE", "default")
+    parser = ConfigParser(interpolation=None)
+    try:
+        parser.read([config, credentials], encoding="utf-8")
+    except (Error, UnicodeDecodeError, OSError):
+        raise InvalidInputError(
+            "the files of the AWS tools cannot be read",
+            path=credentials,
+            hint="mend them, or give access_key_id and secret_access_key",
+        ) from None
+    found: dict[str, object] = {}
+    names = {
+        "aws_access_key_id": "access_key_id",
+        "aws_secret_access_key": "secret_access_key",
+        "aws_session_token": "token",
+        "region": "region",
+        "endpoint_url": "endpoint",
+    }
+    for section in (f"profile {profile}", profile):
+        if parser.has_section(section):
+            found |= {names[name]: value for name, value in parser.items(section) if name in names}
+    environment = {"region": ("AWS_REGION", "AWS_DEFAULT_REGION"), "endpoint": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")}
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in given and not any(known in os.environ for known in environment.get(name, ()))
+    }

@@ -1,0 +1,105 @@
+"""What the errors of the object-store client mean: which answer of the server each one is, and the error of ours that tells it in one line.
+
+Pure. The client raises a few classes and says the rest in a text; a text may hold queries of addresses with signatures in them, and bodies of answers: neither is shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, TypeAlias
+
+from frazil.errors import StoreError
+
+__all__ = ["Meaning", "failure", "meaning_of"]
+
+Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
+# absent      no object has this key
+# changed     it has not the version that was expected
+# exists      it is there, and was to be created
+# range       the range asked for lies wholly behind its end
+# no suffix   the server, or its protocol, has no ranges of this kind
+# lost        no answer, or none that means anything: it may have been done, and may be tried again
+# failed      all else; trying again is of no use
+
+_NO_PLACE: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+_STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
+_CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
+_QUERY: Final = re.compile(r"\?[^\s)]*")
+_ADDRESS: Final = re.compile(r"://[^/@\s]*@")
+_TOO_MANY: Final = 429
+_LATER: Final = 408
+_LONGEST: Final = 300  # letters of a message that are shown
+
+_HINTS: Final = {
+    "place": "check the name of the bucket or container, the region and the endpoint",
+    "401": "check the credentials: they are missing, or not known there",
+    "403": "check the credentials, and that they may do this there; they may have expired",
+    "400": "check the endpoint, the region and the name of the bucket",
+    "lost": "check the network, the endpoint and that the server runs",
+    "tls": "the endpoint is http:// and not https://, or its certificate is not known",
+    "token": "check the credentials: none were given or found, so they were asked of the cloud's own service; skip_signature=True reads what is public",
+    "else": None,
+}
+
+
+def meaning_of(error: Exception) -> Meaning:
+    """What an error of the client means for the one request that it is of."""
+    text, kind = str(error), type(error).__name__
+    if any(name in text for name in _NO_PLACE):
+        return "failed"
+    if isinstance(error, FileNotFoundError):
+        return "absent"
+    if kind in {"PreconditionError", "NotModifiedError"}:
+        return "changed"
+    if kind == "AlreadyExistsError":
+        return "exists"
+    if kind == "NotSupportedError" or "does not support range" in text or "non-partial response" in text:
+        return "no suffix"
+    status = _status(text)
+    if status == 416 or "Wanted range starting at" in text:
+        return "range"
+    if status in {_LATER, _TOO_MANY} or status >= 500:
+        return "lost"
+    if status == 409:
+        return "exists"
+    if status or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
+        return "failed"
+    return "failed" if _never_sent(text) else "lost"
+
+
+def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
+    """The error that a request ends with. what: such as "could not be read"; place: the store, without secrets."""
+    text, kind = str(error), type(error).__name__
+    status, code = _status(text), _CODE.search(text)
+    said = f"{status} {code[1]}" if status and code else str(status or "") or (code[1] if code else "")
+    hint: str | None
+    if any(name in text for name in _NO_PLACE):
+        reason, hint = "the bucket or container is not there", _HINTS["place"]
+    elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
+        reason, hint = "no credentials could be had", _HINTS["token"]
+    elif status in {401, 403} or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
+        reason, hint = f"the server does not permit it ({said or kind})", _HINTS["401" if status == 401 else "403"]
+    elif status:
+        reason, hint = (
+            f"the server answered {said}",
+            _HINTS["400" if status == 400 else "lost" if status >= 500 else "else"],
+        )
+    elif _never_sent(text):
+        reason, hint = "the request could not be made", _HINTS["tls"]
+    else:
+        reason, hint = _first_line(text), _HINTS["lost"]
+    return StoreError(f"an object of {place} {what}: {reason}", key=key or None, hint=hint)
+
+
+def _status(text: str) -> int:
+    found = _STATUS.search(text)
+    return int(found[1]) if found else 0
+
+
+def _never_sent(text: str) -> bool:
+    return "builder error" in text or "URL scheme is not allowed" in text
+
+
+def _first_line(text: str) -> str:
+    line = text.partition("\n")[0].partition("<?xml")[0]
+    line = _ADDRESS.sub("://", _QUERY.sub("", line)).strip().rstrip(":")
+    return line[:_LONGEST] or "no reason was given"

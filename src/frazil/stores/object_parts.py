@@ -1,0 +1,35 @@
+"""Objects that are written part by part, so that no more than a few parts are in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from frazil.stores.object_clients import ObjectClient
+
+__all__ = ["put_parts"]
+
+_PART: Final = 2**23  # bytes
+_AT_ONCE: Final = 2  # parts
+
+
+def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes]) -> None:
+    """Raises what the client raises, and what `parts` does, as it is; then there is no object, or the old one."""
+    import obstore
+
+    broken: list[BaseException] = []
+
+    def told() -> Iterator[bytes]:
+        try:
+            yield from parts
+        except BaseException as error:  # the client would make another one of it
+            broken.append(error)
+            raise
+
+    try:
+        obstore.put(client, key, told(), use_multipart=True, chunk_size=_PART, max_concurrency=_AT_ONCE)
+    except BaseException:
+        if broken:
+            raise broken[0] from None
+        raise

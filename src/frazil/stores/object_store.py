@@ -1,0 +1,489 @@
+"""The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
+
+How clients are made is in object_clients.py, how one range is read in object_reading.py, what errors mean in object_errors.py. Here ranges are asked for together, answers put together,
+and objects written: also when an answer is lost."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+
+from frazil.errors import FrazilError, InvalidInputError, StoreError
+from frazil.stores.content import join_pieces
+from frazil.stores.object_clients import clients_of, open_url, server_of
+from frazil.stores.object_errors import failure, meaning_of
+from frazil.stores.object_parts import put_parts
+from frazil.stores.object_reading import Answer, Asked, ObjectReader, condition_of, pause
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    FOUND,
+    MISSING,
+    STALE,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    resolve_span,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from frazil.stores.object_clients import ObjectClient
+    from frazil.stores.values import SourceBuffer
+
+__all__ = ["ObjectStore"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_MULTIPART: Final = 2**25  # bytes from which a value goes in parts
+_PART: Final = 2**23
+_ERASED_AT_ONCE: Final = 1000
+_PAGE: Final = 1000  # keys of one answer to a listing
+_ROUNDS: Final = 20  # times that an object may be replaced between two requests of a fetch
+_CAN: Final = Capabilities(conditional_erase=False)
+_WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
+_EMPTY: Final = b""
+
+
+class ObjectStore(Store):
+    """Objects in S3, GCS or Azure, or files of a web server, which are only read.
+
+    objects             a URL, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, https://host/path; or an object of obstore (S3Store, ...)
+    requests_in_flight  how many requests are made at once, by all threads together
+    options             beside a URL, obstore's own: endpoint=, region=, access_key_id=, secret_access_key=, token=, account_name=, skip_signature=, ..., and
+                        client_options= (timeout=, read_timeout=, connect_timeout=, proxy_url=, ...), retry_config= (max_retries=, ...). What is not given is taken from where
+                        the tools of each cloud have it: environment, profile, the machine's own role
+
+    Versions are ETags. A key is erased whatever its version: the servers have no erasing under a condition. Safe to use from many threads; pickles with its options. The threads of
+    its client do not survive a fork: in a child of a process that used one, every request raises StoreError; start workers by "spawn" or "forkserver".
+    Raises InvalidInputError for a URL or options that make no sense; nothing is asked of the server yet."""
+
+    __slots__ = ("_clients", "_gate", "_pool", "_reader", "_urls", "requests_in_flight")
+
+    def __init__(self, objects: ObjectClient | str, *, requests_in_flight: int = 64, **options: object) -> None:
+        if not isinstance(requests_in_flight, int) or isinstance(requests_in_flight, bool) or requests_in_flight < 1:
+            raise InvalidInputError(f"requests_in_flight is {requests_in_flight!r}; it is a number, 1 or more")
+        if options and not isinstance(objects, str):
+            raise InvalidInputError(
+                f"the option {next(iter(options))!r} goes with a URL", hint="give it to the object of obstore"
+            )
+        self._clients: Final = open_url(objects, options) if isinstance(objects, str) else clients_of(objects)
+        self._urls: Final = (objects, options)
+        self.requests_in_flight: Final = requests_in_flight
+        self._reader: Final = ObjectReader(self._clients)
+        self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.place!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        objects, options = self._urls
+        if self._clients.kind == "MemoryStore":
+            raise InvalidInputError(
+                "a store in the memory of this process cannot be handed to another one", hint="use a server's"
+            )
+        return _again, (objects, self.requests_in_flight, options)
+
+    @property
+    def place(self) -> str:
+        """Where its objects are, as a URL; no secrets are in it."""
+        return self._clients.place
+
+    @property
+    def server(self) -> str:
+        """Which server that is: the cloud's own, where no endpoint was given; of a store in memory the object."""
+        return server_of(*self._urls, self._clients.kind)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _WEB if self._clients.kind == "HTTPStore" else _CAN
+
+    # --- requests ------------------------------------------------------------------------------------------------------------------
+
+    def _one(self, request: Callable[[A], B], argument: A) -> B:
+        check_process(self)
+        with self._gate:
+            return request(argument)
+
+    def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
+        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made."""
+        if len(arguments) < 2:
+            return [self._one(request, argument) for argument in arguments]
+        check_process(self)
+        pool = self._pool
+        if pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            pool = self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
+        futures = [pool.submit(self._one, request, argument) for argument in arguments]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        wanted: list[Version | None] = [None] * len(names) if expect is None else list(expect)
+        if held is not None:
+            wanted = [
+                (version or ABSENT) if one is None else one for one, version in zip(wanted, held.versions, strict=True)
+            ]
+        asked = [
+            Asked(names[name], start, 0 if wanted[name] == ABSENT else length, wanted[name] or None)
+            for name, start, length in spans.tolist()
+        ]
+        of_name: list[list[int]] = [[] for _ in names]
+        for i, name in enumerate(spans[:, 0].tolist()):
+            of_name[name].append(i)
+        count = len(spans)
+        for name, rows in enumerate(of_name):
+            if not rows and held is None:
+                of_name[name] = [len(asked)]
+                asked.append(Asked(names[name], 0, 0, wanted[name] or None))
+        answers = self._answers(asked, of_name)
+        # of what is another version by now, which one: who expected the old one has to be told
+        stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
+        for i, now in zip(stale, self._all(self._reader.answer, [Asked(asked[i].key) for i in stale]), strict=True):
+            answers[i] = now._replace(state="changed")
+        return _put_together(names, spans, answers[:count], of_name, answers, wanted, held)
+
+    def _answers(self, asked: Sequence[Asked], of_name: Sequence[Sequence[int]]) -> list[Answer]:
+        """The answers to all that is asked, those of one object from one version of it."""
+        answers = self._all(self._reader.answer, asked)
+        for _ in range(_ROUNDS):
+            again: dict[int, Asked] = {}
+            for rows in of_name:
+                if (
+                    len(rows) > 1
+                    and len({(answers[i].state, answers[i].version) for i in rows}) > 1
+                    and not asked[rows[0]].expect
+                ):
+                    # of the newest seen, which an earlier answer is of too where only one object was replaced
+                    newest = answers[rows[-1]].version
+                    again |= {
+                        i: asked[i]._replace(expect=newest)
+                        for i in rows
+                        if newest is None or answers[i].version != newest
+                    }
+            if not again:
+                return answers
+            for i, answer in zip(again, self._all(self._reader.answer, list(again.values())), strict=True):
+                answers[i] = answer
+            for rows in of_name:  # a version that is gone by now is none to wait for
+                if any(answers[i].state == "changed" and not asked[i].expect for i in rows):
+                    for i, answer in zip(rows, self._all(self._reader.answer, [asked[i] for i in rows]), strict=True):
+                        answers[i] = answer
+        raise StoreError(
+            f"an object was replaced {_ROUNDS} times while it was read",
+            key=asked[0].key,
+            hint="read it again when its writer is done",
+        )
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        self._require("writable")
+        return self._all(self._put, list(zip(names, join_pieces(pieces), expect, strict=True)))
+
+    def _put(self, wanted: tuple[str, bytes, Version | None]) -> Version | Changed:
+        key, value, expect = wanted
+        if "\\" in key and self._clients.kind == "AzureStore":
+            raise StoreError("a key with a backslash", key=key, hint="Azure takes it for a slash: choose another key")
+        if expect is not None:
+            return self._put_if(key, value, expect)
+        import obstore
+
+        large = len(value) >= _MULTIPART
+        try:
+            result = obstore.put(
+                self._clients.writer,
+                key,
+                value,
+                use_multipart=large,
+                chunk_size=_PART,
+                max_concurrency=min(8, self.requests_in_flight),
+            )
+        except Exception as error:
+            if meaning_of(error) == "exists":
+                raise self._in_the_way(key) from None
+            raise failure(error, "could not be written", key, self.place) from None
+        return self._put_version(key, result)
+
+    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
+        """As the port says: in parts, a few of which are in memory."""
+        self._require("writable")
+        self._one(self._put_parts, (key, parts))
+
+    def _put_parts(self, wanted: tuple[str, Iterator[bytes]]) -> None:
+        try:
+            put_parts(self._clients.writer, *wanted)
+        except FrazilError:  # of whoever makes the parts
+            raise
+        except Exception as error:
+            if meaning_of(error) == "exists":
+                raise self._in_the_way(wanted[0]) from None
+            raise failure(error, "could not be written", wanted[0], self.place) from None
+
+    def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
+        """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, what is there now tells whether the lost one
+        was done."""
+        import obstore
+
+        mode: object = "create" if expect == ABSENT else _update_mode(expect)
+        lost: Exception | None = None
+        for attempt in range(self._clients.retries + 1):
+            if attempt:
+                pause(attempt)
+            try:
+                result = obstore.put(self._clients.decider, key, value, mode=mode, use_multipart=False)  # type: ignore[arg-type]
+            except Exception as error:
+                meaning = meaning_of(error)
+                if meaning == "lost":
+                    lost = error
+                    continue
+                if meaning not in {"exists", "changed", "absent"}:
+                    raise failure(error, "could not be written", key, self.place) from None
+            else:
+                return self._put_version(key, result)
+            present = self._reader.answer(Asked(key, 0, -1 if lost is not None else 0))
+            if present.state == "found":
+                assert present.version is not None
+                if lost is not None and present.size == len(value) and bytes(present.data) == value:
+                    return present.version
+                if present.version != expect:
+                    return Changed(present.version)
+            elif expect != ABSENT:
+                return Changed(ABSENT)
+            # refused, and yet it is as expected: another writer was at it just then, and did not get through
+        if lost is None:
+            raise self._in_the_way(key)
+        present = self._reader.answer(Asked(key, 0, -1))
+        if present.state == "found" and bytes(present.data) == value and present.version is not None:
+            return present.version
+        raise failure(lost, "could not be written, or its answer was lost", key, self.place) from None
+
+    def _put_version(self, key: str, result: Mapping[str, object]) -> Version:
+        tag, generation = result["e_tag"], result["version"]
+        if isinstance(tag, str):
+            gcs = self._clients.kind == "GCSStore" and isinstance(generation, str)
+            return (f"{tag}\0{generation}" if gcs else tag).encode()
+        version = self._reader.answer(Asked(key)).version
+        if version is None:
+            raise StoreError("the server tells no version of what it stored", key=key, hint="it needs ETags")
+        return version
+
+    def _in_the_way(self, key: str) -> StoreError:
+        return StoreError(
+            f"an object of {self.place} could not be written: another one is in its way",
+            key=key,
+            hint="this server has no key beside keys that begin with it and a slash: choose another key",
+        )
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        """As the port says, but that nothing is erased of which a version is expected: that is a StoreError (capabilities.conditional_erase)."""
+        self._require("erasable")
+        if any(expect):
+            raise StoreError(
+                f"{self!r} cannot erase under a condition",
+                key=next(name for name, version in zip(names, expect, strict=True) if version),
+                hint="erase it whatever it is, or write over it",
+            )
+        kept = [name for name, version in zip(names, expect, strict=True) if version is not None]
+        present = {
+            name: Changed(answer.version)
+            for name, answer in zip(kept, self._all(self._reader.answer, [Asked(name) for name in kept]), strict=True)
+            if answer.version is not None
+        }
+        gone = [name for name, version in zip(names, expect, strict=True) if version is None]
+        parts = [gone[first : first + _ERASED_AT_ONCE] for first in range(0, len(gone), _ERASED_AT_ONCE)]
+        self._all(self._erase, parts)
+        return [present.get(name) for name in names]
+
+    def _erase(self, keys: Sequence[str]) -> None:
+        import obstore
+
+        if self._clients.kind == "S3Store" or len(keys) == 1:
+            self._erase_part(keys)
+            return
+        for key in keys:  # elsewhere the first that is not there ends the call, and leaves the others
+            try:
+                obstore.delete(self._clients.writer, key)
+            except Exception as error:
+                if meaning_of(error) != "absent":
+                    raise failure(error, "could not be erased", key, self.place) from None
+
+    def _erase_part(self, keys: Sequence[str]) -> None:
+        import obstore
+
+        try:
+            obstore.delete(self._clients.writer, list(keys) if len(keys) > 1 else keys[0])
+        except Exception as error:
+            if meaning_of(error) != "absent":
+                raise failure(error, "could not be erased", keys[0], self.place) from None
+
+    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
+        """Copied by the server."""
+        self._require("writable")
+        return self._all(self._copy, list(zip(sources, names, strict=True)))
+
+    def _copy(self, wanted: tuple[str, str]) -> bool:
+        import obstore
+
+        try:
+            obstore.copy(self._clients.writer, *wanted)
+        except Exception as error:
+            if meaning_of(error) == "absent":
+                return False
+            raise failure(error, "could not be copied", wanted[0], self.place) from None
+        return True
+
+    # --- listing -------------------------------------------------------------------------------------------------------------------
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        self._require("listable")
+        return self._one(self._list, (prefix, start_after, limit))
+
+    def _list(self, wanted: tuple[str, str, int | None]) -> list[str]:
+        import obstore
+
+        prefix, after, limit = wanted
+        keys: list[str] = []
+        try:
+            for page in obstore.list(self._clients.reader, prefix or None, offset=after or None, chunk_size=_PAGE):
+                # a server need not know where to begin, and one that lies is not believed
+                keys += [one["path"] for one in page if one["path"].startswith(prefix) and _after(one["path"], after)]
+                if limit is not None and len(keys) >= limit and _ascending(keys):
+                    break
+        except Exception as error:
+            raise failure(error, "could not be listed", prefix, self.place) from None
+        if not _ascending(keys):
+            keys = sorted(set(keys), key=str.encode)
+        return keys if limit is None else keys[:limit]
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        self._require("listable")
+        return self._one(self._list_level, prefix)
+
+    def _list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        import obstore
+
+        try:
+            found = obstore.list_with_delimiter(self._clients.reader, prefix or None)
+        except Exception as error:
+            raise failure(error, "could not be listed", prefix, self.place) from None
+        keys = [one["path"] for one in found["objects"] if one["path"].startswith(prefix)]
+        below = [f"{one}/" for one in found["common_prefixes"] if one.startswith(prefix)]
+        return sorted(keys, key=str.encode), sorted(below, key=str.encode)
+
+
+# --- answers put together ----------------------------------------------------------------------------------------------------------------
+
+
+def _put_together(
+    names: Sequence[str],
+    spans: Columns,
+    of_spans: Sequence[Answer],
+    of_name: Sequence[Sequence[int]],
+    answers: Sequence[Answer],
+    wanted: Sequence[Version | None],
+    held: Fetched | None,
+) -> Fetched:
+    status = [FOUND] * len(names)
+    versions: list[Version | None] = [None] * len(names)
+    sizes = np.full(len(names), -1, np.int64)
+    for name, rows in enumerate(of_name):
+        if not rows:
+            assert held is not None
+            status[name], versions[name], sizes[name] = held.status[name], held.versions[name], held.sizes[name]
+            continue
+        first = answers[rows[0]]
+        expected = wanted[name]
+        if expected is not None and (
+            (first.state != "absent") if expected == ABSENT else any(answers[i].state != "found" for i in rows)
+        ):
+            status[name] = STALE
+            versions[name] = first.version
+        elif first.state == "absent":
+            status[name] = ABSENT_KEY
+        else:
+            versions[name], sizes[name] = first.version, first.size
+    buffers: list[SourceBuffer] = []
+    out = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
+    for i, ((name, start, length), answer) in enumerate(zip(spans.tolist(), of_spans, strict=True)):
+        if status[name] == FOUND:
+            buffers.append(answer.data)
+            # a range that reaches beyond the end keeps its length, and fails where it is read
+            kept = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
+            out[i] = -len(buffers), 0, kept
+    return Fetched(Sources(None, buffers), status, versions, sizes, out)
+
+
+def _update_mode(version: Version) -> dict[str, str]:
+    tag, _, generation = version.decode(errors="replace").partition("\0")
+    if condition_of(version) is None:
+        raise InvalidInputError(
+            "this version is none that an object store can compare",
+            hint="take it from `fetch`, `put` or `get_versioned`",
+        )
+    return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
+
+
+def _after(key: str, after: str) -> bool:
+    return not after or key.encode() > after.encode()
+
+
+def _ascending(keys: Iterable[str]) -> bool:
+    last = b""
+    for key in keys:
+        now = key.encode()
+        if now <= last:
+            return False
+        last = now
+    return True
+
+
+# --- processes ---------------------------------------------------------------------------------------------------------------------------
+
+_process: list[
+    int
+] = []  # the one whose threads serve the client's requests: the first that made one. Children by fork have its memory, not its threads
+
+
+def check_process(store: Store) -> None:
+    """Raises StoreError in a child, by fork, of a process that made requests: there they would wait for ever."""
+    if not _process:
+        _process.append(os.getpid())
+    elif _process[0] != os.getpid():
+        raise StoreError(
+            f"{store!r} does not work in a process that was forked after requests had been made",
+            hint='start workers by "spawn" or "forkserver" (multiprocessing.set_start_method), and open the store there',
+        )
+
+
+def _again(objects: ObjectClient | str, requests_in_flight: int, options: Mapping[str, object]) -> ObjectStore:
+    return ObjectStore(objects, requests_in_flight=requests_in_flight, **options)

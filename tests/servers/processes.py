@@ -1,0 +1,82 @@
+"""Servers as processes: started on a free port of the loopback interface, waited for, ended with whoever started them. Knows no protocol."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SERVERS = (ROOT / os.environ.get("SERVERS", ".servers")).resolve()
+DEADLINE = 60.0  # seconds until a server must listen: generous, as machines that test are busy
+TRIES = 5  # another process may take a free port before the server does
+
+# Asks the kernel to end the process with its parent, also when that is killed, and becomes the server. A program of its own, as code
+# between fork and exec is not safe where threads run.
+_LAUNCHER = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("the parent has gone")
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def program(*places: str) -> str:
+    """The first of these files below the folder of servers that is there; the test is skipped where none is."""
+    for place in places:
+        if (SERVERS / place).exists():
+            return str(SERVERS / place)
+    pytest.skip(f"{places[0]} is not in {SERVERS.name}: tools/servers installs it where it can")
+
+
+def _listens(port: int, process: subprocess.Popen[bytes]) -> bool:
+    until = time.monotonic() + DEADLINE
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return process.poll() is None
+    return False
+
+
+@contextmanager
+def running(
+    command: Callable[[int], Sequence[str]], folder: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[int]:
+    """The port on which a server runs until the end of the block; the test is skipped, with the server's last words, where it does not start."""
+    log = folder / "log"
+    for _ in range(TRIES):
+        port = free_port()
+        with log.open("wb") as words:
+            process = subprocess.Popen(
+                [sys.executable, "-S", "-c", _LAUNCHER, str(os.getpid()), *command(port)],
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                cwd=folder,
+            )
+        try:
+            if _listens(port, process):
+                yield port
+                return
+        finally:
+            process.kill()
+            process.wait()
+    last = log.read_text(errors="replace").strip().splitlines()[-1:]
+    pytest.skip(f"{Path(command(0)[0]).name} does not start here: {''.join(last)}")

@@ -1,0 +1,268 @@
+"""A proxy that makes trouble: HTTP/1.1 requests go on to a server byte for byte, the header Host among them (so that signatures hold), and what is asked for goes wrong."""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, suppress
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+from urllib.parse import urlsplit
+
+from frazil.record import Record
+
+FAULTS: Final = frozenset({"lost answer", "no answer", "stall", "cut body", "wrong length"})
+_BLOCK = 1 << 18
+_WAIT = 60.0  # seconds for a server that does not answer: no test waits for ever
+
+# what S3 says with these, as far as clients look at it
+_CODES: Final = {
+    400: "ExpiredToken",
+    403: "AccessDenied",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "SlowDown",
+}
+
+
+class Request(Record):
+    """One request as it came: `path` with the query, header names in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+
+
+Match: TypeAlias = Callable[[Request], bool] | str
+
+
+class _Fault:
+    def __init__(self, match: Match, name: str, times: int | None) -> None:
+        self.match, self.name, self.left = match, name, times
+
+    def meets(self, request: Request) -> bool:
+        if not isinstance(self.match, str):
+            return self.match(request)
+        method, _, path = self.match.partition(" ")
+        return request.method == method and re.search(path, request.path) is not None
+
+
+class FaultProxy(AbstractContextManager["FaultProxy"]):
+    """Until the end of the block, `url` stands for the URL it is made with.
+
+    requests  all that came, in the order in which they did
+    delay     seconds that every request waits before it goes on; many wait at once
+    """
+
+    def __init__(self, target_url: str) -> None:
+        target = urlsplit(target_url)
+        assert target.scheme == "http" and target.hostname is not None
+        self._target = (target.hostname, target.port or 80)
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}{target.path}"
+        self.requests: list[Request] = []
+        self.delay = 0.0
+        self._faults: list[_Fault] = []
+        self._lock, self._closed = Lock(), Event()
+        self._threads: list[Thread] = []
+
+    def fail(self, match: Match, fault: str, times: int | None = 1) -> None:
+        """Has the next requests that match fail, as many as `times` says (None: all). Of several faults that match the first one made is met.
+
+        match  a predicate of the request, or "METHOD regular-expression", searched for in the path with its query
+        fault  "lost answer"   the server does what is asked, and the connection is cut before its answer
+               "no answer"     the connection is cut before the server hears of it
+               "stall"         nothing is sent on, nothing is answered, until the client goes away
+               "cut body"      half of the answer's body comes, then the connection is cut
+               "wrong length"  the body is a byte shorter than the server made it, and Content-Length says so too
+               "503" and such  answered with this status and an S3 error; the server does not hear of it"""
+        assert fault in FAULTS or re.fullmatch(r"[45]\d\d", fault), fault
+        with self._lock:
+            self._faults.append(_Fault(match, fault, times))
+
+    def mend(self) -> None:
+        """Lets everything go well again."""
+        with self._lock:
+            self._faults.clear()
+
+    def asked(self, match: Match) -> list[Request]:
+        """The requests so far that match."""
+        wanted = _Fault(match, "", None)
+        return [request for request in list(self.requests) if wanted.meets(request)]
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        while self._threads:
+            self._threads.pop().join()
+
+    # --- connections ------------------------------------------------------------------------------------------------------------------
+
+    def _start(self, call: Callable[..., None], *arguments: object) -> None:
+        thread = Thread(target=call, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                client = self._listening.accept()[0]
+            except OSError:
+                return
+            self._start(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        with closing(client), suppress(OSError, _Cut):
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            reading = _Reading(client, self._closed)
+            while (head := reading.head()) is not None:
+                self._handle(client, reading, head)
+
+    def _handle(self, client: socket.socket, reading: _Reading, head: bytes) -> None:
+        line, headers = _parsed(head)
+        method, path, _ = line.split(" ", 2)
+        request = Request(method, path, headers)
+        with self._lock:
+            self.requests.append(request)
+            fault = next((one for one in self._faults if one.left != 0 and one.meets(request)), None)
+            if fault is not None and fault.left is not None:
+                fault.left -= 1
+        name = "" if fault is None else fault.name
+        if self.delay:
+            time.sleep(self.delay)
+        if headers.get("expect", "").lower() == "100-continue":
+            client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if name == "stall":
+            reading.wait_for_end()
+            raise _Cut
+        if name == "no answer":
+            raise _Cut
+        if name.isdecimal():
+            for _ in reading.body(headers):
+                pass
+            client.sendall(_refusal(int(name), bodiless=method == "HEAD"))
+            return
+        with socket.create_connection(self._target, timeout=_WAIT) as server:
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            server.sendall(head)
+            for block in reading.body(headers):
+                server.sendall(block)
+            self._answer(client, _Reading(server, self._closed), name, method)
+
+    def _answer(self, client: socket.socket, reading: _Reading, fault: str, method: str) -> None:
+        while True:
+            head = reading.head()
+            if head is None:
+                raise _Cut
+            line, headers = _parsed(head)
+            status = int(line.split(" ")[1])
+            if status >= 200:
+                break
+        bodiless = method == "HEAD" or status in {204, 304}
+        blocks = iter(()) if bodiless else reading.body(headers, until_end=True)
+        if fault == "lost answer":
+            for _ in blocks:
+                pass
+            raise _Cut
+        if fault in {"cut body", "wrong length"}:
+            body = b"".join(blocks)
+            if fault == "cut body":
+                client.sendall(head + body[: len(body) // 2])
+                raise _Cut
+            length = max(0, int(headers.get("content-length", len(body))) - 1)
+            client.sendall(re.sub(rb"(?i)(\r\ncontent-length:) *\d+", rb"\1 %d" % length, head) + body[:-1])
+            return
+        client.sendall(head)
+        for block in blocks:
+            client.sendall(block)
+        if not bodiless and "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", ""):
+            raise _Cut  # the end of the connection is the end of the body
+
+
+class _Cut(Exception):
+    """The connection ends here."""
+
+
+class _Reading:
+    """What comes over a connection, message by message."""
+
+    def __init__(self, connection: socket.socket, closed: Event) -> None:
+        self._connection, self._closed, self._kept = connection, closed, b""
+
+    def _more(self) -> bytes:
+        until = time.monotonic() + _WAIT
+        while not select.select([self._connection], [], [], 0.05)[0]:
+            if self._closed.is_set() or time.monotonic() > until:
+                raise _Cut
+        return self._connection.recv(_BLOCK)
+
+    def head(self) -> bytes | None:
+        """A message up to its empty line; None where the other side has ended."""
+        while (end := self._kept.find(b"\r\n\r\n")) < 0:
+            if not (more := self._more()):
+                return None
+            self._kept += more
+        head, self._kept = self._kept[: end + 4], self._kept[end + 4 :]
+        return head
+
+    def body(self, headers: dict[str, str], *, until_end: bool = False) -> Iterator[bytes]:
+        """The blocks of a body as they come, those of the chunked coding with its marks."""
+        if "chunked" in headers.get("transfer-encoding", ""):
+            yield from self._chunked()
+        elif "content-length" in headers:
+            yield from self._exactly(int(headers["content-length"]))
+        elif until_end:
+            yield self._kept
+            while more := self._more():
+                yield more
+
+    def wait_for_end(self) -> None:
+        """Returns when the other side has gone away."""
+        while self._more():
+            pass
+
+    def _exactly(self, length: int) -> Iterator[bytes]:
+        while length:
+            if not self._kept:
+                self._kept = self._more()
+                if not self._kept:
+                    raise _Cut
+            block, self._kept = self._kept[:length], self._kept[length:]
+            length -= len(block)
+            yield block
+
+    def _chunked(self) -> Iterator[bytes]:
+        size = -1
+        while size != 0:
+            while b"\r\n" not in self._kept:
+                if not (more := self._more()):
+                    raise _Cut
+                self._kept += more
+            line = self._kept.partition(b"\r\n")[0]
+            size = int(line.split(b";")[0], 16)
+            yield from self._exactly(len(line) + 2 + size + 2)
+
+
+def _parsed(head: bytes) -> tuple[str, dict[str, str]]:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    pairs = [line.partition(":") for line in lines if line]
+    return first, {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _refusal(status: int, *, bodiless: bool) -> bytes:
+    code = _CODES.get(status, "Refused")
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>".encode()
+    head = f"HTTP/1.1 {status} {code}\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + (b"" if bodiless else body)

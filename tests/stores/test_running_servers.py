@@ -1,0 +1,107 @@
+"""The suite of all stores, over servers that really run: S3, Azure, Google, web servers with ranges of all kinds and without; and over obstore's own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from obstore.store import MemoryStore
+from tests.servers.buckets import S3, Azure
+from tests.servers.google import Google
+from tests.servers.web import Suffixes, web_server
+
+from frazil.errors import ReadOnlyError
+from frazil.stores.local import LocalStore
+from frazil.stores.object_store import ObjectStore
+from frazil.stores.store import Store
+from frazil.testing import StoreProfile, StoreTests
+from frazil.testing.checks import refusal
+from frazil.testing.store_reading import StoreReadingTests
+
+
+class ContentVersions(StoreProfile):
+    """ETags that are made of what is stored."""
+
+    versions_come_back = True
+
+
+class TestS3(StoreTests):
+    profile = ContentVersions()
+
+    @pytest.fixture(autouse=True)
+    def server(self, s3: S3) -> None:
+        self.running = s3
+
+    def make_store(self) -> Store:
+        return self.running.store(prefix="in/a bucket")
+
+
+class TestAzure(StoreTests):
+    @pytest.fixture(autouse=True)
+    def server(self, azure: Azure) -> None:
+        self.running = azure
+
+    def make_store(self) -> Store:
+        return self.running.store(prefix="in/a container")
+
+
+class TestGoogle(StoreTests):
+    profile = ContentVersions()
+
+    @pytest.fixture(autouse=True)
+    def server(self, gcs: Google) -> None:
+        self.running = gcs
+
+    def make_store(self) -> Store:
+        return self.running.store()
+
+
+class TestMemory(StoreTests):
+    def make_store(self) -> Store:
+        return ObjectStore(MemoryStore())
+
+
+class TestWeb(StoreReadingTests):
+    """Files that somebody put there."""
+
+    suffix: ClassVar[Suffixes] = True
+    ranges: ClassVar[bool] = True
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path) -> Iterator[None]:
+        self.path, self.numbers = tmp_path, count()
+        with ExitStack() as self.servers:
+            yield
+
+    def filled_with(self, values: dict[str, bytes]) -> Store:
+        folder = self.path / f"{next(self.numbers)}"
+        files = LocalStore(folder)
+        for key, value in values.items():
+            files.set(key, value)
+        return ObjectStore(self.servers.enter_context(web_server(folder, suffix=self.suffix, ranges=self.ranges)))
+
+    def make_store(self) -> Store:
+        return self.filled_with({})
+
+    def test_nothing_is_written(self) -> None:
+        store = self.filled(a=b"1")
+        assert not store.capabilities.writable
+        for call in (lambda: store.set("a", b"2"), lambda: store.erase("a"), lambda: store.create("b", b"")):
+            refusal(ReadOnlyError, call)
+        assert store.get("a") == b"1"
+
+
+class TestWebThatRefusesSuffixes(TestWeb):
+    suffix = "refused"
+
+
+class TestWebThatIgnoresSuffixes(TestWeb):
+    suffix = "ignored"
+
+
+class TestWebWithoutRanges(TestWeb):
+    ranges = False
