@@ -6,6 +6,7 @@ environment, and for S3 in the files of the AWS tools."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
@@ -160,16 +161,6 @@ def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
         ) from None
 
 
-def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: str) -> str:
-    """What tells two servers apart that have buckets of one name: the endpoint and the account, where they were given; of a store in memory the object."""
-    if kind == "MemoryStore":
-        return f"{kind} {id(objects):x}"
-    if not isinstance(objects, str):
-        options = _made_from(objects)[1].get("config") or {}
-    told = {str(value) for name, value in options.items() if any(part in name.lower() for part in _SERVER)}
-    return " ".join([kind, *sorted(told)])
-
-
 def identity_of(clients: Clients) -> str | None:
     """What tells the objects of a store from all others: its place, and what options and environment say of the server and the account, but no credentials. None for a
     store in memory."""
@@ -182,16 +173,11 @@ def _server_of(options: Mapping[str, object]) -> tuple[str, ...]:
     for given in (options, options.get("config")):
         if isinstance(given, Mapping):
             told |= {f"{name}".lower(): f"{value}" for name, value in given.items()}
-    where = [f"{name}={_shown(value)}" for name, value in told.items() if any(part in name.lower() for part in _SERVER)]
+    where = [f"{name}={_shown(value)}" for name, value in told.items() if _SERVER.search(name.lower())]
     return tuple(sorted(where))
 
 
-_SERVER: Final = (
-    "endpoint",
-    "base_url",
-    "account_name",
-    "emulator",
-)  # parts of names of what says which server and account
+_SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.content import join_pieces
-from frazil.stores.object_clients import clients_of, identity_of, open_url, server_of
+from frazil.stores.object_clients import clients_of, identity_of, open_url
 from frazil.stores.object_errors import failure, meaning_of, never_done
 from frazil.stores.object_parts import put_parts
 from frazil.stores.object_processes import check_process
@@ -109,7 +109,12 @@ class ObjectStore(Store):
     @property
     def server(self) -> str:
         """Which server that is: the cloud's own, where no endpoint was given; of a store in memory the object."""
-        return server_of(*self._urls, self._clients.kind)
+        clients = self._clients
+        return (
+            f"{clients.kind} {id(self._urls[0]):x}"
+            if clients.kind == "MemoryStore"
+            else " ".join([clients.kind, *clients.server])
+        )
 
     @property
     def capabilities(self) -> Capabilities:
@@ -240,19 +245,17 @@ class ObjectStore(Store):
         return self._put_version(key, result)
 
     def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
-        """As the port says: in parts, a few of which are in memory."""
+        """As the port says: in parts, a few of which are in memory. It counts as no request, as it may have to wait for those that bring the parts."""
         self._require("writable")
-        self._one(self._put_parts, (key, parts))
-
-    def _put_parts(self, wanted: tuple[str, Iterator[bytes]]) -> None:
+        check_process(self)
         try:
-            put_parts(self._clients.writer, *wanted)
+            put_parts(self._clients.writer, key, parts)
         except FrazilError:  # of whoever makes the parts
             raise
         except Exception as error:
             if meaning_of(error) == "exists":
-                raise self._in_the_way(wanted[0]) from None
-            raise failure(error, "could not be written", wanted[0], self.place) from None
+                raise self._in_the_way(key) from None
+            raise failure(error, "could not be written", key, self.place) from None
 
     def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
         """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
