@@ -123,7 +123,9 @@ def test_whole_chunks_and_shards_are_written_without_reading() -> None:
     plain[8:10] = 2
     assert [found[:2] for found in asked(store)] == [("put", "c/2")], "whole as far as the array goes"
     plain[7:10] = 3
-    assert [found[:2] for found in asked(store)] == [("put", "c/2"), ("fetch", "c/1"), ("put", "c/1")]
+    found = [found[:2] for found in asked(store)]
+    assert sorted(found) == [("fetch", "c/1"), ("put", "c/1"), ("put", "c/2")]
+    assert found.index(("fetch", "c/1")) < found.index(("put", "c/1"))
 
 
 def test_a_write_into_a_shard_reads_what_it_keeps_once() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from obstore.store import S3Store
 
 import frazil
 from frazil.errors import DataError, InvalidInputError, StoreError
+from frazil.repository.virtual import open_places
 from frazil.stores import ObjectStore
 from frazil.stores.memory import MemoryStore
 from frazil.testing import CountingStore
@@ -23,6 +25,7 @@ from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
 from tests.servers.web import WebServer
 
+MOMENT = timedelta(milliseconds=1)
 DATA = np.arange(20000, dtype="<u2")
 NAMES = ["a b", "a%20b", "ä", "a+b", "a?b", "a#b", "a&b=c"]
 
@@ -86,6 +89,36 @@ def test_a_bucket_with_credentials(given: str, s3: S3, bucket: str) -> None:
         store.erase("in/d.bin")
         with pytest.raises(StoreError, match="is not there"):
             values(repo)
+
+
+@pytest.mark.parametrize("kind", ["azure", "gcs"])
+def test_other_clouds(kind: str, request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue(kind)
+    bucket = server.new_bucket()
+    store, url = server.store(bucket), server.url(bucket, "in/d.bin")
+    store.set("in/d.bin", DATA.tobytes())
+    counting = CountingStore(store)
+    repo = filled(MemoryStore(), {server.url(bucket) + "/": counting}, url)
+    (check,) = open_places({server.url(bucket) + "/": store}).look_up([url]).values()
+    assert check.size == DATA.nbytes and check.tag and not check.place
+    counting.clear()
+    assert np.array_equal(values(repo), DATA)
+    assert counting.count() == 1
+    store.set("in/d.bin", DATA.tobytes()[::-1])
+    with pytest.raises(DataError, match="it had the version"):
+        values(repo)
+
+
+def test_the_keys_of_a_session_have_their_bytes(s3: S3, bucket: str) -> None:
+    """As `frazil serve` and `frazil copy` read them."""
+    store = CountingStore(s3.store(bucket))
+    session = filled(MemoryStore(), {f"s3://{bucket}/": store}, f"s3://{bucket}/in/d.bin").readonly_session()
+    store.clear()
+    keys = ["t/c/3", "t/c/4", "t/c/17"]
+    assert session.store.sizes(keys).tolist() == [2000] * 3 and store.count() == 0
+    found = session.store.get_partial_values([(key, (10, 4)) for key in keys])
+    assert found == [DATA.tobytes()[at * 2000 + 10 :][:4] for at in (3, 4, 17)]
+    assert store.count() == 1
 
 
 def test_no_secret_is_kept_or_shown(s3: S3, bucket: str, tmp_path: Path) -> None:
@@ -202,3 +235,29 @@ def test_a_server_that_is_not_there(tmp_path: Path, web_server: WebServer) -> No
     with pytest.raises(StoreError, match="cannot be read") as caught:
         values(repo)
     assert caught.value.key == f"{url}/d.bin" and caught.value.chunk == (0,)
+
+
+@pytest.mark.parametrize("fault", ["lost answer", "cut body", "wrong length", "503", "403"])
+def test_trouble_is_an_error_or_tried_again_and_never_another_value(fault: str, s3: S3, bucket: str) -> None:
+    location, url = MemoryStore(), f"s3://{bucket}/in/d.bin"
+    filled(location, {f"s3://{bucket}/": s3.store(bucket)}, url)
+    with FaultProxy(s3.endpoint) as proxy:
+        quick = {
+            "retry_config": {
+                "max_retries": 1,
+                "backoff": {"init_backoff": MOMENT, "max_backoff": 2 * MOMENT, "base": 2},
+            }
+        }
+        far = ObjectStore(f"s3://{bucket}", **s3.options(proxy.url), **quick)
+        repo = frazil.Repository.open(location, virtual_prefixes={f"s3://{bucket}/": far})
+        proxy.fail("GET d.bin", fault, times=None)
+        with pytest.raises(StoreError, match="cannot be read") as caught:
+            values(repo)
+        assert caught.value.key == url and caught.value.chunk == (0,)
+        assert s3.secret not in str(caught.value)
+        proxy.mend()
+        proxy.fail("GET d.bin", fault)
+        if fault == "403":
+            with pytest.raises(StoreError, match="not permit"):
+                values(repo)
+        assert np.array_equal(values(repo), DATA)

@@ -46,8 +46,8 @@ class VirtualPlaces(Record):
 
     @property
     def direct(self) -> bool:
-        """Whether all files are at hand (Capabilities.direct)."""
-        return all(place.store.capabilities.direct for place in self.places)
+        """Whether all files are at hand (Capabilities.direct), as none of a URL that is still to be opened are."""
+        return all(isinstance(place.source, Store) and place.source.capabilities.direct for place in self.places)
 
     def find(self, location: str) -> tuple[VirtualPlace, str]:
         """The place of a location, and its key there. Raises InvalidInputError for one that is not allowed, or is none."""
