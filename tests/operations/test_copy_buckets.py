@@ -43,6 +43,10 @@ def test_to_a_bucket_and_back(tmp_path: Path, source: LocalStore, s3: S3) -> Non
     assert content(back) == content(source)
     other = s3.store()
     frazil.copy(bucket, other, to="x", runtime=runtime)
+    narrow = s3.store(prefix="narrow", requests_in_flight=1)
+    frazil.copy(bucket, narrow, to="a", runtime=runtime)
+    frazil.copy(narrow, narrow, path="a", to="b", runtime=runtime._replace(requests_in_flight=1))
+    assert narrow.get("b/large") == source.get("large")
     assert content(other) == {f"x/{key}": value for key, value in content(source).items()}
     for inside in ("", "a", "a/b"):
         with pytest.raises(InvalidInputError, match=r"same place|lie one in the other"):

@@ -107,15 +107,34 @@ def test_how_much_is_asked() -> None:
     assert [done.operation for done in store.requests] == ["list", "fetch"]
     store.clear()
     assert open_tip(files, "b", tip) is tip
-    assert [done.operation for done in store.requests] == ["look up"]
+    assert [done.operation for done in store.requests] == ["fetch"], "the next number, which is not there"
     store.clear()
     assert open_tip(files, "b", tip._replace(sequence=2998)) == tip
-    assert store.count("list") == 0
-    assert store.count() < 12
+    assert [done.operation for done in store.requests] == ["fetch", "list"]
     store.clear()
     assert open_tip(files, "b", tip._replace(sequence=0)) == tip
-    assert store.count("list") == 0
-    assert store.count() < 50
+    assert [done.operation for done in store.requests] == ["fetch", "list", "fetch"]
+
+
+def test_how_much_is_asked_where_nothing_can_be_listed() -> None:
+    store = CountingStore(Without(MemoryStore(), listable=False))
+    files = Files(store, "r/")
+    for number in range(3000):
+        put_file(files, "b", number)
+    tip = Tip("b", 2999, info(1).id)
+    for behind, most in ((0, 1), (1, 11), (2999, 49)):
+        store.clear()
+        assert open_tip(files, "b", tip._replace(sequence=2999 - behind)) == tip
+        assert store.count("list") == 0
+        assert store.count() <= most
+
+
+def test_the_newest_of_several_files_counts_where_one_below_makes_no_sense() -> None:
+    files = Files(CountingStore(MemoryStore()))
+    for number in (0, 1, 3):
+        put_file(files, "b", number)
+    files.store.set(branch_key("b", 2), b"{")
+    assert open_tip(files, "b", Tip("b", 1, info(1).id)) == Tip("b", 3, info(1).id)
 
 
 @pytest.mark.rule("I48", "I320")

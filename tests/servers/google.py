@@ -21,6 +21,7 @@ from tests.servers.buckets import Buckets
 from tests.servers.processes import program, running
 from tests.servers.web import serving
 
+_OWN = "x-goog-meta-"  # begins the names of what users say about an object
 _KEPT = ("ETag", "Content-Range", "Content-Type", "Last-Modified", "Accept-Ranges", "X-Goog-Generation")
 
 
@@ -45,11 +46,16 @@ class _Handler(BaseHTTPRequestHandler):
             headers.get("ETag"),
         }:  # as one answer has both, nothing comes between
             self._refuse(412, "PreconditionFailed")
-        elif status >= 400:
-            self._refuse(status, "NoSuchKey" if status == 404 else "InvalidRange")
+        elif status >= 400 or (status == 206 and headers["Content-Length"] == "0"):  # of nothing there are no ranges
+            self._refuse(*((404, "NoSuchKey") if status == 404 else (416, "InvalidRange")))
         else:
             length = headers["Content-Length"]
-            self._answer(status, body, {name: headers[name] for name in _KEPT if name in headers}, length)
+            self._answer(
+                status,
+                body,
+                {name: headers[name] for name in headers if name in _KEPT or name.lower().startswith(_OWN)},
+                length,
+            )
 
     do_HEAD = do_GET
 
@@ -60,6 +66,8 @@ class _Handler(BaseHTTPRequestHandler):
             with self.lock:
                 self.uploads[query["uploadId"]][int(query["partNumber"])] = body
             self._answer(200, b"", {"ETag": f'"{query["partNumber"]}"'})
+        elif "x-goog-copy-source" in self.headers:
+            self._copy(place, self.headers["x-goog-copy-source"].lstrip("/"))
         else:
             self._upload(place, body)
 
@@ -84,8 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.uploads.pop(query["uploadId"], None)
             self._answer(204)
             return
-        bucket, _, name = place.partition("/")
-        status, _, _ = self._pass_on("DELETE", f"/storage/v1/b/{bucket}/o/{quote(unquote(name), safe='')}")
+        status, _, _ = self._pass_on("DELETE", f"/storage/v1/{_resource(place)}")
         if status >= 400:
             self._refuse(status, "NoSuchKey")
         else:
@@ -105,6 +112,17 @@ class _Handler(BaseHTTPRequestHandler):
         text = f"<CompleteMultipartUploadResult><ETag>{escape(etag)}</ETag></CompleteMultipartUploadResult>"
         headers = {"ETag": etag, "x-goog-generation": about["generation"]}
         self._answer(200, text.encode() if in_body else b"", headers)
+
+    def _copy(self, place: str, source: str) -> None:
+        status, _, answer = self._pass_on(
+            "POST", f"/storage/v1/{_resource(source)}/rewriteTo/{_resource(place)}", b"{}"
+        )
+        if status >= 400:
+            self._refuse(status, "NoSuchKey")
+            return
+        about = json.loads(answer)["resource"]
+        text = f"<CopyObjectResult><ETag>&quot;{about['etag']}&quot;</ETag></CopyObjectResult>"
+        self._answer(200, text.encode(), {"x-goog-generation": about["generation"]})
 
     def _list(self, bucket: str, query: dict[str, str]) -> None:
         names = {
@@ -151,6 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             headers = {"Host": "objects"} if asked_range is None else {"Host": "objects", "Range": asked_range}
+            headers |= {name: value for name, value in self.headers.items() if name.lower().startswith(_OWN)}
             connection.request(method, path, body, {**headers, "Content-Type": "application/octet-stream"})
             answer = connection.getresponse()
             return (
@@ -178,6 +197,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *words: object) -> None:
         """Says nothing."""
+
+
+def _resource(place: str) -> str:
+    """A bucket and a quoted key, as the JSON API has them in paths."""
+    bucket, _, name = place.partition("/")
+    return f"b/{bucket}/o/{quote(unquote(name), safe='')}"
 
 
 class Google(Buckets):

@@ -14,7 +14,7 @@ from frazil.api.session import Session
 from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
-from frazil.errors import AlreadyExistsError, ConflictError, FormatError, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.format.ids import ObjectId, encode_id, new_id
 from frazil.format.refs import check_name
 from frazil.format.snapshots import Snapshot, SnapshotInfo
@@ -25,7 +25,6 @@ from frazil.repository.conflicts import Solver, check_solver
 from frazil.repository.difference import Difference, compare
 from frazil.repository.files import UNCHANGING, Files
 from frazil.repository.freedoms import has_freedoms, with_flag
-from frazil.repository.later_formats import later_format
 from frazil.repository.nesting import refuse_inside
 from frazil.repository.node_documents import NodeDocuments
 from frazil.repository.transaction import Options, Transaction
@@ -116,21 +115,12 @@ class Repository:
         registry: Registry = DEFAULT_REGISTRY,
         runtime: Runtime = DEFAULT,
     ) -> Repository:
-        """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format."""
+        """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format: at once where that
+        costs no request, and else when it is first used, as what is asked for then tells it anyway."""
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         repo = cls(_files(location, durable, runtime, cache, cache_limit), options, registry)
-        if not branches.exists(repo._files):
-            if (later := later_format(repo._files)) is not None:
-                raise FormatError(
-                    f"the repository was written by {later}; that format is not read here",
-                    key=repo._files.key("refs/branch.main/"),
-                    hint="read it with the version of Icechunk that wrote it",
-                )
-            raise NotFoundError(
-                f"there is no repository in {repo._files.store!r}",
-                key=repo._files.key("refs/branch.main/"),
-                hint="Repository.create makes one",
-            )
+        if repo._files.store.capabilities.direct:
+            branches.require_repository(repo._files)
         return repo
 
     @classmethod
@@ -139,6 +129,8 @@ class Repository:
         _check_compatible(compatible, options.get("attributes_file_bytes"))
         try:
             repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
+            if not repo._files.store.capabilities.direct:
+                branches.require_repository(repo._files)
         except NotFoundError:
             try:
                 return cls.create(location, compatible=compatible, **options)  # type: ignore[arg-type]
@@ -207,7 +199,8 @@ class Repository:
             raise _no_attribute_files()
         known = self._registry.metadata
         transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
-        return Session(transaction, self._registry, self._options.runtime, self._tips)
+        transaction.tips = self._tips
+        return Session(transaction, self._registry, self._options.runtime)
 
     def _tagged(self, tag: str) -> ObjectId:
         identity = branches.read_tag(self._files, tag)
@@ -304,7 +297,7 @@ class Repository:
     @property
     def branches(self) -> list[str]:
         """The names of all branches, sorted."""
-        return branches.list_branches(self._files)
+        return branches.list_branches(self._files) or self._none()
 
     def lookup_branch(self, name: str) -> str:
         """The id of the snapshot that a branch points to. Raises NotFoundError, FormatError."""
@@ -332,7 +325,12 @@ class Repository:
     @property
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""
-        return branches.list_tags(self._files)
+        return branches.list_tags(self._files) or self._none()
+
+    def _none(self) -> list[str]:
+        """No names; but in what is no repository that is an error, which `open` may not have looked for."""
+        branches.require_repository(self._files)
+        return []
 
     def lookup_tag(self, name: str) -> str:
         """The id of the snapshot that a tag points to. Raises NotFoundError, FormatError."""

@@ -296,8 +296,10 @@ def create_nodes(
         _check_free(place, nodes)
     if replaces is not None:
         (place.store if place.entry_store is None else place.entry_store).erase_prefix(replaces)
+    # a single document that is put only where none is need not be looked for before
+    told = len(nodes) == 1 and store.capabilities.expects and not overwrite and there.keys() >= set(above)
     for path in nodes:
-        _make_room(place, path, nodes[path], overwrite)
+        _make_room(place, path, nodes[path], overwrite, told)
     drop_copies(place, there)
     _write_entry(place)
     if explicit_groups or not layout.implicit_groups:
@@ -377,7 +379,8 @@ def _check_free(place: Place, paths: Iterable[str]) -> None:
             raise already_there(place, path)
 
 
-def _make_room(place: Place, path: str, node: Metadata, overwrite: bool) -> None:
+def _make_room(place: Place, path: str, node: Metadata, overwrite: bool, told: bool) -> None:
+    """told: whether putting the document tells whether one is there, and nothing is written before."""
     store, layout = place.store, place.layout
     if overwrite:
         erase_node(place, path)
@@ -392,7 +395,7 @@ def _make_room(place: Place, path: str, node: Metadata, overwrite: bool) -> None
     elif looks_below:
         if not store.is_empty(prefix):  # a document, or chunks that would show up in the new array
             raise already_there(place, path)
-    elif store.exists(layout.document_keys(path)[0]):
+    elif not told and store.exists(layout.document_keys(path)[0]):
         raise already_there(place, path)
 
 

@@ -19,6 +19,7 @@ from frazil.errors import (
 )
 from frazil.format.ids import ObjectId, encode_id
 from frazil.format.refs import (
+    LAST_SEQUENCE,
     REFS,
     Ref,
     RefKind,
@@ -67,6 +68,7 @@ __all__ = [
     "read_first",
     "read_tag",
     "read_tip",
+    "require_repository",
     "reset_branch",
 ]
 
@@ -95,8 +97,8 @@ class Tip(Record):
 def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
     """The newest file of a branch, None where it has none; one that was deleted has a tip that says so (see open_tip).
 
-    known  a tip of this branch that was seen before: then only the numbers above are looked up, and nothing is listed. Where the next number is missing,
-           it is the tip still
+    known  a tip of this branch that was seen before: then only the numbers above are looked up, and nothing is listed unless each look-up is a request, and
+           there is a next number. Where that is missing, it is the tip still
     Without it, the folder is listed up to the first file that is one of the branch; foreign files do no harm.
     Raises InvalidInputError for a name that no branch can have, FormatError for a file that makes no sense, StoreError."""
     if known is not None and known.branch == branch:
@@ -114,13 +116,8 @@ def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
     """As read_tip, of a branch that is there: raises NotFoundError where there is none of this name, or where it was deleted; FormatError where the repository
     is one of a later format."""
     tip = read_tip(files, branch, known)
-    if tip is None and not exists(files):
-        later = later_format(files)
-        if later is not None:
-            raise FormatError(
-                f"the repository was written by {later}; that format is not read here", key=files.key(REFS)
-            )
-        raise NotFoundError("there is no repository here", key=files.key(folder_of("branch", MAIN)))
+    if tip is None:
+        require_repository(files)
     if tip is None or tip.deleted:
         state = "is no branch of this name" if tip is None else "was a branch of this name, but it is deleted"
         raise NotFoundError(f"there {state}: {branch!r}", key=files.key(REFS))
@@ -151,9 +148,31 @@ def _folder(files: Files, tip: Tip) -> str:
 
 
 def _later_tip(files: Files, known: Tip) -> Tip:
-    folder = _folder(files, known)
+    folder, can = _folder(files, known), files.store.capabilities
+    if not can.direct and can.listable:
+        return _later_by_listing(files, known, folder)
     sequence = highest_number(files.store, folder, known.sequence)
     return known if sequence == known.sequence else _read_branch_file(files, known.branch, sequence, folder)
+
+
+def _later_by_listing(files: Files, known: Tip, folder: str) -> Tip:
+    """Where each look-up is a request: the next file is read at once, and where it is there, a listing says at once whether that is the newest."""
+    if known.sequence == LAST_SEQUENCE:
+        return known
+    following, ref, wrong = known.sequence + 1, None, None
+    try:
+        ref = read_reference(files.store, folder + branch_file(following))
+        if ref is None:
+            return known
+    except FormatError as error:  # a later one may make sense
+        wrong = error
+    newest = newest_number(files.store, folder)
+    if newest is not None and newest > following:
+        return _read_branch_file(files, known.branch, newest, folder)
+    if ref is None:
+        assert wrong is not None
+        raise wrong
+    return _tip_of(files, known.branch, following, folder, ref)
 
 
 def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> Tip:
@@ -161,6 +180,10 @@ def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> 
     ref = read_reference(files.store, key)
     if ref is None:
         raise NotFoundError("a branch file vanished while it was read", key=key, hint="open the branch again")
+    return _tip_of(files, branch, sequence, folder, ref)
+
+
+def _tip_of(files: Files, branch: str, sequence: int, folder: str, ref: Ref) -> Tip:
     usual = folder == files.key(folder_of("branch", branch))
     return Tip(branch, sequence, ref.snapshot or b"", ref.deleted, "" if usual else folder)
 
@@ -211,6 +234,21 @@ def _unknown(what: str, key: str) -> CommitUnknownError:
 def exists(files: Files) -> bool:
     """Whether there is a repository: one that has a branch `main`. Nothing of it is read."""
     return any(newest_number(files.store, folder) is not None for folder in _folders(files, "branch", MAIN))
+
+
+def require_repository(files: Files) -> None:
+    """Raises NotFoundError where there is no repository, FormatError where it is one of a later format."""
+    if exists(files):
+        return
+    key = files.key(folder_of("branch", MAIN))
+    later = later_format(files)
+    if later is not None:
+        raise FormatError(
+            f"the repository was written by {later}; that format is not read here",
+            key=key,
+            hint="read it with the version of Icechunk that wrote it",
+        )
+    raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint="Repository.create makes one")
 
 
 def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:

@@ -6,8 +6,9 @@ environment, and for S3 in the files of the AWS tools."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
 
-__all__ = ["Clients", "clients_of", "is_client", "open_url", "split_url"]
+__all__ = ["Clients", "clients_of", "identity_of", "is_client", "open_url", "split_url"]
 
 _CLASSES: Final = {
     "s3": "S3Store",
@@ -30,6 +31,16 @@ _CLASSES: Final = {
     "http": "HTTPStore",
     "https": "HTTPStore",
 }
+# where it is told what stands for the cloud's own endpoint: options, then variables of the environment
+_ENDPOINTS: Final = {
+    "S3Store": (("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url"), ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
+    "AzureStore": (
+        ("endpoint", "azure_storage_endpoint", "azure_endpoint"),
+        ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    ),
+    "GCSStore": (("base_url", "google_base_url"), ("GOOGLE_BASE_URL",)),
+    "HTTPStore": ((), ()),
+}
 _RETRIES: Final = 5
 _READING: Final = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "600s"}
 _WRITING: Final = {"connect_timeout": "10s", "timeout": "600s"}  # a read time-out would end uploads that take longer
@@ -41,7 +52,8 @@ class Clients(Record):
 
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
     place     what it is called in messages: no secrets
-    retries   how often a request whose answer was lost is made again"""
+    retries   how often a request whose answer was lost is made again
+    server    what is known of server and account, beside the place: no secrets"""
 
     reader: ObjectClient
     writer: ObjectClient
@@ -49,6 +61,7 @@ class Clients(Record):
     kind: str
     place: str
     retries: int = _RETRIES
+    server: tuple[str, ...] = ()
 
 
 def is_client(value: object) -> TypeGuard[ObjectClient]:
@@ -87,15 +100,10 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     )
     if kind == "S3Store":
         given = {**_from_aws_files(given), **given}
-    if (
-        str(
-            given.get(
-                "endpoint",
-                os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", "")) if kind == "S3Store" else "",
-            )
-        ).startswith("http://")
-        or scheme == "http"
-    ):
+    for name in [one for one in given if one.lower() == "allow_http"]:
+        # obstore takes it among the options too, but cannot pickle such a client
+        client.setdefault("allow_http", given.pop(name))
+    if scheme == "http" or _endpoint(kind, given).startswith("http://"):
         client.setdefault("allow_http", True)
     retry = {"max_retries": _RETRIES, **retry}
     retries = retry["max_retries"]
@@ -109,7 +117,8 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     if kind == "HTTPStore":
         return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries)
     shown = f"{scheme}://{place}/{prefix}".rstrip("/")
-    return Clients(reader, made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0}), kind, shown, retries)
+    writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
+    return Clients(reader, writer, decider, kind, shown, retries, _server_of(given))
 
 
 def clients_of(client: ObjectClient) -> Clients:
@@ -123,8 +132,7 @@ def clients_of(client: ObjectClient) -> Clients:
         )
     if kind == "MemoryStore":
         return Clients(client, client, client, kind, "obstore's MemoryStore")
-    _, again = client.__getnewargs_ex__()  # type: ignore[union-attr] # what its pickle is made of
-    positional = _
+    positional, again = _made_from(client)
     retry = dict(again.get("retry_config") or {})
     retries = retry.get("max_retries", 10)
     decider = (
@@ -136,21 +144,40 @@ def clients_of(client: ObjectClient) -> Clients:
     bucket = config.get("bucket") or config.get("container_name") or config.get("container") or ""
     prefix = again.get("prefix") or ""
     shown = client.url if kind == "HTTPStore" else f"{_SCHEMES[kind]}://{bucket}/{prefix}"  # type: ignore[union-attr]
-    return Clients(
-        client, client, decider, kind, _shown(shown).rstrip("/"), retries if isinstance(retries, int) else _RETRIES
-    )
+    retries = retries if isinstance(retries, int) else _RETRIES
+    return Clients(client, client, decider, kind, _shown(shown).rstrip("/"), retries, _server_of(config))
 
 
-def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: str) -> str:
-    """What tells two servers apart that have buckets of one name: the endpoint, where one was given; of a store in memory the object."""
-    if kind == "MemoryStore":
-        return f"{kind} {id(objects):x}"
-    if not isinstance(objects, str):
-        options = dict(objects.__getnewargs_ex__()[1].get("config") or {})  # type: ignore[union-attr] # as in clients_of
-    endpoints = [str(value) for name, value in options.items() if "endpoint" in name.lower()]
-    return " ".join([kind, *endpoints])
+def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a client is made from again: positional arguments, and others by name."""
+    try:
+        return client.__getnewargs_ex__()  # type: ignore[union-attr, no-any-return] # what its pickle is made of
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # the client's, which is no Exception
+            raise
+        raise InvalidInputError(
+            f"this {type(client).__name__} cannot say what it was made from: one of its options is none of its config",
+            hint="give allow_http and the like in client_options=",
+        ) from None
 
 
+def identity_of(clients: Clients) -> str | None:
+    """What tells the objects of a store from all others: its place, and what options and environment say of the server and the account, but no credentials. None for a
+    store in memory."""
+    return None if clients.kind == "MemoryStore" else " ".join([clients.place, *clients.server])
+
+
+def _server_of(options: Mapping[str, object]) -> tuple[str, ...]:
+    """What options, and the environment now, say of server and account."""
+    told = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))}
+    for given in (options, options.get("config")):
+        if isinstance(given, Mapping):
+            told |= {f"{name}".lower(): f"{value}" for name, value in given.items()}
+    where = [f"{name}={_shown(value)}" for name, value in told.items() if _SERVER.search(name.lower())]
+    return tuple(sorted(where))
+
+
+_SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 
@@ -188,6 +215,13 @@ def _built(
             hint="endpoint, region, access_key_id, secret_access_key, token, skip_signature, ... as obstore calls them",
         ) from None
     return made  # type: ignore[no-any-return]
+
+
+def _endpoint(kind: str, given: Mapping[str, object]) -> str:
+    options, variables = _ENDPOINTS[kind]
+    found = [given[name] for name in options if name in given]
+    found += [os.environ[name] for name in variables if name in os.environ]
+    return str(found[0]) if found else ""
 
 
 def _mapping(value: object, name: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from frazil.errors import StoreError
 
-__all__ = ["Meaning", "failure", "meaning_of"]
+__all__ = ["Meaning", "failure", "meaning_of", "never_done"]
 
 Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
 # absent      no object has this key
@@ -21,10 +21,22 @@ Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix"
 # failed      all else; trying again is of no use
 
 _NO_PLACE: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+_NO_KEY: Final = {"NoSuchKey", "NoSuchVersion", "NotFound", "BlobNotFound", "ResourceNotFound"}
+_NOBODY: Final = {
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+    "XAdminUserNotFound",
+}  # codes of credentials that do not hold, whatever the status is
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
 _QUERY: Final = re.compile(r"\?[^\s)]*")
 _ADDRESS: Final = re.compile(r"://[^/@\s]*@")
+_BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
 _TOO_MANY: Final = 429
 _LATER: Final = 408
 _LONGEST: Final = 300  # letters of a message that are shown
@@ -47,7 +59,8 @@ def meaning_of(error: Exception) -> Meaning:
     if any(name in text for name in _NO_PLACE):
         return "failed"
     if isinstance(error, FileNotFoundError):
-        return "absent"
+        code = _CODE.search(text)  # some servers answer 404 to those whom they do not know
+        return "absent" if code is None or code[1] in _NO_KEY else "failed"
     if kind in {"PreconditionError", "NotModifiedError"}:
         return "changed"
     if kind == "AlreadyExistsError":
@@ -66,6 +79,13 @@ def meaning_of(error: Exception) -> Meaning:
     return "failed" if _never_sent(text) else "lost"
 
 
+def never_done(error: Exception) -> bool:
+    """Whether the server says that it did not do it, as it is too busy. Of other failures nobody knows."""
+    text = str(error)
+    code = _CODE.search(text)
+    return _status(text) == _TOO_MANY or (code is not None and code[1] in _BUSY)
+
+
 def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
     """The error that a request ends with. what: such as "could not be read"; place: the store, without secrets."""
     text, kind = str(error), type(error).__name__
@@ -76,6 +96,8 @@ def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
         reason, hint = "the bucket or container is not there", _HINTS["place"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
         reason, hint = "no credentials could be had", _HINTS["token"]
+    elif code and code[1] in _NOBODY:
+        reason, hint = f"the server does not permit it ({said})", _HINTS["403"]
     elif status in {401, 403} or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
         reason, hint = f"the server does not permit it ({said or kind})", _HINTS["401" if status == 401 else "403"]
     elif status:

@@ -16,16 +16,21 @@ _AT_ONCE: Final = 2  # parts
 
 def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes]) -> None:
     """Raises what the client raises, and what `parts` does, as it is; then there is no object, or the old one."""
+    from concurrent.futures import ThreadPoolExecutor
+
     import obstore
 
     broken: list[BaseException] = []
 
     def told() -> Iterator[bytes]:
-        try:
-            yield from parts
-        except BaseException as error:  # the client would make another one of it
-            broken.append(error)
-            raise
+        # asked for by a thread of the client's, which may not make requests itself, as parts may need
+        with ThreadPoolExecutor(1, "frazil-parts") as thread:
+            try:
+                while (part := thread.submit(next, parts, None).result()) is not None:
+                    yield part
+            except BaseException as error:  # the client would make another one of it
+                broken.append(error)
+                raise
 
     try:
         obstore.put(client, key, told(), use_multipart=True, chunk_size=_PART, max_concurrency=_AT_ONCE)

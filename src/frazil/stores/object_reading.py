@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
     from obstore import GetResult, ObjectMeta
 
-__all__ = ["Answer", "Asked", "ObjectReader", "condition_of", "pause", "version_of"]
+__all__ = ["MARK", "Answer", "Asked", "ObjectReader", "condition_of", "pause", "version_of"]
 
+MARK: Final = (
+    "frazilwrite"  # of the metadata of an object: small letters alone, as other names come back changed or are refused
+)
 _LAST_BYTE: Final = 2**63 - 1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
 _LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are rather read over than found out about by another request
@@ -98,10 +101,31 @@ class ObjectReader:
             meta = obstore.head(self._clients.reader, asked.key)
         except Exception as error:
             return self._refused(error, asked)
-        version = version_of(meta, self._clients.kind)
+        version = self._version(meta, asked.key)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED
         return Answer("found", b"", version, meta["size"])
+
+    def _version(self, meta: ObjectMeta, key: str) -> Version | None:
+        version = version_of(meta, self._clients.kind)
+        if version is None and self._clients.kind != "HTTPStore":
+            raise StoreError(
+                f"an object of {self._clients.place} could not be read: the answer tells no version of it",
+                key=key,
+                hint="check that an object store answers at this endpoint: all its answers have ETags",
+            )
+        return version
+
+    def mark_of(self, key: str) -> tuple[Version | None, str | None]:
+        """The version of what is there (None: nothing), and the mark that its writer gave it (MARK). Raises StoreError."""
+        import obstore
+
+        try:
+            result = obstore.get(self._clients.reader, key)
+        except Exception as error:
+            self._refused(error, Asked(key))
+            return None, None
+        return self._version(result.meta, key), result.attributes.get(MARK)
 
     def _range(self, asked: Asked) -> Answer:
         if not self._ranges:
@@ -141,9 +165,11 @@ class ObjectReader:
             try:
                 result = obstore.get(self._clients.reader, asked.key, options=options or None)  # type: ignore[arg-type]
             except Exception as error:
-                return self._refused(error, asked)
+                return self._refused(error, asked, ranged="range" in options)
             try:
                 answer = self._received(result, asked)
+            except StoreError:
+                raise
             except Exception as error:
                 # the answer broke off; the client asks again only as long as none has begun
                 if attempt == self._clients.retries or meaning_of(error) != "lost":
@@ -161,7 +187,7 @@ class ObjectReader:
     def _received(self, result: GetResult, asked: Asked) -> Answer | None:
         """None where fewer bytes came than the head says."""
         meta = result.meta
-        version = version_of(meta, self._clients.kind)
+        version = self._version(meta, asked.key)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED
         first, last = result.range
@@ -170,7 +196,7 @@ class ObjectReader:
             return None
         return Answer("found", data, version, meta["size"])
 
-    def _refused(self, error: Exception, asked: Asked) -> Answer:
+    def _refused(self, error: Exception, asked: Asked, *, ranged: bool = False) -> Answer:
         """The answer that an error is; else raises."""
         meaning = meaning_of(error)
         if meaning == "absent":
@@ -178,17 +204,20 @@ class ObjectReader:
         if meaning == "changed" and asked.expect is not None:
             return _CHANGED
         if meaning == "range":
-            return self._look_up(asked._replace(length=0))
-        if meaning == "no suffix" and asked.length != 0:
+            seen = self._look_up(asked._replace(length=0))
+            if asked.start >= 0 or seen.size <= 0:
+                return seen
+            self._suffixes = False  # no suffix of what has bytes lies behind its end: this server has none at all
+            return self._suffix(asked)
+        if meaning == "no suffix" and ranged:
             seen = self._look_up(asked._replace(length=0))
             if seen.state != "found" or seen.size == 0:  # of nothing there is no part
                 return seen
-            if asked.start < 0 and self._suffixes:
+            if asked.start < 0:
                 self._suffixes = False
                 return self._suffix(asked)
-            if asked.start >= 0 and self._ranges:
-                self._ranges = False
-                return self._range(asked)
+            self._ranges = False
+            return self._range(asked)
         raise failure(error, "could not be read", asked.key, self._clients.place) from None
 
     def _cut(self, asked: Asked) -> Answer:

@@ -1,0 +1,200 @@
+"""What opening, creating and repositories ask of a store, counted: no request that another one answers too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import FormatError, NotFoundError
+from frazil.runtime import Runtime
+from frazil.stores import MemoryStore
+from frazil.testing import CountingStore, SlowStore
+
+VALUES = np.random.default_rng(3).random((512, 512))
+
+
+def asked(store: CountingStore) -> list[str]:
+    """The requests since the last look: the operation, and the folder of the key."""
+    found = [f"{done.operation} {done.key.partition('/')[0]}" for done in store.requests]
+    store.clear()
+    return found
+
+
+def repository(**arguments: object) -> CountingStore:
+    """One array of 2 x 2 chunks, in one file."""
+    store = CountingStore(MemoryStore())
+    with frazil.Repository.create(store).transaction(message="data") as root:
+        root.create_array("x", data=VALUES, chunks=(256, 256), **arguments)
+    store.clear()
+    return store
+
+
+def array_of(session: frazil.Session) -> frazil.Array:
+    array = session.root["x"]
+    assert isinstance(array, frazil.Array)
+    return array
+
+
+TIP = ["list refs", "fetch refs"]
+
+
+def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:
+    store = repository()
+    session = frazil.Repository.open(store).readonly_session()
+    array = array_of(session)
+    assert array[3, 4] == VALUES[3, 4]
+    assert asked(store) == [*TIP, "fetch snapshots", "fetch manifests", "fetch chunks"]
+    assert array[3, 5] == VALUES[3, 5]
+    assert asked(store) == ["fetch chunks"]
+    assert array_of(session)[300, 4] == VALUES[300, 4]
+    assert asked(store) == ["fetch chunks"]
+
+
+def test_the_next_session_of_a_repository_looks_for_the_next_branch_file_alone() -> None:
+    store = repository()
+    repo = frazil.Repository.open(store)
+    array_of(repo.readonly_session())[0, 0]
+    store.clear()
+    array_of(repo.readonly_session())[0, 0]
+    assert asked(store) == ["fetch refs", "fetch chunks"]
+    with frazil.Repository.open(store.inner).transaction(message="other") as root:
+        root["x"][0, 0] = 5.0  # type: ignore[index]
+    assert array_of(repo.readonly_session())[0, 0] == 5.0
+    assert asked(store) == ["fetch refs", "list refs", "fetch snapshots", "fetch manifests", "fetch chunks"]
+
+
+COMMIT = ["put manifests", "put snapshots", "put refs"]
+
+
+def test_a_commit_is_three_requests_beside_its_chunks() -> None:
+    store = repository()
+    repo = frazil.Repository.open(store)
+    session = repo.writable_session()
+    array_of(session)[:256, :256] = VALUES[256:, 256:]
+    assert asked(store) == [*TIP, "fetch snapshots"], (
+        "a chunk that is written whole is not looked up, and waits for others"
+    )
+    session.commit("first")
+    assert asked(store) == ["put chunks", *COMMIT]
+    array_of(session)[:256] = VALUES[256:]
+    session.commit("second")
+    assert asked(store) == ["put chunks", "fetch manifests", *COMMIT], (
+        "two chunks in one file, and small manifests merged"
+    )
+    with repo.transaction(message="third") as root:
+        root["x"][:256, :256] = VALUES[:256, :256]  # type: ignore[index]
+    assert asked(store) == ["fetch refs", "put chunks", *COMMIT], "what the repository committed it need not look for"
+    with repo.transaction(message="fourth") as root:
+        root["x"][0, 0] = 1.0  # type: ignore[index]
+    assert asked(store) == ["fetch refs", "fetch chunks", "put chunks", *COMMIT]
+
+
+def test_creating_a_repository_is_five_requests() -> None:
+    store = CountingStore(MemoryStore())
+    repo = frazil.Repository.create(store)
+    assert asked(store) == ["list refs", "fetch repo", "fetch refs", "put snapshots", "put refs"]
+    assert repo.branches == ["main"]
+
+
+def test_a_commit_takes_three_rounds() -> None:
+    inner = repository().inner
+    store = SlowStore(inner, 0.0)
+    session = frazil.Repository.open(store).writable_session()
+    array_of(session)[...] = VALUES[::-1]
+    store.clear()
+    session.commit("one")
+    calls = [(call.operation, call.requests) for call in store.calls]
+    assert calls == [("put", 1), ("put", 2), ("put", 1)], "chunks; manifest and snapshot together; the branch file"
+    assert store.rounds == 3
+
+
+# --- a repository that is not there ------------------------------------------------------------------------------------------------------
+
+USES: dict[str, Callable[[frazil.Repository], object]] = {
+    "session": lambda repo: repo.readonly_session(),
+    "writable session": lambda repo: repo.writable_session(),
+    "transaction": lambda repo: repo.transaction(message="x").__enter__(),
+    "branches": lambda repo: repo.branches,
+    "tags": lambda repo: repo.tags,
+    "history": lambda repo: list(repo.history()),
+    "lookup": lambda repo: repo.lookup("main"),
+    "lookup_branch": lambda repo: repo.lookup_branch("main"),
+    "lookup_tag": lambda repo: repo.lookup_tag("x"),
+    "diff": lambda repo: repo.diff("main", "main"),
+    "create_branch": lambda repo: repo.create_branch("x", "main"),
+    "reset_branch": lambda repo: repo.reset_branch("main", "main"),
+    "delete_branch": lambda repo: repo.delete_branch("x"),
+    "create_tag": lambda repo: repo.create_tag("x", "main"),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_the_first_use_says_that_no_repository_is_there(use: Callable[[frazil.Repository], object]) -> None:
+    """Where looking for it is a request, which that use makes anyway."""
+    store = CountingStore(MemoryStore())
+    repo = frazil.Repository.open(store)
+    assert store.count() == 0
+    with pytest.raises(NotFoundError):
+        use(repo)
+    assert store.inner.list() == []
+    with pytest.raises(NotFoundError, match="no repository here") as caught:
+        frazil.Repository.open(store.inner)
+    assert caught.value.hint == "Repository.create makes one"
+
+
+def test_what_asks_whether_one_is_there_is_told_at_once() -> None:
+    store = CountingStore(MemoryStore())
+    assert not frazil.Repository.exists(store)
+    assert frazil.Repository.open_or_create(store).branches == ["main"]
+    store.clear()
+    assert frazil.Repository.open_or_create(store).tags == []
+    assert store.count("put") == 0
+    later = CountingStore(MemoryStore())
+    later.set("repo", b"ICE\xf0\x9f\xa7\x8aCHUNK")
+    with pytest.raises(FormatError):
+        frazil.Repository.open_or_create(later)
+
+
+# --- arrays and groups in plain stores ---------------------------------------------------------------------------------------------------
+
+
+def test_creating_looks_once_at_what_is_there() -> None:
+    store = CountingStore(MemoryStore())
+    group = frazil.create_group(store)
+    assert asked(store) == ["fetch zarr.json", "put zarr.json"]
+    array = group.create_array("x", shape=(64, 64), dtype="u2", chunks=(8, 8), shards=(32, 32), codecs=[])
+    assert asked(store) == ["fetch zarr.json", "list x", "put x"]
+    array[:32, :32] = 1
+    assert asked(store) == ["put x"], "a shard that is written whole"
+    array[:8, :8] = 2
+    assert asked(store) == ["fetch x", "fetch x", "put x"], "its index, what is kept of it, and the new one"
+    array[:8, 32:64] = 2
+    assert asked(store) == ["fetch x", "put x"], "there is nothing to keep"
+    single = CountingStore(MemoryStore())
+    frazil.create_array(single, shape=(4,), dtype="u1")
+    assert asked(single) == ["fetch zarr.json", "list ", "put zarr.json"]
+
+
+def test_opening_by_what_is_there_is_one_request_for_the_final_dialect() -> None:
+    store = CountingStore(MemoryStore())
+    frazil.create_array(store, data=np.arange(6, dtype="u1"), chunks=2)
+    for opening in (frazil.open, frazil.open_array):
+        store.clear()
+        opening(store)
+        assert asked(store) == ["fetch zarr.json"]
+
+
+def test_a_column_over_two_shards_is_four_requests_and_two_rounds_then_two_and_one() -> None:
+    inner = MemoryStore()
+    data = np.arange(64 * 8, dtype="u2").reshape(64, 8)
+    frazil.create_array(inner, data=data, chunks=(4, 8), shards=(32, 8), codecs=[])
+    counting = CountingStore(inner)
+    store = SlowStore(counting, 0.0)
+    array = frazil.open_array(store, runtime=Runtime())
+    for requests, rounds in ((4, 2), (2, 1)):
+        counting.clear(), store.clear()
+        assert (array[:, 3] == data[:, 3]).all()
+        assert (counting.count(), store.rounds) == (requests, rounds)
