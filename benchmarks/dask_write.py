@@ -40,10 +40,12 @@ def values(block_info: Any = None) -> NDArray[np.float32]:
 
 
 def field(z: slice, y: slice, x: slice) -> NDArray[np.float32]:
-    a, b, c = (np.arange(part.start, part.stop, dtype=np.int64) for part in (z, y, x))
-    whole = a[:, None, None] * 1_000_003 + b[:, None] * 10_007 + c
-    noise = (whole * 2_654_435_761 >> 16) & 255
-    made: NDArray[np.float32] = (whole // 65536 + noise / 256).astype(np.float32)
+    a, b, c = (np.arange(part.start, part.stop, dtype=np.uint32) for part in (z, y, x))
+    noise: NDArray[np.uint32] = (a * 1_000_003)[:, None, None] + (b * 10_007)[:, None] + c
+    noise *= np.uint32(2_654_435_761)
+    noise >>= np.uint32(24)  # 8 bits
+    made: NDArray[np.float32] = noise.astype(np.float32)
+    made += (1000 * a).astype(np.float32)[:, None, None] + (256 * b).astype(np.float32)[:, None]
     return made
 
 

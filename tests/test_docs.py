@@ -51,8 +51,9 @@ def test_what_repositories_say_of_buckets_runs(s3: S3, tmp_path: Path, monkeypat
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     s3._make("public-data")
-    (block,) = blocks("python s3", REPOSITORIES)
-    exec(compile(block, "repositories.md", "exec"), {"__name__": "repositories"})
+    names: dict[str, object] = {"__name__": "repositories"}
+    exec(compile("".join(blocks("python s3", REPOSITORIES)), "repositories.md", "exec"), names)
+    assert "import_scanned" in names
 
 
 def test_the_page_on_repositories_runs(

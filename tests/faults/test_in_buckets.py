@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -28,6 +29,14 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> B
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
     return server
+
+
+def test_the_environment_says_how_to_reach_a_server(server: Buckets) -> None:
+    url = server.url(prefix="in/a place")
+    frazil.create_array(url, shape=(8,), dtype="i4", chunks=(2,), shards=(4,))[1:7] = 5
+    array = pickle.loads(pickle.dumps(frazil.open_array(url, "r+")))
+    array[0] = 6
+    assert frazil.open_array(url)[...].tolist() == [6, 5, 5, 5, 5, 5, 5, 0]
 
 
 # --- one branch ------------------------------------------------------------------------------------------------------------------------
@@ -68,6 +77,7 @@ def test_threads_commit_at_once(server: Buckets, work: str) -> None:
     check_files(store)
 
 
+@pytest.mark.parametrize("server", ["s3"], indirect=True)
 @pytest.mark.parametrize("work", WORK)
 def test_processes_commit_at_once(server: Buckets, work: str) -> None:
     url = server.url(prefix="repo")
@@ -125,6 +135,7 @@ def test_threads_write_one_object(
             assert (found[place] == 1000 * writer + number % 10).all()
 
 
+@pytest.mark.parametrize("server", ["s3"], indirect=True)
 def test_processes_write_one_shard(server: Buckets) -> None:
     url = server.url(prefix="array")
     create(url, "shard")

@@ -350,8 +350,24 @@ def test_references_are_found(model: Model, node: int, rank: int, others: list[l
     index = manifests.index_node(manifest, node, rank)
     found = index.find(coordinates)
     assert [index.find_one(one) for one in wanted] == found.tolist()
+    assert [manifests.find_row(manifest, node, one) for one in wanted] == found.tolist()
     expected = [ordered.index((node, one)) if (node, one) in model else -1 for one in wanted]
     assert found.tolist() == expected
+
+
+@given(models)
+def test_a_copy_shares_no_memory_and_cannot_be_changed(model: Model) -> None:
+    manifest = decode_manifest(reference.encode(model))
+    copy = manifests.frozen_copy(manifest)
+    assert copy is not None
+    assert encode_manifest(copy) is not None
+    assert bytes(memoryview(encode_manifest(copy))) == bytes(memoryview(encode_manifest(manifest)))
+    for ours, theirs in zip(copy[1:-1], manifest[1:-1], strict=True):
+        assert not ours.flags.writeable and not np.shares_memory(ours, theirs)
+    assert manifests.nbytes_of(copy) == sum(column.nbytes for column in manifest[1:-1])
+    if manifest.size > 1:
+        unordered = manifests.select_rows(manifest, np.arange(manifest.size)[::-1])
+        assert manifests.frozen_copy(unordered) is None
 
 
 @given(st.sets(st.tuples(*[st.integers(0, 2**32 - 1)] * 6), max_size=20), st.integers(-1, 1), st.integers(0, 5))

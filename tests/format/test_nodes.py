@@ -425,3 +425,22 @@ def test_names_with_the_lowest_characters_have_their_place(path: str) -> None:
     by_components = sorted(paths, key=lambda path: path.split("/")[1:] if path != "/" else [""])
     assert list(groups(*paths)) == by_components
     assert groups(*paths).subtree("/a") == [at for at in by_components if at == "/a" or at.startswith("/a/")]
+
+
+@given(strategies.nodes(least=1), st.booleans())
+def test_an_array_with_other_manifests_is_known_without_decoding_it(old: Nodes, new: bool) -> None:
+    nodes = opened(written(old))
+    for path in nodes:
+        node = node_of(nodes, path)
+        if node.array is None:
+            continue
+        extents = ((0, 300), (7, 2**32 - 1), (4,))
+        array = node.array._replace(manifests=(ManifestReference(decode_id(documents.OTHER), extents),))
+        attributes = {"who": "me"} if new else node.attributes
+        changed = nodes.changed({path: node._replace(array=array, attributes=attributes)})
+        after = changed.indexed(changed.encoded(), 0, KEY)
+        found, read = node_of(after, path), node_of(opened(written(changed)), path)
+        assert found == read == changed.get(path)
+        assert found.array is not None and found.array.manifests[0].extents == extents
+        assert new or found is changed.get(path) or len(list(nodes)) > 16
+        assert found.attributes is not attributes or not new, "what others have is not kept"

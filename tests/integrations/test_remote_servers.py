@@ -12,6 +12,7 @@ import frazil
 from frazil.cli.main import main
 from frazil.integrations.importing import import_scanned
 from frazil.integrations.scanning import scan_file
+from frazil.stores import ObjectStore
 from frazil.stores.memory import MemoryStore
 from frazil.testing import CountingStore
 from tests.cli.conftest import TEMP, write_netcdf
@@ -87,3 +88,33 @@ def test_what_is_wrong_is_told_in_a_line(
     assert main(["import", f"s3://{bucket}/a.nc", "other.repo", "--adopt"]) == 2
     assert "copy it here first" in capfd.readouterr().err
     assert not os.path.exists("other.repo")
+
+
+def test_several_files_of_a_bucket_share_its_store(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And one of this machine goes with them."""
+    monkeypatch.chdir(tmp_path)
+    bucket = s3.new_bucket()
+    for number in range(3):
+        write_netcdf(tmp_path / f"here{number}.nc")
+        s3.store(bucket).set(f"day{number}/far{number}.nc", (tmp_path / f"here{number}.nc").read_bytes())
+    made: list[str] = []
+
+    make = ObjectStore.__init__
+
+    def counted(self: ObjectStore, url: str, **options: object) -> None:
+        made.append(url)
+        make(self, url, **options)  # type: ignore[arg-type]
+
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ObjectStore, "__init__", counted)
+    files = [*(f"s3://{bucket}/day{number}/far{number}.nc" for number in range(3)), "here1.nc"]
+    assert main(["import", *files, "new.repo", "--virtual"]) == 0, capfd.readouterr().err
+    assert made == [f"s3://{bucket}"]
+    repo = frazil.Repository.open(
+        "new.repo", virtual_prefixes={f"s3://{bucket}/": s3.store(bucket), f"{tmp_path.as_uri()}/": None}
+    )
+    for group in ("far0", "far1", "far2", "here1"):
+        assert np.array_equal(repo.readonly_session().root[f"{group}/level1/temp"][...], TEMP)  # type: ignore[index, arg-type]

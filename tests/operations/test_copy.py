@@ -252,8 +252,7 @@ def test_after_a_kill_the_rest_is_copied_and_nothing_else_is_left(
             frazil.open(target)
     done = frazil.copy(source, target)
     assert content(LocalStore(target)) == content(source)
-    assert done.keys + done.found == len(content(source))
-    assert done.keys >= len(content(source)) - len(there)
+    assert (done.keys, done.found) == (len(content(source)) - len(there), len(there))
     assert {path.name for path in target.rglob("*.__lock")} == set()
 
 
@@ -267,8 +266,7 @@ def test_what_changed_at_the_source_between_two_runs_is_copied(tmp_path: Path, s
     source.set("level1/temp/c/0/0", bytes(len(source.get("level1/temp/c/0/0") or b"")))
     done = frazil.copy(source, target)
     assert content(target) == content(source)
-    assert (done.removed, done.found + done.keys) == (1, len(content(source)))
-    assert done.keys >= 3
+    assert (done.removed, done.keys, done.found) == (1, 3, len(content(source)) - 3)
 
 
 def test_verifying_finds_other_bytes_of_the_same_size(source: LocalStore) -> None:
@@ -307,8 +305,9 @@ def test_what_counts_as_copied_before() -> None:
     assert is_same(Seen(3), Seen(3))
     assert not is_same(Seen(3), Seen(4))
     assert not is_same(Seen(-1), Seen(-1))
-    assert is_same(Seen(3, None, 10, 9), Seen(3, None, 12, 11))
-    assert not is_same(Seen(3, None, 11, 9), Seen(3, None, 12, 11))
+    assert is_same(Seen(3, None, 10), Seen(3, None, 10))
+    assert is_same(Seen(3, None, 10), Seen(3))
+    assert not is_same(Seen(3, None, 10), Seen(3, None, 11))
     a, b = b"0" * 31 + b"a", b"0" * 31 + b"b"
     assert is_same(Seen(3, b'"' + a + b'"'), Seen(3, a.upper()))
     assert not is_same(Seen(3, a), Seen(3, b))

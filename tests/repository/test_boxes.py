@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.repository.boxes import boxes_of
+from frazil.repository import boxes as boxes_module
+from frazil.repository.boxes import boxes_of, dropped_and_touched
 from frazil.repository.references import Extents
 from tests.repository.models import Chunk, columns_of
 
@@ -37,6 +39,22 @@ def test_boxes(rank: int, data: st.DataObject) -> None:
     near = [any(one & chunks_of(other) for other in others) for one in every]
     assert boxes.overlap(boxes_of(others, rank)).tolist() == near
     assert boxes.hold(columns_of(chunks, rank)).tolist() == [len(one & set(chunks)) for one in every]
+
+
+@given(st.integers(1, 3), st.sampled_from([0, 64]), st.data())
+def test_what_is_dropped_and_touched(rank: int, few: int, data: st.DataObject) -> None:
+    grid = data.draw(st.tuples(*[st.integers(0, 9)] * rank))
+    ours, inside = data.draw(extents_of(rank)), set(product(*map(range, grid)))
+    leaving, written = (data.draw(st.sets(st.tuples(*[st.integers(0, 8)] * rank), max_size=4)) for _ in range(2))
+    both = leaving | written
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boxes_module, "_FEW", few)
+        columns = (columns_of(sorted(chunks), rank) for chunks in (both, leaving))
+        dropped, touched = dropped_and_touched(ours, grid, *columns)
+    every = [chunks_of(one) for one in ours]
+    assert list(dropped) == [not one & inside or one <= both for one in every]
+    for one, is_dropped, is_touched in zip(every, dropped, touched, strict=True):
+        assert is_touched == (not is_dropped and (not one <= inside or bool(one & leaving)))
 
 
 def test_a_box_larger_than_integers_count() -> None:

@@ -36,6 +36,7 @@ def test_the_last_that_was_set_counts(data: st.DataObject, rank: int) -> None:
         asked = data.draw(st.lists(coordinates_of(rank), max_size=8)) + list(model)
         table = np.array(asked, np.int64).reshape(len(asked), rank)
         assert changed.find(table).tolist() == [model.get(one, -1) for one in asked]
+        assert [changed.find_one(one) for one in asked] == [model.get(one, -1) for one in asked]
         if data.draw(st.booleans()):
             current = changed.current()
             assert current.tolist() == [model[one] for one in sorted(model)]

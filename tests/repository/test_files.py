@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import frazil
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.format.ids import decode_id, encode_id
 from frazil.format.manifests import Manifest, select_rows
@@ -285,3 +286,21 @@ def test_threads_and_forks_share_files(tmp_path: Path) -> None:
     in_threads(4, read)
     with files.memory._lock:  # as another thread might hold them at the fork
         in_processes(2, read)
+
+
+def test_sessions_share_what_they_look_up() -> None:
+    """References are remembered with the index that was made of them; another session of the repository fetches none and makes none."""
+    store = CountingStore(MemoryStore())
+    repo = frazil.Repository.create(store)
+    with repo.transaction(message="first") as root:
+        root.create_array("a", data=np.arange(10_000), chunks=(1,), codecs=[])
+    repo = frazil.Repository.open(store)
+    for number in range(3):
+        store.clear()
+        session = repo.readonly_session()
+        assert (session.root["a"][100:200] == np.arange(100, 200)).all()
+        assert {done.key.split("/")[0] for done in store.requests} - (
+            {"chunks", "manifests", "snapshots"} if number == 0 else set()
+        ) <= {"refs"}
+    memory = session.root["a"]._place.memory
+    assert 10_000 * 60 < memory.nbytes <= memory.limit

@@ -64,7 +64,7 @@ def test_the_first_manifest_that_has_a_chunk_counts(
     assert [number.dtype for number in (numbers, rows)] == [np.int64, np.int64]
     for chunk, number, row in zip(wanted, numbers.tolist(), rows.tolist(), strict=True):
         assert (number >= 0) == (chunk in model)
-        assert found.find_one(chunk) == (number, row)
+        assert found.find_one(chunk) == References(manifests, NODE, rank).find_one(chunk) == (number, row)
         assert number < 0 or payload_at(manifests[number], row) == model[chunk]
         assert number >= 0 or row == -1
 

@@ -105,6 +105,7 @@ def test_a_folder_that_the_user_names_may_be_a_link(tmp_path: Path) -> None:
         (["s3://key:word@bucket/"], "no bucket or host"),
         ({"s3://bucket/": "s3://key:word@other/"}, "no bucket or host"),
         ({"s3://bucket/": "nothing://other/"}, "no kind of store"),
+        ({"https://host/a%20b/": "/copy", "https://HOST:443/a b/": "/other"}, "mapped twice"),
         ({"s3://": "file:///copy/"}, "no bucket"),
     ],
 )

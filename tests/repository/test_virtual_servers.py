@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
 from tests.servers.web import WebServer
 
+MOMENT = timedelta(milliseconds=1)
 DATA = np.arange(20000, dtype="<u2")
 NAMES = ["a b", "a%20b", "ä", "a+b", "a?b", "a#b", "a&b=c"]
 
@@ -202,3 +204,29 @@ def test_a_server_that_is_not_there(tmp_path: Path, web_server: WebServer) -> No
     with pytest.raises(StoreError, match="cannot be read") as caught:
         values(repo)
     assert caught.value.key == f"{url}/d.bin" and caught.value.chunk == (0,)
+
+
+@pytest.mark.parametrize("fault", ["lost answer", "cut body", "wrong length", "503", "403"])
+def test_trouble_is_an_error_or_tried_again_and_never_another_value(fault: str, s3: S3, bucket: str) -> None:
+    location, url = MemoryStore(), f"s3://{bucket}/in/d.bin"
+    filled(location, {f"s3://{bucket}/": s3.store(bucket)}, url)
+    with FaultProxy(s3.endpoint) as proxy:
+        quick = {
+            "retry_config": {
+                "max_retries": 1,
+                "backoff": {"init_backoff": MOMENT, "max_backoff": 2 * MOMENT, "base": 2},
+            }
+        }
+        far = ObjectStore(f"s3://{bucket}", **s3.options(proxy.url), **quick)
+        repo = frazil.Repository.open(location, virtual_prefixes={f"s3://{bucket}/": far})
+        proxy.fail("GET d.bin", fault, times=None)
+        with pytest.raises(StoreError, match="cannot be read") as caught:
+            values(repo)
+        assert caught.value.key == url and caught.value.chunk == (0,)
+        assert s3.secret not in str(caught.value)
+        proxy.mend()
+        proxy.fail("GET d.bin", fault)
+        if fault == "403":
+            with pytest.raises(StoreError, match="not permit"):
+                values(repo)
+        assert np.array_equal(values(repo), DATA)

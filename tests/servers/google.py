@@ -45,8 +45,8 @@ class _Handler(BaseHTTPRequestHandler):
             headers.get("ETag"),
         }:  # as one answer has both, nothing comes between
             self._refuse(412, "PreconditionFailed")
-        elif status >= 400:
-            self._refuse(status, "NoSuchKey" if status == 404 else "InvalidRange")
+        elif status >= 400 or (status == 206 and headers["Content-Length"] == "0"):  # of nothing there are no ranges
+            self._refuse(*((404, "NoSuchKey") if status == 404 else (416, "InvalidRange")))
         else:
             length = headers["Content-Length"]
             self._answer(status, body, {name: headers[name] for name in _KEPT if name in headers}, length)
@@ -60,6 +60,8 @@ class _Handler(BaseHTTPRequestHandler):
             with self.lock:
                 self.uploads[query["uploadId"]][int(query["partNumber"])] = body
             self._answer(200, b"", {"ETag": f'"{query["partNumber"]}"'})
+        elif "x-goog-copy-source" in self.headers:
+            self._copy(place, self.headers["x-goog-copy-source"].lstrip("/"))
         else:
             self._upload(place, body)
 
@@ -84,8 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.uploads.pop(query["uploadId"], None)
             self._answer(204)
             return
-        bucket, _, name = place.partition("/")
-        status, _, _ = self._pass_on("DELETE", f"/storage/v1/b/{bucket}/o/{quote(unquote(name), safe='')}")
+        status, _, _ = self._pass_on("DELETE", f"/storage/v1/{_resource(place)}")
         if status >= 400:
             self._refuse(status, "NoSuchKey")
         else:
@@ -105,6 +106,17 @@ class _Handler(BaseHTTPRequestHandler):
         text = f"<CompleteMultipartUploadResult><ETag>{escape(etag)}</ETag></CompleteMultipartUploadResult>"
         headers = {"ETag": etag, "x-goog-generation": about["generation"]}
         self._answer(200, text.encode() if in_body else b"", headers)
+
+    def _copy(self, place: str, source: str) -> None:
+        status, _, answer = self._pass_on(
+            "POST", f"/storage/v1/{_resource(source)}/rewriteTo/{_resource(place)}", b"{}"
+        )
+        if status >= 400:
+            self._refuse(status, "NoSuchKey")
+            return
+        about = json.loads(answer)["resource"]
+        text = f"<CopyObjectResult><ETag>&quot;{about['etag']}&quot;</ETag></CopyObjectResult>"
+        self._answer(200, text.encode(), {"x-goog-generation": about["generation"]})
 
     def _list(self, bucket: str, query: dict[str, str]) -> None:
         names = {
@@ -178,6 +190,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *words: object) -> None:
         """Says nothing."""
+
+
+def _resource(place: str) -> str:
+    """A bucket and a quoted key, as the JSON API has them in paths."""
+    bucket, _, name = place.partition("/")
+    return f"b/{bucket}/o/{quote(unquote(name), safe='')}"
 
 
 class Google(Buckets):

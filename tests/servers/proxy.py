@@ -181,8 +181,13 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
             if fault == "cut body":
                 client.sendall(head + body[: len(body) // 2])
                 raise _Cut
+            if "chunked" in headers.get("transfer-encoding", ""):
+                body = _unchunked(body)
             length = max(0, int(headers.get("content-length", len(body))) - 1)
-            client.sendall(re.sub(rb"(?i)(\r\ncontent-length:) *\d+", rb"\1 %d" % length, head) + body[:-1])
+            lines = [
+                line for line in head.split(b"\r\n") if not re.match(rb"(?i)content-length:|transfer-encoding:", line)
+            ]
+            client.sendall(b"\r\n".join([*lines[:-2], b"Content-Length: %d" % length, b"", body[:-1]]))
             return
         client.sendall(head)
         for block in blocks:
@@ -259,6 +264,16 @@ def _parsed(head: bytes) -> tuple[str, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     pairs = [line.partition(":") for line in lines if line]
     return first, {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _unchunked(body: bytes) -> bytes:
+    parts = []
+    while body:
+        line, _, rest = body.partition(b"\r\n")
+        size = int(line.split(b";")[0], 16)
+        parts.append(rest[:size])
+        body = rest[size + 2 :]
+    return b"".join(parts)
 
 
 def _refusal(status: int, *, bodiless: bool) -> bytes:

@@ -126,6 +126,8 @@ def test_cut_bodies(proxy: FaultProxy, path: str) -> None:
 def test_wrong_lengths(proxy: FaultProxy) -> None:
     proxy.fail("GET .", "wrong length")
     assert ask(proxy, ("GET", "/a", None), ("GET", "/b", None)) == [(200, BODY[:-1]), (200, BODY)]
+    proxy.fail("GET .", "wrong length")
+    assert ask(proxy, ("GET", "/chunked", None), ("GET", "/chunked", None)) == [(200, BODY[:-1]), (200, BODY)]
     proxy.fail("HEAD .", "wrong length")
     connection = HTTPConnection(urlsplit(proxy.url).netloc, timeout=5)
     connection.request("HEAD", "/a")

@@ -199,7 +199,8 @@ class Repository:
             raise _no_attribute_files()
         known = self._registry.metadata
         transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
-        return Session(transaction, self._registry, self._options.runtime, self._tips)
+        transaction.tips = self._tips
+        return Session(transaction, self._registry, self._options.runtime)
 
     def _tagged(self, tag: str) -> ObjectId:
         identity = branches.read_tag(self._files, tag)

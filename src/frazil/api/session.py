@@ -19,7 +19,6 @@ from frazil.metadata.members import check_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.repository.adopt import adopt_file, set_adopted
-from frazil.repository.branches import Tip
 from frazil.repository.commit import attempt_commit
 from frazil.repository.conflicts import Solver, check_solver
 from frazil.repository.difference import Difference
@@ -47,13 +46,10 @@ class Session:
     Readers see their snapshot for ever. A writable session sees what it wrote; others do when it is committed. After a commit it goes on from there.
     Safe to use from many threads. One that only reads pickles; of a writable one, `fork` gives what pickles."""
 
-    __slots__ = ("_registry", "_runtime", "_store", "_tips", "_transaction")
+    __slots__ = ("_registry", "_runtime", "_store", "_transaction")
 
-    def __init__(
-        self, transaction: Transaction, registry: Registry, runtime: Runtime, tips: dict[str, Tip] | None = None
-    ) -> None:
+    def __init__(self, transaction: Transaction, registry: Registry, runtime: Runtime) -> None:
         self._transaction, self._registry, self._runtime = transaction, registry, runtime
-        self._tips = {} if tips is None else tips  # where the repository finds the tip that was committed last
         self._store = SessionStore(transaction, registry, read_only=transaction.read_only)
 
     # --- what it is ----------------------------------------------------------------------------------------------------------------
@@ -155,8 +151,6 @@ class Session:
                 return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
             attempt = attempt_commit(transaction, message, properties, allow_empty=allow_empty, order=packing_order)
             if attempt.committed is not None:
-                if attempt.tip is not None:
-                    self._tips[attempt.tip.branch] = attempt.tip
                 return encode_id(attempt.committed)
             if rebase is None:
                 raise self._moved()

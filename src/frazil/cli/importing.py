@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from frazil.late import LateModule
 from frazil.record import Record
 from frazil.repository.nesting import outer_repository
 from frazil.repository.virtual_locations import is_remote
-from frazil.stores.locations import resolve
+from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
     from frazil.integrations import importing, scanning
@@ -85,11 +86,12 @@ def run(options: Namespace) -> None:
     groups = _groups(options)
     if options.how == "adopt" and (far := next((file for file in options.file if is_remote(file)), None)):
         options.refuse(f"{far} is not on this machine: copy it here first to adopt it, or import it with --virtual")
+    far = importing.far_places(options.file)
     sources: list[Source] = []
     missed: list[Missed] = []
     for file, group in zip(options.file, groups, strict=True):
         try:
-            sources.append(Source(file, group, scanning.scan_file(file)))
+            sources.append(Source(file, group, scanning.scan_file(file, virtual_prefixes=far)))
         except FrazilError as error:
             if len(options.file) == 1:
                 raise
@@ -97,10 +99,11 @@ def run(options: Namespace) -> None:
     arrays: list[str] = []
     snapshot = branch = None
     if any(source.scanned.arrays for source in sources):
-        session = _open(options, [importing.folder_prefix(source.file) for source in sources])
+        prefixes = {importing.folder_prefix(source.file): None for source in sources if not is_remote(source.file)}
+        session = _open(options, {**prefixes, **far})
         branch = session.branch
         try:
-            arrays = _import(session, sources, options.how, missed)
+            arrays = _import(session, sources, options.how, missed, far)
             if arrays:
                 message = options.message or f"Import {', '.join(PurePath(source.file).name for source in sources)}"
                 snapshot = session.commit(message, rebase="disjoint")
@@ -136,7 +139,7 @@ def _groups(options: Namespace) -> list[str]:
     return [f"{options.path.rstrip('/')}/{name}" for name in names]
 
 
-def _open(options: Namespace, prefixes: list[str]) -> frazil.Session:
+def _open(options: Namespace, prefixes: Mapping[str, Location | None]) -> frazil.Session:
     """A session on the branch, in a new repository where nothing is there."""
     named = split_location(options.location)
     if named is not None:
@@ -151,13 +154,17 @@ def _open(options: Namespace, prefixes: list[str]) -> frazil.Session:
     return open_repository(options.location, prefixes).writable_session(MAIN)
 
 
-def _import(session: frazil.Session, sources: list[Source], how: How, missed: list[Missed]) -> list[str]:
+def _import(
+    session: frazil.Session, sources: list[Source], how: How, missed: list[Missed], far: Mapping[str, Location]
+) -> list[str]:
     """The paths of the arrays that were made; what was skipped is added to `missed`."""
     arrays: list[str] = []
     with Progress("importing", sum(importing.import_size(source.scanned, how) for source in sources)) as report:
         for file, group, scanned in sources:
             try:
-                done = importing.import_scanned(session, scanned, file, path=group, how=how, report=report)
+                done = importing.import_scanned(
+                    session, scanned, file, path=group, how=how, report=report, virtual_prefixes=far
+                )
             except AlreadyExistsError as error:
                 error.hint = "choose another group with --path"
                 raise

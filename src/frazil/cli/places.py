@@ -14,6 +14,7 @@ from frazil.errors import FrazilError, InvalidInputError, NotFoundError, Selecti
 from frazil.operations.apart import shown
 from frazil.operations.window import Window, window
 from frazil.record import Record
+from frazil.repository.virtual_places import Prefixes
 from frazil.stores.local import LocalStore
 from frazil.stores.locations import Location, resolve
 
@@ -73,7 +74,7 @@ def _has_repository(location: str) -> bool:
         return False
 
 
-def open_repository(location: str, prefixes: list[str] | None = None) -> frazil.Repository:
+def open_repository(location: str, prefixes: Prefixes | None = None) -> frazil.Repository:
     """The repository at a LOCATION. Raises NotFoundError, FormatError."""
     try:
         return frazil.Repository.open(location, virtual_prefixes=prefixes or ())

@@ -4,6 +4,7 @@ specification, Reference Files; Crockford's base 32)."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -38,6 +39,7 @@ def _values() -> NDArray[np.uint8]:
 _VALUES: Final = _values()
 
 
+@lru_cache(2**12)  # the names of one commit's files are asked for several times each
 def encode_id(value: ObjectId) -> str:
     """The text of 12 bytes. Raises InvalidInputError for another number of bytes."""
     if len(value) != ID_BYTES:

@@ -329,7 +329,21 @@ def write_natural(out: bytearray, value: int, high: int, what: str) -> None:
     """A number that `what` may have. Raises InvalidInputError outside 0 to high."""
     if not 0 <= value <= high:
         raise InvalidInputError(f"{what} must be from 0 to {high}, found {value}")
-    write_integer(out, value)
+    if value < 0x80:  # most are
+        out.append(value)
+    else:
+        write_integer(out, value)
+
+
+def write_naturals(out: bytearray, values: Sequence[int], high: int, what: str) -> None:
+    """An array of such numbers. Raises as write_natural does."""
+    if values and len(values) < 16 and min(values) >= 0 and max(values) < 0x80:
+        out.append(0x90 + len(values))
+        out += bytes(values)
+        return
+    write_array(out, len(values))
+    for value in values:
+        write_natural(out, value, high, what)
 
 
 def write_integer(out: bytearray, value: int) -> None:
@@ -376,10 +390,16 @@ def write_binary(out: bytearray, data: bytes) -> None:
 
 
 def write_array(out: bytearray, length: int) -> None:
+    if length < 16:
+        out.append(0x90 + length)
+        return
     _write_header(out, length, 0x90, 16, 0xDC, 2)
 
 
 def write_map(out: bytearray, length: int) -> None:
+    if length < 16:
+        out.append(0x80 + length)
+        return
     _write_header(out, length, 0x80, 16, 0xDE, 2)
 
 

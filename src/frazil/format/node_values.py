@@ -13,6 +13,7 @@ from frazil.format.msgpack import (
     write_array,
     write_map,
     write_natural,
+    write_naturals,
     write_text,
     write_value,
 )
@@ -248,6 +249,4 @@ def _write_data(out: bytearray, array: ArrayData | None, metadata: bytes | None)
         write_text(out, encode_id(manifest))
         write_array(out, len(extents))
         for coordinates in extents:
-            write_array(out, len(coordinates))
-            for coordinate in coordinates:
-                write_natural(out, coordinate, _U32, "a coordinate in the extents of a manifest")
+            write_naturals(out, coordinates, _U32, "a coordinate in the extents of a manifest")

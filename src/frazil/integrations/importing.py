@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeAlias
 
 from frazil.api.repository import Repository
@@ -15,10 +15,12 @@ from frazil.integrations.source import Source, source_of
 from frazil.operations.window import window
 from frazil.record import Record
 from frazil.repository.virtual_checks import FileCheck
+from frazil.repository.virtual_locations import is_remote, parse_location
 from frazil.repository.virtual_places import Prefixes
+from frazil.stores.locations import Location, resolve
 from frazil.stores.memory import MemoryStore
 
-__all__ = ["HOW", "How", "Imported", "folder_prefix", "import_scanned", "import_size"]
+__all__ = ["HOW", "How", "Imported", "far_places", "folder_prefix", "import_scanned", "import_size"]
 
 How: TypeAlias = Literal["copy", "virtual", "adopt"]
 HOW: Final[tuple[How, ...]] = ("copy", "virtual", "adopt")
@@ -37,6 +39,12 @@ class Imported(Record):
 def folder_prefix(file: str) -> str:
     """The prefix of locations that virtual chunks in a file need to be allowed."""
     return source_of(file).prefix
+
+
+def far_places(files: Iterable[str]) -> dict[str, Location]:
+    """The bucket or web server of each file at a distance, and the one store that all files there are read from. Raises InvalidInputError."""
+    roots = dict.fromkeys(parse_location(file).root for file in files if is_remote(file))
+    return {f"{root}/": resolve(root)[0] for root in roots}
 
 
 def import_size(scanned: ScannedFile, how: How) -> int:

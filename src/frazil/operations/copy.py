@@ -56,8 +56,8 @@ def copy(
     verify       whether all bytes at the destination are compared with those of the source
     progress     called with the bytes that were copied since the last call
     runtime      bytes_in_flight: bytes in memory; requests_in_flight; threads, between two folders
-    Documents are written last, and of a repository its branches. What counts as copied before has the same size; between folders it was also written after the source was last
-    changed, between object stores it has the same digest. Nobody should write to a hierarchy meanwhile; a repository may be committed to, commits that come after
+    Documents are written last, and of a repository its branches. What counts as copied before has the same size; between folders also the same time of change, which a copy
+    takes over; between object stores the same digest, where they tell one. Nobody should write to a hierarchy meanwhile; a repository may be committed to, commits that come after
     the beginning are left out. Raises NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError."""
     if progress is not None and not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")

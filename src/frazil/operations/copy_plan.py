@@ -39,13 +39,11 @@ _BATCHES: Final = 8  # of a page for each worker, where there are names enough, 
 
 
 class Seen(Record):
-    """What is known of an object without its bytes. changed: when it could last have become another one, written: when its contents were last written, both
-    in ns; None: not known."""
+    """What is known of an object without its bytes. changed: the time of change that its file bears, ns; None where that is not known, or says nothing."""
 
     size: int
     version: Version | None = None
     changed: int | None = None
-    written: int | None = None
 
 
 class Note(Record):
@@ -105,11 +103,11 @@ def _place(name: str) -> tuple[int, int]:
 
 
 def is_same(source: Seen, found: Seen) -> bool:
-    """Whether what is found at the destination counts as a copy of the source that is there now: it has as many bytes; where both lie in folders, it was written after
-    the source was last changed; where both stores tell digests, these are equal."""
+    """Whether what is found at the destination counts as a copy of the source that is there now: it has as many bytes; where both lie in folders, it bears the same
+    time of change, which a copy takes over; where both stores tell digests, these are equal."""
     if source.size < 0 or source.size != found.size:
         return False
-    if source.changed is not None and found.written is not None and source.changed >= found.written:
+    if None not in (source.changed, found.changed) and source.changed != found.changed:
         return False
     digests = _digest(source.version), _digest(found.version)
     return None in digests or digests[0] == digests[1]

@@ -13,9 +13,9 @@ from frazil.late import LateModule
 from frazil.operations.copy_plan import Seen, is_same, share_out
 from frazil.record import Record
 from frazil.runtime import Runtime
-from frazil.stores.ages import changed_at, written_at
 from frazil.stores.copying import pieces_of_object
 from frazil.stores.local import LocalStore
+from frazil.stores.local_answers import changed_at
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import ANY
 
@@ -145,22 +145,17 @@ class Crew:
 
 def _missing(route: Route, names: Sequence[str]) -> Sequence[str]:
     """Names that are not at the destination, or not as they are at the source."""
-    here = _seen(route.store, [route.root + name for name in names])
-    there = _seen(route.to_store, [route.to_root + name for name in names])
+    timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
+    here = _seen(route.store, [route.root + name for name in names], timed)
+    there = _seen(route.to_store, [route.to_root + name for name in names], timed)
     return list(compress(names, [not is_same(a, b) for a, b in zip(here, there, strict=True)]))
 
 
-def _seen(store: Store, keys: Sequence[str]) -> list[Seen]:
+def _seen(store: Store, keys: Sequence[str], timed: bool) -> list[Seen]:
     fetched = store.fetch(keys, NO_SPANS)
-    changed, written = changed_at(store, keys), written_at(store, keys)
     return [
-        Seen(
-            int(size),
-            fetched.versions[row],
-            None if changed is None else int(changed[row]),
-            None if written is None else int(written[row]),
-        )
-        for row, size in enumerate(fetched.sizes)
+        Seen(size, version, changed_at(version) if timed and version is not None else None)
+        for size, version in zip(fetched.sizes.tolist(), fetched.versions, strict=True)
     ]
 
 

@@ -119,10 +119,10 @@ class PendingBytes:
     def add(self, pieces: Pieces, lengths: Columns, threads: int = 1) -> tuple[int, Columns]:
         """Copies values, one after the other; the number of their segment, and where each begins in it. Raises StoreError for a piece that cannot be read."""
         offsets = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        segment = np.empty(int(offsets[-1]), np.uint8)
+        lengths.cumsum(out=offsets[1:])
+        segment = np.empty(offsets.item(-1), np.uint8)
         ends = np.zeros(len(pieces.rows) + 1, np.int64)
-        np.cumsum(pieces.rows[:, 2], out=ends[1:])
+        pieces.rows[:, 2].cumsum(out=ends[1:])
         failures = _kernel.read_rows(
             pieces.sources.files, pieces.sources.buffers, np.ascontiguousarray(pieces.rows), segment, ends, threads
         )

@@ -471,6 +471,7 @@ def _fetch_one(
 def _value_lengths(pieces: Pieces) -> Columns:
     """Bytes of each value."""
     ends = np.zeros(len(pieces.rows) + 1, np.int64)
-    np.cumsum(pieces.rows[:, 2], out=ends[1:])
-    lengths: Columns = np.diff(ends[pieces.offsets])
+    pieces.rows[:, 2].cumsum(out=ends[1:])
+    bounds = ends[pieces.offsets]
+    lengths: Columns = bounds[1:] - bounds[:-1]
     return lengths

@@ -74,13 +74,11 @@ def attempt_commit(
             raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
         files, changes = transaction.files, transaction.changes
         place_pending(changes, files, packing=transaction.packing, order=order)
-        following = next_node(transaction.base)
-        finals = {change.key: following + at for at, change in enumerate(c for c in changes if c.is_new)}
+        finals, following = _final_ids(transaction)
         placed = _place(transaction, finals)
         identity = new_id(os.urandom)
         snapshot, attribute_file = _snapshot(transaction, placed, finals, following, identity, message, properties)
-        files.write_snapshot(identity, snapshot, placed.files)
-        written = files.snapshot(identity)  # now, so that nothing can fail when the commit has happened
+        written = files.write_snapshot(identity, snapshot, placed.files)
         outcome, found = put_next(files, tip, identity)
         if outcome == UNKNOWN:
             transaction.unknown = UnknownCommit(identity, finals, transaction.state)
@@ -177,6 +175,16 @@ def _distinct(numbers: Columns) -> tuple[list[int], Columns]:
     return distinct.tolist(), where
 
 
+def _final_ids(transaction: Transaction) -> tuple[dict[int, int], int | None]:
+    """The ids of new nodes by their keys, and the lowest id that no node will have had; None where that is what the last snapshot said, as no node came or went."""
+    changes = transaction.changes
+    new = [change.key for change in changes if change.is_new]
+    if not new and not changes.removed:
+        return {}, None
+    first = next_node(transaction.base)
+    return {key: first + at for at, key in enumerate(new)}, first + len(new)
+
+
 def written_node(finals: Mapping[int, int], change: NodeChange) -> int:
     """The id that a node has in the new snapshot."""
     return finals.get(change.key, change.key)
@@ -189,7 +197,7 @@ def _snapshot(
     transaction: Transaction,
     placed: _PlacedArrays,
     finals: Mapping[int, int],
-    following: int,
+    following: int | None,
     identity: ObjectId,
     message: str,
     properties: Mapping[str, Json],
@@ -218,7 +226,7 @@ def _snapshot(
         base.total_parents + 1,
         manifests,
         attribute_files,
-        with_flag(flags, following + len(finals)) if freedoms else flags,
+        with_flag(flags, following) if freedoms and following is not None else flags,
         kept,
         nodes,
     )
@@ -334,6 +342,8 @@ def _go_on(
 ) -> None:
     """The session goes on from what it committed."""
     transaction.tip = tip
+    if tip is not None:
+        transaction.tips[tip.branch] = tip
     transaction.unknown = None
     transaction.finals.update({key: transaction.handle(number) for key, number in finals.items()})
     transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key), same=True)

@@ -25,18 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["UNCHANGING", "Files"]
 
-UNCHANGING: Final = (
-    "attributes/",
-    "chunks/",
-    "manifests/",
-    "snapshots/",
-)  # beginnings of names of files that nobody writes twice
+UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of files that nobody writes twice
 
 Kept: TypeAlias = "Snapshot | Manifest | Buffer"
 
 _SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
 _NODE: Final = (
-    384  # bytes of memory for each node of a snapshot, beside its bytes in the file: its path, and its place in tables
+    384  # bytes of memory for each node of a snapshot beside those in the file: its path, its place in tables
 )
 
 
@@ -176,14 +171,15 @@ class Files:
 
     def write_snapshot(
         self, file: ObjectId, snapshot: Snapshot, manifests: Sequence[tuple[ObjectId, Manifest]] = ()
-    ) -> None:
+    ) -> Snapshot:
         """Writes a snapshot under a new id, which its metadata should have too, together with manifests that it lists: nobody finds any of them before a branch names
-        the snapshot. Errors as those of write_manifests."""
+        the snapshot. The snapshot as reading the file would give it. Errors as those of write_manifests."""
         encoded, name = _encoded(manifests), snapshot_key(file)
         data, written = encode_and_index(snapshot, self.key(name), self._infos)
         self._write({**encoded, name: data})
         self._remember(encoded, manifests)
         self._keep_snapshot(name, written, len(data))
+        return written
 
     def _remember(self, encoded: Mapping[str, bytes | memoryview], files: Sequence[tuple[ObjectId, Manifest]]) -> None:
         """Small manifests as columns of their own: who writes them in one commit reads them in the next."""

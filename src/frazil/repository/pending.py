@@ -37,6 +37,8 @@ def place_pending(changes: ChangeSet, files: Files, *, packing: bool, order: Pac
     everything waits as before.
 
     order  in which the chunks of each array lie in packs, as users give it; None: row by row"""
+    if changes.pending.nbytes <= INLINE_LIMIT:
+        return  # none of them is too large, and they are too few to be counted
     waiting = [(change, rows) for change in changes if len(rows := _pending_rows(change))]
     large = [(change, rows[_lengths(change, rows) > INLINE_LIMIT]) for change, rows in waiting]
     large = [(change, rows) for change, rows in large if len(rows)]

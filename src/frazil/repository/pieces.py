@@ -101,7 +101,7 @@ def _slice(piece: Manifest, first: int, last: int) -> Manifest:
 def trimmed(piece: Manifest) -> Manifest:
     """The same without inline bytes, locations and checks of files that no row has; itself where there are none."""
     if piece.inline.size:
-        inline = np.flatnonzero(piece.kinds == INLINE)
+        inline = (piece.kinds == INLINE).nonzero()[0]
         lengths = piece.lengths[inline]
         if int(lengths.sum()) < piece.inline.size:
             offsets = piece.offsets.copy()

@@ -328,6 +328,9 @@ def box_of(coordinates: Columns) -> tuple[VectorTuple, VectorTuple]:
     """The lowest and the highest of int64[n, d] coordinates, both inclusive. Raises InvalidInputError for none."""
     if not len(coordinates):
         raise InvalidInputError("no coordinates have no box")
+    if len(coordinates) == 1:
+        only = tuple(coordinates[0].tolist())
+        return only, only
     return tuple(coordinates.min(axis=0).tolist()), tuple(coordinates.max(axis=0).tolist())
 
 

@@ -81,6 +81,7 @@ class Transaction:
     """NodeStorage of a session. Safe to use from many threads.
 
     tip        where the branch stood when the session began; None: the session only reads
+    tips       the last that was seen of each branch, which whoever opened the session may share, so as not to look for what it committed
     documents  what is understood of nodes, shared with other sessions of the repository; None: its own"""
 
     def __init__(
@@ -97,6 +98,7 @@ class Transaction:
         self._documents = NodeDocuments(files, known) if documents is None else documents
         self.lock = threading.RLock()
         self.tip = tip
+        self.tips: dict[str, Tip] = {}
         self.forked = False
         self.state = self.renewals = 0
         self.unknown: UnknownCommit | None = None

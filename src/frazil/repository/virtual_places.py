@@ -130,6 +130,8 @@ def make_places(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualPla
     places: list[VirtualPlace] = []
     for prefix, to in mapped:
         below = _prefix(prefix)
+        if isinstance(prefixes, Mapping) and any(place.below == below for place in places):
+            raise InvalidInputError("a prefix is mapped twice, in two spellings", key=prefix)
         if to is None and below.scheme == "file":
             store = LocalStore("/" + "/".join(below.parts), read_only=True)
             places.append(VirtualPlace(prefix, below, store, "", ""))

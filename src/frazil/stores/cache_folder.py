@@ -61,6 +61,13 @@ class CacheFolder:
         found = [parse_name(folder, name) for name in names if name.startswith(start)]
         return [entry for entry in found if entry is not None]
 
+    def changed_at(self, object_id: str) -> int:
+        """When files beside those of an object last came or went, ns since 1970; 0 where there are none."""
+        try:
+            return os.stat(f"{self.path}/{object_id[:SHARD]}").st_mtime_ns
+        except OSError:
+            return 0
+
     def read(self, entry: Entry, first: int, count: int) -> tuple[int, bytes] | None:
         """Where bytes begin that hold first to first + count of the value, and these bytes; None where the file is gone, or not to be believed: then it is removed."""
         try:

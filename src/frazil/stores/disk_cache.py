@@ -95,6 +95,7 @@ class KeptFiles:
 
     __slots__ = (
         "__weakref__",
+        "_listed",
         "_lock",
         "_measured",
         "_written",
@@ -111,6 +112,7 @@ class KeptFiles:
         self.hits = self.misses = 0
         self._measured = -1  # bytes in the folder when it was last looked at; below 0: not yet
         self._written = 0  # since then, by this process
+        self._listed: tuple[str, int, list[Entry]] = ("", 0, [])  # an object, and what was kept of it at which time
         self.after_fork()
         _living.add(self)
 
@@ -126,9 +128,9 @@ class KeptFiles:
         entries = self._entries(key)
         if not entries:
             return None
-        if len({(entry.version, entry.size) for entry in entries}) > 1:
-            entries.sort(key=self.folder.used_at)
-        return entries[-1].version, entries[-1].size
+        several = len({(entry.version, entry.size) for entry in entries}) > 1
+        newest = max(entries, key=self.folder.used_at) if several else entries[0]
+        return newest.version, newest.size
 
     def find(self, key: str, version: Version | None, start: int, length: int) -> Part | None:
         for entry in self._entries(key):
@@ -140,6 +142,7 @@ class KeptFiles:
             found = self.folder.read(entry, first, count)
             if found is not None:
                 return Part(*found)
+            self._forget_listing()
         return None
 
     def begin(self) -> Filling:
@@ -157,18 +160,32 @@ class KeptFiles:
                 same = (old.version, old.size) == (version, size)
                 if old != new and (not same or new.start <= old.start <= old.end <= new.end):
                     self.folder.remove(old)
+            self._forget_listing()
             self._measure(len(value))
 
     def drop(self, keys: list[str]) -> None:
         for key in keys:
             for entry in self._entries(key):
                 self.folder.remove(entry)
+        self._forget_listing()
 
     def drop_below(self, prefix: str) -> None:
         """What is kept of keys that are gone is not handed out any more, and goes when there is need of room."""
 
-    def _entries(self, key: str) -> list[Entry]:
-        return self.folder.entries(object_id(self.identity, key))
+    def _entries(self, key: str) -> Sequence[Entry]:
+        """What is kept of a key. Of the last one that was asked for it is known, as long as nothing came or went; that others change the folder between two ticks of its
+        clock costs a request at most."""
+        wanted = object_id(self.identity, key)
+        changed = self.folder.changed_at(wanted)
+        known = self._listed
+        if known[0] == wanted and known[1] == changed:
+            return known[2]
+        found = self.folder.entries(wanted) if changed else []
+        self._listed = wanted, changed, found
+        return found
+
+    def _forget_listing(self) -> None:
+        self._listed = "", 0, []
 
     def _measure(self, nbytes: int) -> None:
         """Trims the folder when it may be full: what this process wrote it knows; what others did, it looks up now and then."""

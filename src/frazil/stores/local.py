@@ -150,7 +150,7 @@ class LocalStore(Store):
         root = self._open()
         if root is None:
             return self._not_there(names, spans, expect)
-        if len(names) == 1 and len(spans) == 1:
+        if len(names) == 1 and len(spans) <= 1:
             one = _one_found(root, names, spans, expect)
             if one is not None:
                 return one
@@ -443,7 +443,7 @@ def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool) ->
 def _one_found(
     root: _Root, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None
 ) -> Fetched | None:
-    """The short way for one span of one object, which most fetches are; None where that does not do."""
+    """The short way for one span of one object, or none, which most fetches are; None where that does not do."""
     stat = np.empty((1, 4), np.int64)
     files = _kernel.open_files(root.fd, names, stat)
     ((code, _, size, changed),) = stat.tolist()
@@ -454,13 +454,12 @@ def _one_found(
         return answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)
     if code != 0 or (expect is not None and expect[0] is not None and expect[0] != version):
         return None
-    _, start, length = spans.tolist()[0]
     rows = spans
-    if start < 0 or length < 0:
+    if len(spans) and spans[0, 1:].min() < 0:
         rows = spans.copy()
-        rows[0, 1], rows[0, 2] = resolve_span(start, length, size)
-    young = (True,) if is_young(changed, time.time_ns()) else None
-    return Fetched(Sources(files, ()), (FOUND,), (version,), stat[:, 2], rows, young)
+        rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
+    young = [True] if is_young(changed, time.time_ns()) else None
+    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, young)
 
 
 def _threads() -> int:

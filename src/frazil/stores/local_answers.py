@@ -22,7 +22,7 @@ from frazil.stores.values import (
     object_rows,
 )
 
-__all__ = ["answered", "expected", "has_suffix", "is_young", "raw", "unknown_sizes"]
+__all__ = ["answered", "changed_at", "expected", "has_suffix", "is_young", "raw", "unknown_sizes"]
 
 _NEVER: Final[Version] = b"\xff" * 24  # the version of no file
 _YOUNG_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
@@ -75,3 +75,8 @@ def raw(rows: Columns) -> bytes:
 def expected(version: Version | None) -> Version | None:
     """The version in the kernel's form; what is no version of this store is that of no file."""
     return version if version is None or len(version) in {0, 24} else _NEVER
+
+
+def changed_at(version: Version) -> int:
+    """When the file of a version was changed, ns since 1970."""
+    return int.from_bytes(version[16:], "little", signed=True)

@@ -36,8 +36,8 @@ _ATTEMPTS: Final = 3
 
 
 def copy_files(source: int, root: int, sources: Sequence[str], names: Sequence[str], *, sync: bool) -> list[int]:
-    """Makes each name beneath `root` a copy of its source beneath another root: how many bytes it has, ABSENT where no file is the source. Raises StoreError
-    with the key."""
+    """Makes each name beneath `root` a copy of its source beneath another root, with its time of change: how many bytes it has, ABSENT where no file is the source.
+    Raises StoreError with the key."""
     outer, inner = OpenFolders(source, make=False), OpenFolders(root, make=True)
     try:
         sizes = [_copied(outer, inner, old, new, sync) for old, new in zip(sources, names, strict=True)]
@@ -110,6 +110,7 @@ def _copy_open(file: int, source: str, inner: OpenFolders, name: str, sync: bool
             after = os.fstat(file)
             if not whole or (after.st_size, after.st_mtime_ns) != (size, before.st_mtime_ns):
                 return None
+            os.utime(made, ns=(before.st_atime_ns, before.st_mtime_ns))
             if sync:
                 os.fsync(made)
             _place(made, between, folder, base)

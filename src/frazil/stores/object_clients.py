@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
 
-__all__ = ["Clients", "clients_of", "is_client", "open_url", "split_url"]
+__all__ = ["Clients", "clients_of", "identity_of", "is_client", "open_url", "split_url"]
 
 _CLASSES: Final = {
     "s3": "S3Store",
@@ -30,6 +30,16 @@ _CLASSES: Final = {
     "http": "HTTPStore",
     "https": "HTTPStore",
 }
+# where it is told what stands for the cloud's own endpoint: options, then variables of the environment
+_ENDPOINTS: Final = {
+    "S3Store": (("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url"), ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")),
+    "AzureStore": (
+        ("endpoint", "azure_storage_endpoint", "azure_endpoint"),
+        ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    ),
+    "GCSStore": (("base_url", "google_base_url"), ("GOOGLE_BASE_URL",)),
+    "HTTPStore": ((), ()),
+}
 _RETRIES: Final = 5
 _READING: Final = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "600s"}
 _WRITING: Final = {"connect_timeout": "10s", "timeout": "600s"}  # a read time-out would end uploads that take longer
@@ -41,7 +51,8 @@ class Clients(Record):
 
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
     place     what it is called in messages: no secrets
-    retries   how often a request whose answer was lost is made again"""
+    retries   how often a request whose answer was lost is made again
+    server    what is known of server and account, beside the place: no secrets"""
 
     reader: ObjectClient
     writer: ObjectClient
@@ -49,6 +60,7 @@ class Clients(Record):
     kind: str
     place: str
     retries: int = _RETRIES
+    server: tuple[str, ...] = ()
 
 
 def is_client(value: object) -> TypeGuard[ObjectClient]:
@@ -87,15 +99,10 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     )
     if kind == "S3Store":
         given = {**_from_aws_files(given), **given}
-    if (
-        str(
-            given.get(
-                "endpoint",
-                os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", "")) if kind == "S3Store" else "",
-            )
-        ).startswith("http://")
-        or scheme == "http"
-    ):
+    for name in [one for one in given if one.lower() == "allow_http"]:
+        # obstore takes it among the options too, but cannot pickle such a client
+        client.setdefault("allow_http", given.pop(name))
+    if scheme == "http" or _endpoint(kind, given).startswith("http://"):
         client.setdefault("allow_http", True)
     retry = {"max_retries": _RETRIES, **retry}
     retries = retry["max_retries"]
@@ -109,7 +116,8 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     if kind == "HTTPStore":
         return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries)
     shown = f"{scheme}://{place}/{prefix}".rstrip("/")
-    return Clients(reader, made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0}), kind, shown, retries)
+    writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
+    return Clients(reader, writer, decider, kind, shown, retries, _server_of(given))
 
 
 def clients_of(client: ObjectClient) -> Clients:
@@ -136,9 +144,8 @@ def clients_of(client: ObjectClient) -> Clients:
     bucket = config.get("bucket") or config.get("container_name") or config.get("container") or ""
     prefix = again.get("prefix") or ""
     shown = client.url if kind == "HTTPStore" else f"{_SCHEMES[kind]}://{bucket}/{prefix}"  # type: ignore[union-attr]
-    return Clients(
-        client, client, decider, kind, _shown(shown).rstrip("/"), retries if isinstance(retries, int) else _RETRIES
-    )
+    retries = retries if isinstance(retries, int) else _RETRIES
+    return Clients(client, client, decider, kind, _shown(shown).rstrip("/"), retries, _server_of(config))
 
 
 def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: str) -> str:
@@ -151,6 +158,28 @@ def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: 
     return " ".join([kind, *endpoints])
 
 
+def identity_of(clients: Clients) -> str | None:
+    """What tells the objects of a store from all others: its place, and what options and environment say of the server and the account, but no credentials. None for a
+    store in memory."""
+    return None if clients.kind == "MemoryStore" else " ".join([clients.place, *clients.server])
+
+
+def _server_of(options: Mapping[str, object]) -> tuple[str, ...]:
+    """What options, and the environment now, say of server and account."""
+    told = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))}
+    for given in (options, options.get("config")):
+        if isinstance(given, Mapping):
+            told |= {f"{name}".lower(): f"{value}" for name, value in given.items()}
+    where = [f"{name}={_shown(value)}" for name, value in told.items() if any(part in name.lower() for part in _SERVER)]
+    return tuple(sorted(where))
+
+
+_SERVER: Final = (
+    "endpoint",
+    "base_url",
+    "account_name",
+    "emulator",
+)  # parts of names of what says which server and account
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 
@@ -188,6 +217,13 @@ def _built(
             hint="endpoint, region, access_key_id, secret_access_key, token, skip_signature, ... as obstore calls them",
         ) from None
     return made  # type: ignore[no-any-return]
+
+
+def _endpoint(kind: str, given: Mapping[str, object]) -> str:
+    options, variables = _ENDPOINTS[kind]
+    found = [given[name] for name in options if name in given]
+    found += [os.environ[name] for name in variables if name in os.environ]
+    return str(found[0]) if found else ""
 
 
 def _mapping(value: object, name: str) -> dict[str, object]:

@@ -21,6 +21,17 @@ Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix"
 # failed      all else; trying again is of no use
 
 _NO_PLACE: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+_NO_KEY: Final = {"NoSuchKey", "NoSuchVersion", "NotFound", "BlobNotFound", "ResourceNotFound"}
+_NOBODY: Final = {
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+    "XAdminUserNotFound",
+}  # codes of credentials that do not hold, whatever the status is
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
 _QUERY: Final = re.compile(r"\?[^\s)]*")
@@ -47,7 +58,8 @@ def meaning_of(error: Exception) -> Meaning:
     if any(name in text for name in _NO_PLACE):
         return "failed"
     if isinstance(error, FileNotFoundError):
-        return "absent"
+        code = _CODE.search(text)  # some servers answer 404 to those whom they do not know
+        return "absent" if code is None or code[1] in _NO_KEY else "failed"
     if kind in {"PreconditionError", "NotModifiedError"}:
         return "changed"
     if kind == "AlreadyExistsError":
@@ -76,6 +88,8 @@ def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
         reason, hint = "the bucket or container is not there", _HINTS["place"]
     elif "token" in text.lower() and "request" in text.lower() and ("169.254" in text or "metadata" in text.lower()):
         reason, hint = "no credentials could be had", _HINTS["token"]
+    elif code and code[1] in _NOBODY:
+        reason, hint = f"the server does not permit it ({said})", _HINTS["403"]
     elif status in {401, 403} or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
         reason, hint = f"the server does not permit it ({said or kind})", _HINTS["401" if status == 401 else "403"]
     elif status:

@@ -98,10 +98,20 @@ class ObjectReader:
             meta = obstore.head(self._clients.reader, asked.key)
         except Exception as error:
             return self._refused(error, asked)
-        version = version_of(meta, self._clients.kind)
+        version = self._version(meta, asked.key)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED
         return Answer("found", b"", version, meta["size"])
+
+    def _version(self, meta: ObjectMeta, key: str) -> Version | None:
+        version = version_of(meta, self._clients.kind)
+        if version is None and self._clients.kind != "HTTPStore":
+            raise StoreError(
+                f"an object of {self._clients.place} could not be read: the answer tells no version of it",
+                key=key,
+                hint="check that an object store answers at this endpoint: all its answers have ETags",
+            )
+        return version
 
     def _range(self, asked: Asked) -> Answer:
         if not self._ranges:
@@ -141,9 +151,11 @@ class ObjectReader:
             try:
                 result = obstore.get(self._clients.reader, asked.key, options=options or None)  # type: ignore[arg-type]
             except Exception as error:
-                return self._refused(error, asked)
+                return self._refused(error, asked, ranged="range" in options)
             try:
                 answer = self._received(result, asked)
+            except StoreError:
+                raise
             except Exception as error:
                 # the answer broke off; the client asks again only as long as none has begun
                 if attempt == self._clients.retries or meaning_of(error) != "lost":
@@ -161,7 +173,7 @@ class ObjectReader:
     def _received(self, result: GetResult, asked: Asked) -> Answer | None:
         """None where fewer bytes came than the head says."""
         meta = result.meta
-        version = version_of(meta, self._clients.kind)
+        version = self._version(meta, asked.key)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED
         first, last = result.range
@@ -170,7 +182,7 @@ class ObjectReader:
             return None
         return Answer("found", data, version, meta["size"])
 
-    def _refused(self, error: Exception, asked: Asked) -> Answer:
+    def _refused(self, error: Exception, asked: Asked, *, ranged: bool = False) -> Answer:
         """The answer that an error is; else raises."""
         meaning = meaning_of(error)
         if meaning == "absent":
@@ -178,17 +190,20 @@ class ObjectReader:
         if meaning == "changed" and asked.expect is not None:
             return _CHANGED
         if meaning == "range":
-            return self._look_up(asked._replace(length=0))
-        if meaning == "no suffix" and asked.length != 0:
+            seen = self._look_up(asked._replace(length=0))
+            if asked.start >= 0 or seen.size <= 0:
+                return seen
+            self._suffixes = False  # no suffix of what has bytes lies behind its end: this server has none at all
+            return self._suffix(asked)
+        if meaning == "no suffix" and ranged:
             seen = self._look_up(asked._replace(length=0))
             if seen.state != "found" or seen.size == 0:  # of nothing there is no part
                 return seen
-            if asked.start < 0 and self._suffixes:
+            if asked.start < 0:
                 self._suffixes = False
                 return self._suffix(asked)
-            if asked.start >= 0 and self._ranges:
-                self._ranges = False
-                return self._range(asked)
+            self._ranges = False
+            return self._range(asked)
         raise failure(error, "could not be read", asked.key, self._clients.place) from None
 
     def _cut(self, asked: Asked) -> Answer:

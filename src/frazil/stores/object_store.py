@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.content import join_pieces
-from frazil.stores.object_clients import clients_of, open_url, server_of
+from frazil.stores.object_clients import clients_of, identity_of, open_url, server_of
 from frazil.stores.object_errors import failure, meaning_of
 from frazil.stores.object_parts import put_parts
 from frazil.stores.object_reading import Answer, Asked, ObjectReader, condition_of, pause
@@ -100,6 +100,10 @@ class ObjectStore(Store):
     def place(self) -> str:
         """Where its objects are, as a URL; no secrets are in it."""
         return self._clients.place
+
+    @property
+    def identity(self) -> str | None:
+        return identity_of(self._clients)
 
     @property
     def server(self) -> str:

@@ -26,7 +26,7 @@ Name = tuple[str, int, int]  # key, start, length
 class RememberingStore(WrappedStore):
     """Answers ranges that were asked for before without a request; others are fetched merged, as few requests as may be. Values beneath must never change.
 
-    Ranges are remembered as they are asked for: inner chunks, mostly. A fetch of more than a quarter of the memory is taken for a pass over everything, of which
+    Ranges are remembered as they are asked for: inner chunks, mostly. A fetch of more than an eighth of the memory is taken for a pass over everything, of which
     nothing is remembered. Safe to use from many threads."""
 
     __slots__ = ("_ranges", "memory")
@@ -118,7 +118,7 @@ class RememberingStore(WrappedStore):
     def _remember(self, wanted: Sequence[Name], fetched: Fetched) -> None:
         """Copies what was fetched, so that no more is held than is counted."""
         lengths = np.maximum(fetched.rows[:, 2], 0)
-        if int(lengths.sum()) + ENTRY * len(wanted) > self.memory.limit // 4:
+        if int(lengths.sum()) + ENTRY * len(wanted) > self.memory.limit // 8:
             return
         buffers = fetched.sources.buffers
         for name, (blob, start, count) in zip(wanted, fetched.rows.tolist(), strict=True):
