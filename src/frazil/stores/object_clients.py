@@ -6,6 +6,7 @@ environment, and for S3 in the files of the AWS tools."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
