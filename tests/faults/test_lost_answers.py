@@ -380,6 +380,19 @@ def test_lengths_that_are_wrong(place: Place) -> None:
     read_all(place.through)
 
 
+def test_large_values_go_in_parts(place: Place) -> None:
+    """Parts whose answers are lost are sent again; where one cannot be sent, nothing is there."""
+    value = np.random.default_rng(5).bytes(2**25 + 7)
+    part = "PUT partNumber=|comp=block(&|$)"
+    place.proxy.fail(part, "lost answer", 2)
+    place.through.set("large", value)
+    assert len(place.proxy.asked(part)) > 4
+    assert place.direct.get("large") == value
+    place.proxy.fail(part, "503", None)
+    assert isinstance(place.refused(lambda: place.through.set("other", value)), StoreError)
+    assert place.direct.list() == ["large"]
+
+
 def test_silence(place: Place) -> None:
     """A request without an answer ends when its time is over, and is made again where that does no harm."""
     filled(place)
