@@ -1,4 +1,4 @@
-"""What README.md, docs/repositories.md, docs/dask.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
+"""What README.md, docs/repositories.md, docs/object-stores.md, docs/dask.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
 
 from __future__ import annotations
 
@@ -54,6 +54,16 @@ def test_what_repositories_say_of_buckets_runs(s3: S3, tmp_path: Path, monkeypat
     names: dict[str, object] = {"__name__": "repositories"}
     exec(compile("".join(blocks("python s3", REPOSITORIES)), "repositories.md", "exec"), names)
     assert "import_scanned" in names
+
+
+def test_the_page_on_object_stores_runs(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    page = "".join(blocks("python s3", (ROOT / "docs" / "object-stores.md").read_text()))
+    names: dict[str, object] = {"__name__": "object_stores", "bucket": s3.new_bucket()}
+    exec(compile(page, "object-stores.md", "exec"), names)
+    assert isinstance(names["repo"], frazil.Repository)
 
 
 def test_the_page_on_repositories_runs(

@@ -83,6 +83,14 @@ def test_a_large_read_is_one_request_and_not_kept() -> None:
     assert not file._pages
 
 
+def test_a_small_file_is_one_request() -> None:
+    file = RangedFile(store := stored(bytes(10 * PAGE)), "a/b", "b")
+    for at in (9 * PAGE, 0, 4 * PAGE):
+        file.seek(at)
+        assert file.read(10) == bytes(10)
+    assert store.count("fetch") == 1
+
+
 def test_another_version_is_an_error() -> None:
     file = RangedFile(store := stored(bytes(LENGTH)), "a/b", "b")
     file.read(10)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.operations.served import VALUES, Client, old_files
+from tests.operations.served import VALUES, Client, fill, old_files
 
 import frazil
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
@@ -228,6 +228,25 @@ def test_only_what_is_needed_is_read(stores: dict[str, Store]) -> None:
             counting.clear()
         assert client.ask("/level1/sharded/c/0/0", "HEAD").status == 200
         assert [request.operation for request in counting.requests] == ["look up"]
+
+
+def test_a_part_of_a_chunk_in_a_repository_is_one_request() -> None:
+    memory = MemoryStore()
+    with frazil.Repository.create(memory).transaction(message="one") as root:
+        fill(root)
+    counting = CountingStore(memory)
+    with serve(frazil.Repository.open(counting).readonly_session().store) as server:
+        client = Client(server)
+        assert client.ask("/level1/sharded/c/0/1", Range="bytes=-20").status == 206  # brings the manifest, too
+        for method, headers, requests in (
+            ("GET", {"Range": "bytes=3-12"}, [("fetch", 10)]),
+            ("GET", {"Range": "bytes=-7", "If_Match": "*"}, [("fetch", 7)]),
+            ("HEAD", {}, []),
+            ("GET", {"If_None_Match": "*"}, []),
+        ):
+            counting.clear()
+            client.ask("/level1/sharded/c/1/0", method, **headers)
+            assert [(request.operation, request.nbytes) for request in counting.requests] == requests
 
 
 @settings(max_examples=30)

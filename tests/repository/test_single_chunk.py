@@ -56,7 +56,7 @@ def test_single_chunks_lie_where_columns_say(tmp_path: Path, packed: bool) -> No
             changed, base = transaction.changed(storage._key), transaction.stored(storage._key)
             found = find_chunks(changed, base, coordinates)
             rows = None if changed is None else changed.columns
-            other = located_chunks(found, rows, base, transaction.changes, transaction.files)
+            other = located_chunks(coordinates, found, rows, base, transaction.changes, transaction.files)
             assert list(one.names) == list(other.names)
             for ours, theirs in zip(one[1:5], other[1:5], strict=True):
                 assert ours.tolist() == theirs.tolist() and ours.dtype == theirs.dtype

@@ -150,6 +150,22 @@ def test_two_prefixes_of_one_store_are_asked_together(sea: Sea) -> None:
     assert sea.near.fetches[1:] == [(2, 2, True)]
 
 
+@pytest.mark.parametrize(
+    "outside",
+    ["s3://nearby/d.bin", "s3://near/../d.bin", "https://far.example/d.bin", "s3://a:b@near/d.bin", "file:///d.bin"],
+)
+def test_what_lies_outside_is_refused_before_anything_is_asked(sea: Sea, outside: str) -> None:
+    places, spans = open_places(sea.prefixes), np.array([(0, 0, 1), (1, 0, 1)], np.int64)
+    with pytest.raises(InvalidInputError):
+        places.fetch(["s3://near/d.bin", outside], spans)
+    with pytest.raises(InvalidInputError):
+        places.look_up(["s3://near/d.bin", outside])
+    session = sea.repo.writable_session()
+    with pytest.raises(InvalidInputError):
+        session.set_virtual_chunks("t", [[0], [1]], ["s3://near/d.bin", outside], 0, 4)
+    assert not session.has_changes and not sea.near.fetches and not sea.far.fetches
+
+
 def test_setting_asks_once_for_each_object(sea: Sea) -> None:
     sea.write(8, "e.bin")
     session = sea.repo.writable_session()

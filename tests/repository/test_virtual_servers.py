@@ -17,6 +17,7 @@ from obstore.store import S3Store
 
 import frazil
 from frazil.errors import DataError, InvalidInputError, StoreError
+from frazil.repository.virtual import open_places
 from frazil.stores import ObjectStore
 from frazil.stores.memory import MemoryStore
 from frazil.testing import CountingStore
@@ -88,6 +89,36 @@ def test_a_bucket_with_credentials(given: str, s3: S3, bucket: str) -> None:
         store.erase("in/d.bin")
         with pytest.raises(StoreError, match="is not there"):
             values(repo)
+
+
+@pytest.mark.parametrize("kind", ["azure", "gcs"])
+def test_other_clouds(kind: str, request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue(kind)
+    bucket = server.new_bucket()
+    store, url = server.store(bucket), server.url(bucket, "in/d.bin")
+    store.set("in/d.bin", DATA.tobytes())
+    counting = CountingStore(store)
+    repo = filled(MemoryStore(), {server.url(bucket) + "/": counting}, url)
+    (check,) = open_places({server.url(bucket) + "/": store}).look_up([url]).values()
+    assert check.size == DATA.nbytes and check.tag and not check.place
+    counting.clear()
+    assert np.array_equal(values(repo), DATA)
+    assert counting.count() == 1
+    store.set("in/d.bin", DATA.tobytes()[::-1])
+    with pytest.raises(DataError, match="it had the version"):
+        values(repo)
+
+
+def test_the_keys_of_a_session_have_their_bytes(s3: S3, bucket: str) -> None:
+    """As `frazil serve` and `frazil copy` read them."""
+    store = CountingStore(s3.store(bucket))
+    session = filled(MemoryStore(), {f"s3://{bucket}/": store}, f"s3://{bucket}/in/d.bin").readonly_session()
+    store.clear()
+    keys = ["t/c/3", "t/c/4", "t/c/17"]
+    assert session.store.sizes(keys).tolist() == [2000] * 3 and store.count() == 0
+    found = session.store.get_partial_values([(key, (10, 4)) for key in keys])
+    assert found == [DATA.tobytes()[at * 2000 + 10 :][:4] for at in (3, 4, 17)]
+    assert store.count() == 1
 
 
 def test_no_secret_is_kept_or_shown(s3: S3, bucket: str, tmp_path: Path) -> None:

@@ -46,11 +46,13 @@ class Buckets(ABC):
         """Where a prefix of a bucket is, of a new one if none is named."""
         return f"{self.scheme}://{bucket or self.new_bucket()}/{prefix}".rstrip("/")
 
-    def store(self, bucket: str | None = None, prefix: str = "", **options: object) -> ObjectStore:
-        """A prefix of a bucket as a store, of a new one if none is named."""
+    def store(
+        self, bucket: str | None = None, prefix: str = "", *, endpoint: str | None = None, **options: object
+    ) -> ObjectStore:
+        """A prefix of a bucket as a store, of a new one if none is named; endpoint: where requests go first."""
         from frazil.stores.object_store import ObjectStore  # obstore is not asked for by those who test without it
 
-        return ObjectStore(self.url(bucket, prefix), **{**self.options(), **options})
+        return ObjectStore(self.url(bucket, prefix), **{**self.options(endpoint), **options})
 
     @abstractmethod
     def options(self, endpoint: str | None = None) -> dict[str, str]:

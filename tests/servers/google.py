@@ -21,6 +21,7 @@ from tests.servers.buckets import Buckets
 from tests.servers.processes import program, running
 from tests.servers.web import serving
 
+_OWN = "x-goog-meta-"  # begins the names of what users say about an object
 _KEPT = ("ETag", "Content-Range", "Content-Type", "Last-Modified", "Accept-Ranges", "X-Goog-Generation")
 
 
@@ -49,7 +50,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(*((404, "NoSuchKey") if status == 404 else (416, "InvalidRange")))
         else:
             length = headers["Content-Length"]
-            self._answer(status, body, {name: headers[name] for name in _KEPT if name in headers}, length)
+            self._answer(
+                status,
+                body,
+                {name: headers[name] for name in headers if name in _KEPT or name.lower().startswith(_OWN)},
+                length,
+            )
 
     do_HEAD = do_GET
 
@@ -163,6 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             headers = {"Host": "objects"} if asked_range is None else {"Host": "objects", "Range": asked_range}
+            headers |= {name: value for name, value in self.headers.items() if name.lower().startswith(_OWN)}
             connection.request(method, path, body, {**headers, "Content-Type": "application/octet-stream"})
             answer = connection.getresponse()
             return (

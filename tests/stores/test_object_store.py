@@ -76,6 +76,8 @@ def test_options_that_make_no_sense() -> None:
         ObjectStore("s3://bucket", retry_config={"max_retries": -1})
     with pytest.raises(InvalidInputError, match="goes with a URL"):
         ObjectStore(obstore.store.MemoryStore(), region="a")
+    with pytest.raises(InvalidInputError, match="client_options"):
+        ObjectStore(obstore.store.S3Store("bucket", config={"allow_http": "true"}))
     with pytest.raises(InvalidInputError, match="folder"):
         ObjectStore(obstore.store.LocalStore("/"))
     with pytest.raises(InvalidInputError, match="requests_in_flight"):

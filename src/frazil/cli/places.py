@@ -248,7 +248,7 @@ def add_virtual_prefix(parser: ArgumentParser) -> None:
         "--virtual-prefix",
         metavar="URL",
         action="append",
-        help="virtual chunks of a repository may be read below it, as in file:///data/; may be given several times",
+        help="virtual chunks of a repository may be read below it, as in file:///data/ or s3://bucket/; may be given several times",
     )
 
 

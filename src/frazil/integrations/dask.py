@@ -200,9 +200,8 @@ def _identity(array: Array) -> object:
         return os.path.normpath(f"{os.path.realpath(store.path)}/{array.path}")
     if isinstance(store, SessionStore):
         return array.path
-    if getattr(store, "name", None) is None:  # it is in memory, without a name, or no store of ours
-        return id(store), array.path
-    return type(store), store.name, array.path  # type: ignore[attr-defined]
+    place = getattr(store, "place", None) or getattr(store, "name", None)  # of an object store; of one in memory
+    return (type(store), f"{place}/{array.path}".rstrip("/")) if isinstance(place, str) else (id(store), array.path)
 
 
 def _unit(array: Array) -> tuple[int, ...]:

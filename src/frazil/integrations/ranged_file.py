@@ -31,7 +31,7 @@ _AHEAD: Final = (
     16  # pages that are asked for at most beyond what is wanted, where a file is read from one page to the next
 )
 _KEPT: Final = 2**9  # pages
-_LARGE: Final = 2**20  # bytes of a read that is not kept, as it is data, and read once
+_LARGE: Final = 2**20  # bytes of a read that is not kept, as it is data, and read once; and of a file that is not small
 
 
 class RangedFile(io.RawIOBase):
@@ -99,9 +99,11 @@ class RangedFile(io.RawIOBase):
         return memoryview(found)[start - first * PAGE :][:length]
 
     def _load(self, pages: list[int]) -> None:
-        """Fetches pages, ascending; more behind them where the file is read on from what was fetched last."""
+        """Fetches pages, ascending; more behind them where the file is read on from what was fetched last, and all at first of a small file."""
         self._ahead = min(self._ahead * 2, _AHEAD) if pages[0] == self._next else 1
         end = -(-self.size // PAGE)
+        if not self._pages and self.size <= _LARGE:
+            pages = list(range(end))
         pages += [page for page in range(pages[-1] + 1, pages[-1] + self._ahead) if page < end]
         pages = [page for page in pages if page not in self._pages]
         self._next = pages[-1] + 1

@@ -21,6 +21,7 @@ from frazil.stores.values import (
     Fetched,
     Pieces,
     Version,
+    check_not_lost,
 )
 
 __all__ = ["append_by_put"]
@@ -73,6 +74,7 @@ def append_by_put(
         for place, answer in zip(going.tolist(), put, strict=True):
             answers[pending[place]] = answer
             if isinstance(answer, Changed) and wanted[place] is ANY:
+                check_not_lost(names[int(pending[place])], answer)
                 again.append(place)
         if not again:
             return answers

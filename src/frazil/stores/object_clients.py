@@ -6,8 +6,9 @@ environment, and for S3 in the files of the AWS tools."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
@@ -131,8 +132,7 @@ def clients_of(client: ObjectClient) -> Clients:
         )
     if kind == "MemoryStore":
         return Clients(client, client, client, kind, "obstore's MemoryStore")
-    _, again = client.__getnewargs_ex__()  # type: ignore[union-attr] # what its pickle is made of
-    positional = _
+    positional, again = _made_from(client)
     retry = dict(again.get("retry_config") or {})
     retries = retry.get("max_retries", 10)
     decider = (
@@ -148,14 +148,17 @@ def clients_of(client: ObjectClient) -> Clients:
     return Clients(client, client, decider, kind, _shown(shown).rstrip("/"), retries, _server_of(config))
 
 
-def server_of(objects: ObjectClient | str, options: Mapping[str, object], kind: str) -> str:
-    """What tells two servers apart that have buckets of one name: the endpoint, where one was given; of a store in memory the object."""
-    if kind == "MemoryStore":
-        return f"{kind} {id(objects):x}"
-    if not isinstance(objects, str):
-        options = dict(objects.__getnewargs_ex__()[1].get("config") or {})  # type: ignore[union-attr] # as in clients_of
-    endpoints = [str(value) for name, value in options.items() if "endpoint" in name.lower()]
-    return " ".join([kind, *endpoints])
+def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a client is made from again: positional arguments, and others by name."""
+    try:
+        return client.__getnewargs_ex__()  # type: ignore[union-attr, no-any-return] # what its pickle is made of
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # the client's, which is no Exception
+            raise
+        raise InvalidInputError(
+            f"this {type(client).__name__} cannot say what it was made from: one of its options is none of its config",
+            hint="give allow_http and the like in client_options=",
+        ) from None
 
 
 def identity_of(clients: Clients) -> str | None:
@@ -170,16 +173,11 @@ def _server_of(options: Mapping[str, object]) -> tuple[str, ...]:
     for given in (options, options.get("config")):
         if isinstance(given, Mapping):
             told |= {f"{name}".lower(): f"{value}" for name, value in given.items()}
-    where = [f"{name}={_shown(value)}" for name, value in told.items() if any(part in name.lower() for part in _SERVER)]
+    where = [f"{name}={_shown(value)}" for name, value in told.items() if _SERVER.search(name.lower())]
     return tuple(sorted(where))
 
 
-_SERVER: Final = (
-    "endpoint",
-    "base_url",
-    "account_name",
-    "emulator",
-)  # parts of names of what says which server and account
+_SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 

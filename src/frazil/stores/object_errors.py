@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from frazil.errors import StoreError
 
-__all__ = ["Meaning", "failure", "meaning_of"]
+__all__ = ["Meaning", "failure", "meaning_of", "never_done"]
 
 Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
 # absent      no object has this key
@@ -36,6 +36,7 @@ _STATUS: Final = re.compile(r"non-2xx status code: (\d{3})")
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z]{1,60})\s*</Code>")
 _QUERY: Final = re.compile(r"\?[^\s)]*")
 _ADDRESS: Final = re.compile(r"://[^/@\s]*@")
+_BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
 _TOO_MANY: Final = 429
 _LATER: Final = 408
 _LONGEST: Final = 300  # letters of a message that are shown
@@ -76,6 +77,13 @@ def meaning_of(error: Exception) -> Meaning:
     if status or kind in {"PermissionDeniedError", "UnauthenticatedError"}:
         return "failed"
     return "failed" if _never_sent(text) else "lost"
+
+
+def never_done(error: Exception) -> bool:
+    """Whether the server says that it did not do it, as it is too busy. Of other failures nobody knows."""
+    text = str(error)
+    code = _CODE.search(text)
+    return _status(text) == _TOO_MANY or (code is not None and code[1] in _BUSY)
 
 
 def failure(error: Exception, what: str, key: str, place: str) -> StoreError:

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
     from obstore import GetResult, ObjectMeta
 
-__all__ = ["Answer", "Asked", "ObjectReader", "condition_of", "pause", "version_of"]
+__all__ = ["MARK", "Answer", "Asked", "ObjectReader", "condition_of", "pause", "version_of"]
 
+MARK: Final = (
+    "frazilwrite"  # of the metadata of an object: small letters alone, as other names come back changed or are refused
+)
 _LAST_BYTE: Final = 2**63 - 1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
 _LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are rather read over than found out about by another request
@@ -112,6 +115,17 @@ class ObjectReader:
                 hint="check that an object store answers at this endpoint: all its answers have ETags",
             )
         return version
+
+    def mark_of(self, key: str) -> tuple[Version | None, str | None]:
+        """The version of what is there (None: nothing), and the mark that its writer gave it (MARK). Raises StoreError."""
+        import obstore
+
+        try:
+            result = obstore.get(self._clients.reader, key)
+        except Exception as error:
+            self._refused(error, Asked(key))
+            return None, None
+        return self._version(result.meta, key), result.attributes.get(MARK)
 
     def _range(self, asked: Asked) -> Answer:
         if not self._ranges:

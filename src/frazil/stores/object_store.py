@@ -14,10 +14,11 @@ import numpy as np
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.content import join_pieces
-from frazil.stores.object_clients import clients_of, identity_of, open_url, server_of
-from frazil.stores.object_errors import failure, meaning_of
+from frazil.stores.object_clients import clients_of, identity_of, open_url
+from frazil.stores.object_errors import failure, meaning_of, never_done
 from frazil.stores.object_parts import put_parts
-from frazil.stores.object_reading import Answer, Asked, ObjectReader, condition_of, pause
+from frazil.stores.object_processes import check_process
+from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, condition_of, pause
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -108,7 +109,12 @@ class ObjectStore(Store):
     @property
     def server(self) -> str:
         """Which server that is: the cloud's own, where no endpoint was given; of a store in memory the object."""
-        return server_of(*self._urls, self._clients.kind)
+        clients = self._clients
+        return (
+            f"{clients.kind} {id(self._urls[0]):x}"
+            if clients.kind == "MemoryStore"
+            else " ".join([clients.kind, *clients.server])
+        )
 
     @property
     def capabilities(self) -> Capabilities:
@@ -239,57 +245,65 @@ class ObjectStore(Store):
         return self._put_version(key, result)
 
     def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
-        """As the port says: in parts, a few of which are in memory."""
+        """As the port says: in parts, a few of which are in memory. It counts as no request, as it may have to wait for those that bring the parts."""
         self._require("writable")
-        self._one(self._put_parts, (key, parts))
-
-    def _put_parts(self, wanted: tuple[str, Iterator[bytes]]) -> None:
+        check_process(self)
         try:
-            put_parts(self._clients.writer, *wanted)
+            put_parts(self._clients.writer, key, parts)
         except FrazilError:  # of whoever makes the parts
             raise
         except Exception as error:
             if meaning_of(error) == "exists":
-                raise self._in_the_way(wanted[0]) from None
-            raise failure(error, "could not be written", wanted[0], self.place) from None
+                raise self._in_the_way(key) from None
+            raise failure(error, "could not be written", key, self.place) from None
 
     def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
-        """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, what is there now tells whether the lost one
-        was done."""
+        """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
+        it is what the lost one wrote. (Versions and bytes do not tell: somebody else may have written the same.)"""
         import obstore
 
+        mark = os.urandom(12).hex()
         mode: object = "create" if expect == ABSENT else _update_mode(expect)
-        lost: Exception | None = None
+        failed: Exception | None = None  # the last try that had no answer; and whether one of them may have been done
+        heard = False
         for attempt in range(self._clients.retries + 1):
             if attempt:
                 pause(attempt)
             try:
-                result = obstore.put(self._clients.decider, key, value, mode=mode, use_multipart=False)  # type: ignore[arg-type]
+                result = obstore.put(
+                    self._clients.decider,
+                    key,
+                    value,
+                    mode=mode,  # type: ignore[arg-type]
+                    use_multipart=False,
+                    attributes={MARK: mark},
+                )
             except Exception as error:
                 meaning = meaning_of(error)
                 if meaning == "lost":
-                    lost = error
+                    failed, heard = error, heard or not never_done(error)
                     continue
                 if meaning not in {"exists", "changed", "absent"}:
                     raise failure(error, "could not be written", key, self.place) from None
             else:
                 return self._put_version(key, result)
-            present = self._reader.answer(Asked(key, 0, -1 if lost is not None else 0))
-            if present.state == "found":
-                assert present.version is not None
-                if lost is not None and present.size == len(value) and bytes(present.data) == value:
-                    return present.version
-                if present.version != expect:
-                    return Changed(present.version)
-            elif expect != ABSENT:
-                return Changed(ABSENT)
+            if heard:
+                present, author = self._reader.mark_of(key)
+            else:
+                present, author = self._reader.answer(Asked(key)).version, None
+            if author == mark and present is not None:
+                return present
+            if (present or ABSENT) != expect:
+                return Changed(present or ABSENT, heard)
             # refused, and yet it is as expected: another writer was at it just then, and did not get through
-        if lost is None:
+        if failed is None:
             raise self._in_the_way(key)
-        present = self._reader.answer(Asked(key, 0, -1))
-        if present.state == "found" and bytes(present.data) == value and present.version is not None:
-            return present.version
-        raise failure(lost, "could not be written, or its answer was lost", key, self.place) from None
+        if heard:
+            present, author = self._reader.mark_of(key)
+            if author == mark and present is not None:
+                return present
+        what = "could not be written, or its answer was lost" if heard else "could not be written"
+        raise failure(failed, what, key, self.place) from None
 
     def _put_version(self, key: str, result: Mapping[str, object]) -> Version:
         tag, generation = result["e_tag"], result["version"]
@@ -469,24 +483,6 @@ def _ascending(keys: Iterable[str]) -> bool:
             return False
         last = now
     return True
-
-
-# --- processes ---------------------------------------------------------------------------------------------------------------------------
-
-_process: list[
-    int
-] = []  # the one whose threads serve the client's requests: the first that made one. Children by fork have its memory, not its threads
-
-
-def check_process(store: Store) -> None:
-    """Raises StoreError in a child, by fork, of a process that made requests: there they would wait for ever."""
-    if not _process:
-        _process.append(os.getpid())
-    elif _process[0] != os.getpid():
-        raise StoreError(
-            f"{store!r} does not work in a process that was forked after requests had been made",
-            hint='start workers by "spawn" or "forkserver" (multiprocessing.set_start_method), and open the store there',
-        )
 
 
 def _again(objects: ObjectClient | str, requests_in_flight: int, options: Mapping[str, object]) -> ObjectStore:

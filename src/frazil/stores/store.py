@@ -33,6 +33,7 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
+    check_not_lost,
     pieces_of,
 )
 
@@ -357,6 +358,7 @@ class Store(ABC):
             names = []
             for key, answer in zip(new, answers, strict=True):
                 if isinstance(answer, Changed):
+                    check_not_lost(key, answer)
                     names.append(key)
                 else:
                     versions[key] = answer

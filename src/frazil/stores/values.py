@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "Pieces",
     "Sources",
     "Version",
+    "check_not_lost",
     "clip_span",
     "clip_spans",
     "flat_buffer",
@@ -115,9 +116,23 @@ class Pieces(Record):
 
 
 class Changed(Record):
-    """A conditional put or erase found another version than it expected; `version` is the present one (ABSENT: none)."""
+    """A conditional put or erase found another version than it expected; `version` is the present one (ABSENT: none).
+
+    lost  the answer to an earlier try of the same write did not arrive: it may have been done, and been replaced since. Who writes the same again does no harm; who
+          counts or appends must not do it twice"""
 
     version: Version
+    lost: bool = False
+
+
+def check_not_lost(key: str, answer: Changed) -> None:
+    """Raises StoreError where a change that may have been made would be made again."""
+    if answer.lost:
+        raise StoreError(
+            "whether the value was stored is not known: the answer was lost, and another writer has stored one since",
+            key=key,
+            hint="read it, and see whether your change is in it",
+        )
 
 
 def resolve_span(start: int, length: int, size: int) -> tuple[int, int]:
