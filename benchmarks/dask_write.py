@@ -127,7 +127,7 @@ def main() -> int:
     with (
         dask.config.set({"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}),
         distributed.LocalCluster(
-            processes=True, n_workers=given.workers, threads_per_worker=1, dashboard_address=None, silence_logs=40
+            processes=True, n_workers=given.workers, threads_per_worker=1, dashboard_address=":0", silence_logs=40
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -19,6 +19,7 @@ _OLD_CODEC = "a codec that only documents of old data name"
 LATE: dict[str, str] = {
     "frazil.api.repository": "arrays in plain stores do without repositories",
     "frazil.api.session": "arrays in plain stores do without repositories",
+    "frazil.array.ahead": "where values are at hand nothing is fetched ahead",
     "frazil.array.counting": "asked for by name",
     "frazil.array.info": "asked for by name",
     "frazil.array.moving": "asked for by name",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -329,6 +331,43 @@ def test_an_error_is_raised_when_the_others_are_done(error: BaseException) -> No
     assert caught.value is error
     assert next(numbers) <= 3 + 2
     assert 0 in done, "what had begun was waited for"
+    assert not [thread for thread in threading.enumerate() if thread.name == "frazil lane"]
+
+
+def test_an_interrupt_ends_all_lanes_and_is_not_lost_behind_an_error() -> None:
+    here, gate = threading.get_ident(), threading.Event()
+
+    def act(part: int) -> None:
+        if threading.get_ident() == here:
+            gate.wait(30)  # the interrupt ends it
+            pytest.fail("no interrupt came")
+        os.kill(os.getpid(), signal.SIGINT)
+        raise StoreError("something else")
+
+    with pytest.raises(KeyboardInterrupt):
+        in_lanes(count(), act, 2)
+    assert not [thread for thread in threading.enumerate() if thread.name == "frazil lane"]
+
+
+def test_an_interrupt_of_the_one_who_waits() -> None:
+    here, begun, waits, done = threading.get_ident(), threading.Event(), threading.Event(), []
+
+    def parts() -> Iterator[int]:
+        yield from (0, 1)
+        waits.set()  # no part is left for the caller, and it goes on to wait
+
+    def act(part: int) -> None:
+        if threading.get_ident() == here:
+            begun.wait(30)
+            return
+        begun.set()
+        waits.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append(part)
+
+    with pytest.raises(KeyboardInterrupt):
+        in_lanes(parts(), act, 2)
+    assert len(done) == 1, "what had begun was waited for"
     assert not [thread for thread in threading.enumerate() if thread.name == "frazil lane"]
 
 

@@ -11,6 +11,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
+from tests.servers.buckets import S3
 
 import frazil
 from frazil.cli.main import COMMANDS, main
@@ -33,9 +34,21 @@ def test_every_command_has_help_and_examples(command, capsys: pytest.CaptureFixt
         assert what in text
 
 
-@pytest.mark.parametrize(
-    "line", [line for command in COMMANDS if command.name not in ENDLESS for line, _ in command.examples]
-)
+EXAMPLES = [line for command in COMMANDS if command.name not in ENDLESS for line, _ in command.examples]
+
+
+@pytest.mark.parametrize("line", [line for line in EXAMPLES if "s3://" in line])
+def test_examples_on_buckets_work(
+    line: str, s3: S3, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    (s3.folder / "bucket").mkdir(exist_ok=True)
+    s3.store("bucket").set("ocean.nc", (place / "ocean.nc").read_bytes())
+    test_examples_work(line, place, capfd)
+
+
+@pytest.mark.parametrize("line", [line for line in EXAMPLES if "s3://" not in line])
 def test_examples_work(line: str, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program, *arguments = shlex.split(line)
     assert program == "frazil"

@@ -35,7 +35,7 @@ LAYOUT: dict[str, Any] = {"shape": (60, 40), "dtype": "i8", "chunks": (5, 5), "s
 def client() -> Iterator[distributed.Client]:
     with (
         distributed.LocalCluster(
-            processes=True, n_workers=2, threads_per_worker=2, dashboard_address=None, silence_logs=50
+            processes=True, n_workers=2, threads_per_worker=2, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -66,6 +66,26 @@ def kill_worker(block: NDArray[np.int64], seen: str, times: int) -> NDArray[np.i
                 continue
             os.kill(os.getpid(), signal.SIGKILL)
     return block
+
+
+def fail_at_first(block: NDArray[np.int64], seen: str) -> NDArray[np.int64]:
+    """The block; of those with its last element the first that is asked for fails."""
+    if (block == VALUES[-1, -1]).any() and not Path(seen).exists():
+        Path(seen).touch()
+        raise OSError("for the first time")
+    return block
+
+
+def test_tasks_that_are_tried_again(client: distributed.Client, repo: frazil.Repository, tmp_path: Path) -> None:
+    never, later = (
+        misaligned().map_blocks(fail_at_first, str(tmp_path / name), dtype="i8", meta=np.empty((0, 0), "i8"))
+        for name in ("never", "later")
+    )
+    with pytest.raises(OSError, match="for the first time"):
+        frazil.dask.store(never, "t", into=repo, message="never")
+    frazil.dask.store(later, "t", into=repo, message="the second time", retries=1)
+    np.testing.assert_array_equal(repo.readonly_session().root["t"][...], VALUES)
+    assert [commit.message for commit in repo.history()][:2] == ["the second time", "arrays"]
 
 
 def set_environment(variables: dict[str, str]) -> None:

@@ -134,7 +134,7 @@ def test_requests_are_few_and_values_never_decoded() -> None:
     frazil.copy(source, target)
     assert content(target.inner) == content(memory)
     keys = len(memory.list())
-    assert (source.count("fetch"), source.count("look up")) == (keys, 0)
+    assert (source.count("fetch"), source.count("look up")) == (keys, 1)  # for a note
     assert target.count("put") == keys + 1  # the note
     assert source.count("list") + target.count("list") + target.count("fetch") <= 8
 
@@ -332,6 +332,10 @@ def test_places_that_have_something_in_common_or_nothing(tmp_path: Path, source:
             frazil.copy(here, target, overwrite=True)
     with pytest.raises(NotFoundError):
         frazil.copy(tmp_path / "nothing", tmp_path / "target")
+    unfinished = MemoryStore()
+    unfinished.set(NOTE_NAME, Note("folder /x/").emit())
+    with pytest.raises(InvalidInputError, match="not finished"):
+        frazil.copy(unfinished, tmp_path / "target")
     with pytest.raises(InvalidInputError):
         frazil.copy(here, tmp_path / "target", progress=3)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError):

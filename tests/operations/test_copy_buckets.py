@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
+from tests.servers.web import WebServer
 
 import frazil
-from frazil.errors import InvalidInputError, StoreError
+from frazil.cli.main import main
+from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.operations.copy import prepare_copy
 from frazil.operations.copy_plan import NOTE_NAME
 from frazil.stores import LocalStore, Store
@@ -79,3 +81,34 @@ def test_after_a_server_failed_the_rest_is_copied(source: LocalStore, s3: S3) ->
     done = frazil.copy(source, there)
     assert content(there) == content(source)
     assert done.keys + done.found == len(source.list())
+
+
+def test_by_url_on_the_command_line(
+    tmp_path: Path, s3: S3, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+    with repo.transaction(message="first") as root:
+        root.create_array("level1/temp", data=VALUES, chunks=(100, 100))
+    url = s3.url(prefix="sea.repo")
+    assert main(["copy", str(tmp_path / "sea.repo"), url, "--verify"]) == 0
+    assert main(["copy", f"{url}@main/level1", str(tmp_path / "level1.zarr")]) == 0
+    np.testing.assert_array_equal(frazil.open_array(tmp_path / "level1.zarr" / "temp")[...], VALUES)
+    assert main(["copy", str(tmp_path / "level1.zarr"), f"{url}@main/copy", "-m", "more"]) == 0
+    capfd.readouterr()
+    assert main(["ls", url, "--recursive"]) == 0
+    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == [
+        "copy/",
+        "copy/temp",
+        "level1/",
+        "level1/temp",
+    ]
+
+
+def test_web_servers_that_cannot_be_listed(tmp_path: Path, source: LocalStore, web_server: WebServer) -> None:
+    with web_server(Path(source.path)) as url, pytest.raises(StoreError, match="cannot be listed"):
+        frazil.copy(url, tmp_path / "copy")
+    with pytest.raises(ReadOnlyError):
+        frazil.copy(source, LocalStore(tmp_path / "copy", read_only=True))
+    assert not (tmp_path / "copy").exists()

@@ -8,12 +8,13 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from tests.servers.buckets import S3, Azure
 from tests.servers.google import Google
 from tests.servers.web import Suffixes, web_server
 
-from frazil.errors import ReadOnlyError
+from frazil.errors import DataError, ReadOnlyError
 from frazil.stores.local import LocalStore
 from frazil.stores.object_store import ObjectStore
 from frazil.stores.store import Store
@@ -119,3 +120,22 @@ class TestWebThatIgnoresSuffixes(TestWeb):
 
 class TestWebWithoutRanges(TestWeb):
     ranges = False
+
+
+def test_parts_of_one_object_become_another_one(s3: S3, azure: Azure) -> None:
+    """Parts are read while others are written: from within the client of one server, that of another is asked."""
+    source, size, step = s3.store(), 2**24 + 5, 2**22
+    value = np.random.default_rng(3).bytes(size)
+    source.set("large", value)
+
+    def parts(fails: bool) -> Iterator[bytes]:
+        for first in range(0, size, step):
+            yield source.get_partial_values([("large", (first, step))])[0] or b""
+            if fails and first:
+                raise DataError("the source is broken")
+
+    for store in (azure.store(), s3.store()):
+        store.put_stream("copy", size, parts(False))
+        assert store.get("copy") == value
+        refusal(DataError, lambda store=store: store.put_stream("broken", size, parts(True)))  # type: ignore[misc]
+        assert store.list() == ["copy"], "what broke off is not there"

@@ -4,37 +4,23 @@ Only where requests take their time; the walk through an index is in shards.py."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.array.access import MOST_OBJECTS, Access, Table
-from frazil.array.shards import fetch_indexes, open_shards
+from frazil.array.shards import NOTHING_KNOWN, Batch, Known, Part, fetch_indexes, open_shards
 from frazil.errors import DataError, StoreError
-from frazil.indexing import BoxBatch, PointBatch
-from frazil.record import Record
 from frazil.stores.scarcity import lacks_files
 from frazil.stores.values import Columns, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Batch", "Known", "Part", "with_indexes"]
-
-Batch = BoxBatch | PointBatch
-Known: TypeAlias = "Mapping[str, tuple[Version, Table]]"
+__all__ = ["with_indexes"]
 
 _MOST_BYTES: Final = 2**24  # of indexes that are held ahead
-_NOTHING: Known = {}
-
-
-class Part(Record):
-    """Shards that are read together: `rows` of a batch. known: by label, indexes that were fetched ahead, each with the version of its shard."""
-
-    batch: Batch
-    rows: Columns
-    known: Known = _NOTHING
 
 
 def with_indexes(access: Access, parts: Iterator[Part], absent: Callable[[Batch, Columns], None]) -> Iterator[Part]:
@@ -84,16 +70,16 @@ def _fetched(access: Access, group: Sequence[Part]) -> tuple[Known, NDArray[np.b
     gone = np.zeros(len(coords), np.bool_)
     asked = np.array([i for i, label in enumerate(labels) if label and access.tables.get(label) is None], np.int64)
     if not len(asked):
-        return _NOTHING, gone
+        return NOTHING_KNOWN, gone
     some = located if len(asked) == len(coords) else located.take(asked)
     try:
         opened = open_shards(access, some, coords[asked], fetch_indexes(access, some))
     except DataError:
-        return _NOTHING, gone
+        return NOTHING_KNOWN, gone
     except StoreError as error:
         if not lacks_files(error):
             raise
-        return _NOTHING, gone
+        return NOTHING_KNOWN, gone
     opened.remember(access, some)
     gone[asked] = opened.spans[:, 1] < 0
     known: dict[str, tuple[Version, Table]] = {}

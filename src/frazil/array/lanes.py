@@ -47,7 +47,7 @@ def lanes_for(runtime: Runtime, direct: bool, least: int) -> Lanes:
 def in_lanes(parts: Iterator[T], act: Callable[[T], None], count: int) -> None:
     """act(part) for all parts, at most `count` at once; they are begun in order, and `parts` is asked for the next by one thread at a time.
 
-    The first error, or an interrupt, is raised when all that had begun are done; nothing is begun after it."""
+    An interrupt, or else the first error, is raised when all that had begun are done; nothing is begun after it."""
     if count == 1:
         for part in parts:
             act(part)
@@ -56,30 +56,29 @@ def in_lanes(parts: Iterator[T], act: Callable[[T], None], count: int) -> None:
     lanes = _Lanes(chain(first, parts), act)
     others = [threading.Thread(target=lanes.run, name="frazil lane") for _ in first[1:]]
     del first
-    begun: list[threading.Thread] = []
     try:
         for thread in others:
             try:
                 thread.start()
             except RuntimeError:  # no more threads are to be had: those that there are do it all
                 break
-            begun.append(thread)
         lanes.run()
-        _join(begun)
+        _join(others)
     except BaseException:  # an interrupt
         lanes.ends = True
-        _join(begun)
+        _join(others)
         raise
     if lanes.errors:
         try:
-            raise lanes.errors[0]
+            raise next((error for error in lanes.errors if not isinstance(error, Exception)), lanes.errors[0])
         finally:
             lanes.errors.clear()  # whose traceback has this frame
 
 
 def _join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
-        thread.join()
+        if thread.ident is not None:  # it was started
+            thread.join()
 
 
 class _Lanes(Generic[T]):

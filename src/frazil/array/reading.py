@@ -14,13 +14,13 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import MOST_CHUNKS, MOST_OBJECTS, Access, Table, failure, in_parts, most_objects
-from frazil.array.ahead import Batch, Part, with_indexes
 from frazil.array.lanes import in_lanes, lanes_for
 from frazil.array.regions import StoredRegion
-from frazil.array.shards import Step, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
+from frazil.array.shards import Batch, Part, Step, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
 from frazil.codecs.leaf import decode_units
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxBatch, BoxPlan, PointPlan
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.chunk_storage import Located
 from frazil.stores.scarcity import patiently
@@ -28,6 +28,10 @@ from frazil.stores.values import Columns, Sources, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.array import ahead
+else:
+    ahead = LateModule("frazil.array.ahead")
 
 Out: TypeAlias = "NDArray[np.generic]"
 
@@ -50,16 +54,16 @@ def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: np.generic) 
     Raises DataError, StoreError; ConflictError when a shard is replaced again and again while it is read."""
     leaf, runtime = access.chain.leaf, access.runtime
     direct, sharded = access.storage.direct, bool(access.chain.levels)
-    ahead = len(access.chain.levels) == 1 and access.chain.levels[0].addressable
-    lanes = lanes_for(runtime, direct, leaf.nbytes if ahead else leaf.nbytes * prod(access.chain.leaf_counts))
+    seen = len(access.chain.levels) == 1 and access.chain.levels[0].addressable
+    lanes = lanes_for(runtime, direct, leaf.nbytes if seen else leaf.nbytes * prod(access.chain.leaf_counts))
     target = Target(out, fill, lanes.turn)
     batches = plan.batches(leaf.nbytes, lanes.nbytes, MOST_CHUNKS)
     if not sharded:
         in_lanes(batches, partial(_read_chunks, access, target), lanes.number)
         return
     parts = _parts(batches, max(1, most_objects(access) // lanes.number))
-    if ahead and not direct:
-        parts = with_indexes(access, parts, partial(_fill, target))
+    if seen and not direct:
+        parts = ahead.with_indexes(access, parts, partial(_fill, target))
     in_lanes(parts, partial(_read_part, access, target), lanes.number)
 
 
@@ -102,14 +106,14 @@ def _fill(target: Target, batch: Batch, rows: Columns) -> None:
 
 def _read_shards(access: Access, target: Target, part: Part, rows: Columns) -> None:
     """Shards, in rounds: those whose index is known, then the rest; what was replaced meanwhile is planned again."""
-    batch, ahead = part.batch, part.known
+    batch, fetched = part.batch, part.known
     for _ in range(_ATTEMPTS):
         located = access.storage.locate(batch.shards[rows])
         labels = located.labels() if len(access.chain.levels) == 1 else [""] * len(rows)
         cached = [access.tables.get(label) for label in labels]
-        if ahead:
-            cached = [ahead.get(label, entry) for label, entry in zip(labels, cached, strict=True)]
-            ahead = {}
+        if fetched:
+            cached = [fetched.get(label, entry) for label, entry in zip(labels, cached, strict=True)]
+            fetched = {}
         known = [i for i, found in enumerate(cached) if found is not None]
         stale: list[int] = []
         if not known:

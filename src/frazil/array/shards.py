@@ -4,7 +4,7 @@ Shard indexes are read here (through regions), checked, and remembered in the ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from errno import EISDIR
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -16,7 +16,7 @@ from frazil.array.regions import MemoryRegion, Region, StoredRegion
 from frazil.codecs.codec import run_decode
 from frazil.codecs.shard import Level, parse_index, parse_indexes
 from frazil.errors import FrazilError, StoreError
-from frazil.indexing import BoxUnits, PointUnits
+from frazil.indexing import BoxBatch, BoxUnits, PointBatch, PointUnits
 from frazil.record import Record
 from frazil.stores.chunk_storage import Located
 from frazil.stores.store import NO_SPANS
@@ -29,6 +29,17 @@ Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of it
 
 
 Units = BoxUnits | PointUnits
+Batch = BoxBatch | PointBatch
+Known: TypeAlias = "Mapping[str, tuple[Version, Table]]"
+NOTHING_KNOWN: Known = {}
+
+
+class Part(Record):
+    """Shards that are read together: `rows` of a batch. known: by label, indexes that were fetched ahead, each with the version of its shard."""
+
+    batch: Batch
+    rows: Columns
+    known: Known = NOTHING_KNOWN
 
 
 class Keyed(Protocol):

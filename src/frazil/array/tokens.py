@@ -1,6 +1,6 @@
 """What tells the content of an array from any other content, as far as that can be known: dask names the tasks that read an array by it (`__dask_tokenize__`).
 
-Two tokens are equal only where the content is. docs/design/027-dask.md says what follows for plain stores, where chunks have no version that could be asked for."""
+Two tokens are equal only where the content is. docs/design/019-dask.md says what follows for plain stores, where chunks have no version that could be asked for."""
 
 from __future__ import annotations
 

@@ -15,12 +15,21 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import MOST_CHUNKS, Access, failure, in_parts, most_objects
-from frazil.array.ahead import Batch
 from frazil.array.assembling import Call, assemble, keep
 from frazil.array.lanes import in_lanes, lanes_for
 from frazil.array.reading import chunk_of
 from frazil.array.regions import Gathering, MemoryRegion
-from frazil.array.shards import Keyed, Opened, Units, fetch_indexes, first_step, open_shards, replaced_since, walk
+from frazil.array.shards import (
+    Batch,
+    Keyed,
+    Opened,
+    Units,
+    fetch_indexes,
+    first_step,
+    open_shards,
+    replaced_since,
+    walk,
+)
 from frazil.codecs.leaf import encode_units
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxPlan, PointPlan

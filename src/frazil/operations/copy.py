@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from frazil.array.arguments import check_flag
-from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.format.refs import REFS, folder_of
 from frazil.operations.apart import address_of, check_apart, origin_of, shown
 from frazil.operations.copy_plan import (
@@ -86,8 +86,15 @@ def prepare_copy(
     to_store, to_root = resolve(destination, to, requests_in_flight=runtime.requests_in_flight)
     check_apart(address_of(store, root), address_of(to_store, to_root), "choose another destination")
     into_session = isinstance(to_store, SessionStore)
+    _check_stores(store, to_store)
     if store.is_empty(root):
         raise NotFoundError(f"nothing is there in {store!r}", path=root or "/", hint="check the location")
+    if store.exists(root + NOTE_NAME):
+        raise InvalidInputError(
+            f"the source is itself a copy that is not finished, in {store!r}",
+            path=root or "/",
+            hint="finish that first, by the command that began it",
+        )
     is_repository = not isinstance(store, SessionStore) and not store.is_empty(root + _MAIN)
     if is_repository and into_session:
         raise InvalidInputError(
@@ -108,6 +115,15 @@ def prepare_copy(
     names = named[0] or shown(store, root), named[1] or shown(to_store, to_root)
     replace = overwrite and not again and not to_store.is_empty(to_root)
     return CopyTask(route, runtime, Note(origin), "repository" if is_repository else "hierarchy", names, replace)
+
+
+def _check_stores(store: Store, to_store: Store) -> None:
+    for one in (store, to_store):
+        if not one.capabilities.listable:
+            raise StoreError(f"{one!r} cannot be listed, so that nobody knows what is there", hint="copy where it can")
+    can = to_store.capabilities
+    if not can.writable or not can.erasable:
+        raise ReadOnlyError(f"{to_store!r} can only be read", hint="open it for writing, or choose another destination")
 
 
 def _check_destination(store: Store, root: str, note: Note, overwrite: bool, is_repository: bool) -> bool:

@@ -23,18 +23,20 @@ def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes]) -> None:
     broken: list[BaseException] = []
 
     def told() -> Iterator[bytes]:
-        # asked for by a thread of the client's, which may not make requests itself, as parts may need
-        with ThreadPoolExecutor(1, "frazil-parts") as thread:
-            try:
-                while (part := thread.submit(next, parts, None).result()) is not None:
-                    yield part
-            except BaseException as error:  # the client would make another one of it
-                broken.append(error)
-                raise
+        try:
+            ahead = elsewhere.submit(next, parts, None)
+            while (part := ahead.result()) is not None:
+                ahead = elsewhere.submit(next, parts, None)
+                yield part
+        except BaseException as error:  # the client would make another one of it
+            broken.append(error)
+            raise
 
-    try:
-        obstore.put(client, key, told(), use_multipart=True, chunk_size=_PART, max_concurrency=_AT_ONCE)
-    except BaseException:
-        if broken:
-            raise broken[0] from None
-        raise
+    # The client asks for parts from within its own loop, where it cannot be asked for anything: such as for the parts of another object.
+    with ThreadPoolExecutor(1, "frazil-parts") as elsewhere:
+        try:
+            obstore.put(client, key, told(), use_multipart=True, chunk_size=_PART, max_concurrency=_AT_ONCE)
+        except BaseException:
+            if broken:
+                raise broken[0] from None
+            raise

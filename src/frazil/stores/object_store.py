@@ -17,6 +17,7 @@ from frazil.stores.content import join_pieces
 from frazil.stores.object_clients import clients_of, identity_of, open_url
 from frazil.stores.object_errors import failure, meaning_of, never_done
 from frazil.stores.object_parts import put_parts
+from frazil.stores.object_processes import check_process
 from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, condition_of, pause
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -482,24 +483,6 @@ def _ascending(keys: Iterable[str]) -> bool:
             return False
         last = now
     return True
-
-
-# --- processes ---------------------------------------------------------------------------------------------------------------------------
-
-_process: list[
-    int
-] = []  # the one whose threads serve the client's requests: the first that made one. Children by fork have its memory, not its threads
-
-
-def check_process(store: Store) -> None:
-    """Raises StoreError in a child, by fork, of a process that made requests: there they would wait for ever."""
-    if not _process:
-        _process.append(os.getpid())
-    elif _process[0] != os.getpid():
-        raise StoreError(
-            f"{store!r} does not work in a process that was forked after requests had been made",
-            hint='start workers by "spawn" or "forkserver" (multiprocessing.set_start_method), and open the store there',
-        )
 
 
 def _again(objects: ObjectClient | str, requests_in_flight: int, options: Mapping[str, object]) -> ObjectStore:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
+from frazil.stores.memory import MemoryStore
 from frazil.stores.store import ABSENT, ANY, WHOLE, Capabilities, Changed, Pieces, Sources, Store
 from frazil.stores.values import pieces_of
 from frazil.stores.wrappers import read_only
@@ -126,6 +128,33 @@ class StoreWritingTests(StoreTestBase):
             bool(i % 3) for i in range(300)
         ]
         assert store.link_many([], []) == []
+
+    def test_copy_in(self) -> None:
+        values = {"a": b"1", "b/c": b"", "b/d": b"long value" * 100, "there/x": b"old"}
+        store, other = self.filled_with(values), MemoryStore()
+        names = ["n", "there/y", "there/x", "new/folder/z"]
+        for limit in (2**26, 7):
+            assert other.copy_in(names, store, ["a", "nothing/here", "b/d", "b/c"], limit=limit) == [1, -1, 1000, 0]
+            assert [other.get(name) for name in names] == [b"1", None, b"long value" * 100, b""]
+            assert store.copy_in(["there/x", "k/l"], other, ["there/x", "there/y"], limit=limit) == [1000, -1]
+            assert (store.get("there/x"), store.get("k/l")) == (b"long value" * 100, None)
+            store.set("there/x", b"old")
+        assert store.copy_in([], other, []) == []
+
+    def test_put_stream(self) -> None:
+        store = self.new_store()
+        store.put_stream("a/b", 6, iter([b"abc", b"", b"def"]))
+        assert store.get("a/b") == b"abcdef"
+        store.put_stream("a/b", 0, iter([]))
+        assert store.get("a/b") == b""
+
+        def broken() -> Iterator[bytes]:
+            yield b"abc"
+            raise StoreError("the source is gone")
+
+        for key in ("a/b", "c"):
+            refusal(StoreError, lambda key=key: store.put_stream(key, 6, broken()))  # type: ignore[misc]
+        assert (store.get("a/b"), store.get("c")) == (b"", None)
 
     # --- conditions ----------------------------------------------------------------------------------------------------------------
 
@@ -384,6 +413,8 @@ class StoreWritingTests(StoreTestBase):
             lambda: store.append_many(["a"], pieces_of([b"2"]), [ANY]),
             lambda: store.erase_many(["a"], [ANY]),
             lambda: store.link_many(["b"], ["a"]),
+            lambda: store.copy_in(["b"], inner, ["a"]),
+            lambda: store.put_stream("a", 1, iter([b"2"])),
         ):
             refusal(ReadOnlyError, call)
         assert store.get("a") == inner.get("a") == b"1"
