@@ -70,7 +70,7 @@ fn last_name() -> String {
 }
 
 #[cfg(target_os = "linux")]
-fn open_unnamed(folder: BorrowedFd<'_>) -> System<OwnedFd> {
+pub(crate) fn open_unnamed(folder: BorrowedFd<'_>) -> System<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     retry(|| rustix::fs::openat(folder, ".", flags, Mode::from_raw_mode(0o666)))
@@ -78,7 +78,7 @@ fn open_unnamed(folder: BorrowedFd<'_>) -> System<OwnedFd> {
 
 /// NOENT says that the folder was removed, nothing else.
 #[cfg(target_os = "linux")]
-fn link_unnamed(folder: BorrowedFd<'_>, file: &OwnedFd, base: &str) -> System<()> {
+pub(crate) fn link_unnamed(folder: BorrowedFd<'_>, file: &OwnedFd, base: &str) -> System<()> {
     use rustix::fd::AsRawFd;
     // By the descriptor alone, which older systems grant to some; else by the name that it has in /proc, if that is there.
     match retry(|| rustix::fs::linkat(file, "", folder, base, AtFlags::EMPTY_PATH)) {
@@ -93,12 +93,12 @@ fn link_unnamed(folder: BorrowedFd<'_>, file: &OwnedFd, base: &str) -> System<()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_unnamed(_: BorrowedFd<'_>) -> System<OwnedFd> {
+pub(crate) fn open_unnamed(_: BorrowedFd<'_>) -> System<OwnedFd> {
     Err(Errno::OPNOTSUPP)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn link_unnamed(_: BorrowedFd<'_>, _: &OwnedFd, _: &str) -> System<()> {
+pub(crate) fn link_unnamed(_: BorrowedFd<'_>, _: &OwnedFd, _: &str) -> System<()> {
     Err(Errno::OPNOTSUPP)
 }
 

@@ -11,10 +11,13 @@ mod chain;
 mod codecs;
 mod columns;
 mod copy;
+mod crew;
 mod decode;
 mod encode;
 mod failures;
 mod fetch;
+mod file_copies;
+mod folders;
 mod fresh;
 mod lock;
 mod manifest;
@@ -44,6 +47,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     plain::register(module)?;
     segment::register(module)?;
     publish::register(module)?;
+    file_copies::register(module)?;
     manifest::register(module)?;
     nodes::register(module)?;
     Ok(())

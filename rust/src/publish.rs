@@ -4,25 +4,25 @@
 //! may be there, the file system refuses to replace one: that holds also against writers that take no locks. What everybody only ever creates needs no
 //! lock at all (create_file, fresh.rs).
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::Thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::{Errno, Result as System};
 
-use crate::beneath::{resolve_beneath, retry};
+use crate::beneath::retry;
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
+use crate::crew::carry_out;
+use crate::folders::{Make, TRIES, check_names, open_folder, sync};
 use crate::fresh::{cannot_rename, create_whole};
 use crate::lock::{Lock, Wait};
 use crate::pieces::{Trouble, write_pieces};
 use crate::sources::{Files, Sources, Version};
 
-const RUN: usize = 16; // names that a thread takes at once: they often lie in one folder
-const TRIES: usize = 64; // how often a folder may be removed under our feet
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// The answer for a name whose thread died.
+const LOST: Answer = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
 
 /// What must be under a name.
 enum Expect {
@@ -83,13 +83,17 @@ impl<'a> Batch<'a> {
         if names.len() != expect.len() {
             return Err(wrong(format!("expect: expected {} entries, got {}", names.len(), expect.len())));
         }
-        for name in names {
-            if name.split('/').any(|part| matches!(part, "" | "." | "..")) || name.contains('\0') {
-                return Err(wrong(format!("names: {name:?} is not the name of a file beneath the root")));
-            }
-        }
+        check_names(names, "names")?;
         // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, every use of it says so.
         Ok(Batch { root: unsafe { BorrowedFd::borrow_raw(root) }, names, expect, sync })
+    }
+
+    fn make(&self, missing: bool) -> Make {
+        match (missing, self.sync) {
+            (false, _) => Make::Nothing,
+            (true, false) => Make::Loose,
+            (true, true) => Make::Durable,
+        }
     }
 }
 
@@ -116,7 +120,7 @@ impl Desk {
         loop {
             let (held, folder) = match self.folder.take() {
                 Some((held, folder)) if held == path => (held, folder),
-                _ => (path.to_owned(), open_folder(batch, path, make)?),
+                _ => (path.to_owned(), open_folder(batch.root, path, batch.make(make))?),
             };
             let done = act(folder.as_fd(), base, &mut self.scratch);
             tries += 1;
@@ -126,40 +130,6 @@ impl Desk {
             }
         }
     }
-}
-
-fn open_folder(batch: &Batch<'_>, path: &str, make: bool) -> System<OwnedFd> {
-    let mut tries = 0;
-    loop {
-        let opened = match resolve_beneath(batch.root, path, FOLDER, Mode::empty()) {
-            Err(Errno::NOENT) if make => make_folders(batch, path),
-            opened => opened,
-        };
-        tries += 1;
-        if !make || tries == TRIES || !matches!(opened, Err(Errno::NOENT)) {
-            return opened;
-        }
-    }
-}
-
-/// Makes what is missing of a path, one component after the other; NOENT where somebody removes it at the same time.
-fn make_folders(batch: &Batch<'_>, path: &str) -> System<OwnedFd> {
-    let mut folder: Option<OwnedFd> = None;
-    for part in path.split('/') {
-        let here = folder.as_ref().map_or(batch.root, |fd| fd.as_fd());
-        let open = || retry(|| rustix::fs::openat(here, part, FOLDER | OFlags::NOFOLLOW, Mode::empty()));
-        let mut opened = open();
-        if let Err(Errno::NOENT) = opened {
-            match retry(|| rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777))) {
-                Ok(()) | Err(Errno::EXIST) if batch.sync => sync(here)?, // who else has made it may not have got so far
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error),
-            }
-            opened = open();
-        }
-        folder = Some(opened?);
-    }
-    folder.ok_or(Errno::INVAL)
 }
 
 /// The file under a name in a folder; what is not a regular file is refused.
@@ -197,15 +167,6 @@ fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Resul
         sync(file)?;
     }
     Ok(Version::of(&rustix::fs::fstat(file)?))
-}
-
-/// On macOS fsync does not reach the medium; rustix has the call that does.
-fn sync(file: BorrowedFd<'_>) -> System<()> {
-    #[cfg(target_vendor = "apple")]
-    if retry(|| rustix::fs::fcntl_fullfsync(file)).is_ok() {
-        return Ok(());
-    }
-    retry(|| rustix::fs::fsync(file))
 }
 
 fn publish_one(
@@ -325,75 +286,6 @@ fn erase_one(batch: &Batch<'_>, number: usize, desk: &mut Desk, wait: &Wait<'_>)
     }
 }
 
-/// Says that a thread is done, however it ends.
-struct Leaving<'a> {
-    busy: &'a AtomicUsize,
-    caller: &'a Thread,
-}
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        self.busy.fetch_sub(1, Ordering::Release);
-        self.caller.unpark();
-    }
-}
-
-/// Does `step` for each number, on some threads; Ctrl-C stops it between two numbers and while it waits for a lock.
-fn carry_out(
-    py: Python<'_>,
-    threads: usize,
-    result: &mut [Answer],
-    step: impl Fn(usize, &mut Desk, &Wait<'_>) -> Result<Answer, Trouble> + Sync,
-) -> PyResult<()> {
-    let count = result.len();
-    let threads = threads.clamp(1, count.div_ceil(RUN).max(1));
-    let (stop, next, busy) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(threads));
-    let caller = std::thread::current();
-    result.fill(refused(&Trouble::System(Errno::IO))); // should a thread die
-    let work = |wait: Wait<'_>| {
-        let _done = Leaving { busy: &busy, caller: &caller };
-        let (mut desk, mut answers, mut asked) = (Desk::default(), Vec::new(), Instant::now());
-        loop {
-            let run = next.fetch_add(RUN, Ordering::Relaxed);
-            for number in run..count.min(run.saturating_add(RUN)) {
-                if wait.poll(&mut asked) {
-                    break;
-                }
-                answers.push((number, step(number, &mut desk, &wait).unwrap_or_else(|trouble| refused(&trouble))));
-            }
-            if run >= count || wait.stopped() {
-                break;
-            }
-        }
-        answers
-    };
-    let raised = py.detach(|| {
-        let raised = std::cell::RefCell::new(None);
-        let signals = || {
-            let checked = Python::try_attach(|py| py.check_signals());
-            let Some(Err(error)) = checked else { return false };
-            *raised.borrow_mut() = Some(error);
-            true
-        };
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| work(Wait { stop: &stop, signals: None }))).collect();
-            let wait = || Wait { stop: &stop, signals: Some(&signals) };
-            let mut answers = work(wait());
-            let mut asked = Instant::now();
-            while busy.load(Ordering::Acquire) > 0 {
-                std::thread::park_timeout(Duration::from_millis(20));
-                wait().poll(&mut asked);
-            }
-            answers.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
-            for (number, answer) in answers {
-                result[number] = answer;
-            }
-        });
-        raised.into_inner()
-    });
-    raised.map_or(Ok(()), Err)
-}
-
 #[pyfunction]
 #[pyo3(signature = (root, names, files, buffers, rows, offsets, expect, sync, threads, result))]
 #[allow(clippy::too_many_arguments)] // the contract's
@@ -425,7 +317,9 @@ fn publish_files(
     if rows.iter().any(|row| sources.blob(row[0]).is_none()) {
         return Err(wrong("rows: a blob is neither a file nor a buffer"));
     }
-    carry_out(py, threads, result.rows(), |number, desk, wait| publish_one(&batch, number, &sources, values[number], desk, wait))
+    carry_out(py, threads, result.rows(), LOST, |number, desk, wait| {
+        publish_one(&batch, number, &sources, values[number], desk, wait).unwrap_or_else(|trouble| refused(&trouble))
+    })
 }
 
 #[pyfunction]
@@ -440,7 +334,9 @@ fn erase_files(
 ) -> PyResult<()> {
     let batch = Batch::new(root, &names, expectations(expect)?, sync)?;
     let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
-    carry_out(py, 1, result.rows(), |number, desk, wait| erase_one(&batch, number, desk, wait))
+    carry_out(py, 1, result.rows(), LOST, |number, desk, wait| {
+        erase_one(&batch, number, desk, wait).unwrap_or_else(|trouble| refused(&trouble))
+    })
 }
 
 #[pyfunction]

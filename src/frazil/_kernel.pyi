@@ -105,6 +105,18 @@ def create_file(root: int, name: str, value: Buffer, sync: bool) -> int:
     has no such files, it has a name in the same folder that begins with "~" and ends in ".__lock" until then. With `sync` the file is synced before it gets
     its name, the folder and those that were made on the way after. Raises ValueError for a name that is none beneath the root."""
 
+def copy_files(
+    source: int, sources: Sequence[str], root: int, names: Sequence[str], sync: bool, threads: int, result: Columns
+) -> None:
+    """Makes names[i] beneath `root` a copy of the file sources[i] beneath `source` (both descriptors of folders), over what is there, with its times of change and access.
+
+    No locks are taken. Links are not followed, missing folders are made. A copy is made from one open descriptor, with no name before it is whole (O_TMPFILE; where the
+    file system has no such files, one that begins with ".copy-" and ends in ".__lock"); where size or time of change of the source are others after it, it is made again, three times
+    at most. With `sync` each file is synced before it gets its name; folders are the caller's to sync. Names are handled in parallel, Ctrl-C is heard between two, and
+    in large files.
+    result, int64[n, 2]: (0, size) when copied, (-1, 0) where the source is no file that is there (a folder, or behind what is no folder), (-2, 0) where it was changed meanwhile each time,
+    (errno, 0) when it could not be read, (errno, 1) when the copy could not be written; then what has the name stays as it was."""
+
 def erase_files(root: int, names: Sequence[str], expect: Sequence[bytes | None], sync: bool, result: Columns) -> None:
     """Removes each named file under the same lock and with the same expect and result (-1 with size -1: it was not there, which is success with
     expect None). The lock file is removed too; folders stay."""

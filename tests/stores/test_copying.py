@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -145,19 +144,7 @@ def test_bodies_that_come_short_are_errors() -> None:
 # --- from folder to folder -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("nameless", [True, False])
-@pytest.mark.parametrize("inside", [True, False])
-def test_files_are_copied_in_each_way_that_systems_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool, inside: bool
-) -> None:
-    if not nameless:
-        monkeypatch.setattr(files_module, "_HAS_NAMELESS", False)
-    if not inside and sys.platform == "linux":
-
-        def refuse(*_: object) -> int:
-            raise OSError(18, "Invalid cross-device link")
-
-        monkeypatch.setattr(os, "copy_file_range", refuse)
+def test_files_are_copied_over_others_and_with_their_folders(tmp_path: Path) -> None:
     value = np.random.default_rng(1).bytes(700_000)
     source, target = LocalStore(tmp_path / "a"), LocalStore(tmp_path / "b", sync=True)
     for name in ("x/1", "x/2", "y/z/1", "0"):
@@ -165,10 +152,22 @@ def test_files_are_copied_in_each_way_that_systems_have(
     target.set("x/2", b"old")
     assert target.copy_in(source.list(), source, source.list()) == [700_001, 700_003, 700_003, 700_005]
     assert {key: target.get(key) for key in target.list()} == {key: source.get(key) for key in source.list()}
+    assert not [path for path in (tmp_path / "b").rglob("*") if path.name.endswith(".__lock")]
+    for name in source.list():
+        assert (tmp_path / "b" / name).stat().st_mtime_ns == (tmp_path / "a" / name).stat().st_mtime_ns
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+def test_streams_are_stored_in_each_way_that_disks_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool
+) -> None:
+    if not nameless:
+        monkeypatch.setattr(files_module, "_HAS_NAMELESS", False)
+    target = LocalStore(tmp_path, sync=True)
     target.put_stream("s/t", 6, iter([b"abc", b"", b"def"]))
     target.put_stream("s/t", 2, iter([b"gh"]))
     assert target.get("s/t") == b"gh"
-    assert not [path for path in (tmp_path / "b").rglob("*") if path.name.endswith(".__lock")]
+    assert os.listdir(tmp_path / "s") == ["t"]
 
 
 def test_a_stream_that_breaks_leaves_nothing(tmp_path: Path) -> None:
@@ -211,29 +210,55 @@ def test_what_is_no_file_is_no_value_and_errors_name_the_key(tmp_path: Path) -> 
     assert target.list() == ["folder/a"]
 
 
-def test_a_file_that_grows_meanwhile_is_copied_again_or_refused(
+def test_a_copy_is_of_one_version_though_the_file_is_changed_in_place(tmp_path: Path) -> None:
+    source, target = LocalStore(tmp_path / "a"), LocalStore(tmp_path / "b")
+    source.set("a", b"1")
+    stop = threading.Event()
+
+    def change() -> None:
+        with (tmp_path / "a" / "a").open("ab", buffering=0) as stream:
+            while not stop.is_set():
+                stream.truncate(0)
+                for _ in range(200):
+                    stream.write(b"1" * 1000)
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    copied: dict[str, bytes] = {}
+    try:
+        for number in range(100):
+            name = f"copy/{number}"
+            try:
+                (size,) = target.copy_in([name], source, ["a"])
+            except StoreError:
+                continue
+            copied[name] = b"1" * size
+    finally:
+        stop.set()
+        writer.join()
+    assert {name: target.get(name) for name in target.list()} == copied
+    size = (tmp_path / "a" / "a").stat().st_size
+    assert target.copy_in(["still"], source, ["a"]) == [size]
+
+
+def test_a_file_that_is_changed_each_time_is_an_error_with_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = LocalStore(tmp_path / "a"), LocalStore(tmp_path / "b")
-    source.set("a", b"1" * 100)
-    pour = files_module._pour
-    times = [2]
+    for name in ("a", "b"):
+        source.set(name, b"1")
 
-    def pour_and_grow(file: int, made: int, size: int) -> int:
-        done = pour(file, made, size)
-        if times[0]:
-            times[0] -= 1
-            with (tmp_path / "a" / "a").open("ab") as stream:
-                stream.write(b"more")
-        return done
+    class Kernel:
+        @staticmethod
+        def copy_files(*arguments: object) -> None:
+            result = arguments[-1]
+            assert isinstance(result, np.ndarray)
+            result[:] = [(0, 1), (-2, 0)]
 
-    monkeypatch.setattr(files_module, "_pour", pour_and_grow)
-    assert target.copy_in(["b"], source, ["a"]) == [108]
-    assert target.get("b") == source.get("a")
-    times[0] = 9
-    with pytest.raises(StoreError, match="changed in place"):
-        target.copy_in(["c"], source, ["a"])
-    assert target.list() == ["b"]
+    monkeypatch.setattr(files_module, "_kernel", Kernel)
+    with pytest.raises(StoreError, match="changed in place") as caught:
+        target.copy_in(["c", "d"], source, ["a", "b"])
+    assert caught.value.key == "b"
 
 
 def test_many_threads_copy_into_the_same_folders(tmp_path: Path) -> None:

@@ -6,47 +6,59 @@ No locks are taken: whoever copies makes keys that nobody else writes yet (Store
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
-from errno import EBADF, EINVAL, EIO, EISDIR, ENOENT, ENOSYS, ENOTSUP, EOPNOTSUPP, EPERM, EXDEV
-from stat import S_ISDIR, S_ISREG
+from errno import EINVAL, EIO, EISDIR, ENOENT, ENOSYS, ENOTSUP, EOPNOTSUPP
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from frazil import _kernel
 from frazil.errors import StoreError
-from frazil.stores.disk_errors import NOWHERE, refused
+from frazil.stores.disk_errors import refused
 from frazil.stores.folders import LOCK_SUFFIX
-from frazil.stores.linking import OpenFolders, sync_folders
+from frazil.stores.linking import ABSENT, OpenFolders, sync_folders
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
 __all__ = ["copy_files", "write_file"]
 
-ABSENT: Final = -1
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # of a pipe nobody waits for the other end
+_CHANGED: Final = -2
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMELESS: Final = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
 _OPEN_ONES: Final = "/proc/self/fd"  # where files without a name are found
 _HAS_NAMELESS: Final = hasattr(os, "O_TMPFILE") and os.path.isdir(_OPEN_ONES)
 _NO_NAMELESS: Final = frozenset((EOPNOTSUPP, ENOTSUP, EISDIR, EINVAL, ENOENT, ENOSYS))  # the disk has no such files
-_NOT_INSIDE: Final = frozenset((EXDEV, ENOSYS, EINVAL, EOPNOTSUPP, ENOTSUP, EPERM, EBADF))  # not from this file to that
-_MOST: Final = 2**30  # bytes of one call of the system
-_BUFFER: Final = 2**18
-_ATTEMPTS: Final = 3
 
 
-def copy_files(source: int, root: int, sources: Sequence[str], names: Sequence[str], *, sync: bool) -> list[int]:
+def copy_files(
+    source: int, root: int, sources: Sequence[str], names: Sequence[str], *, sync: bool, threads: int = 1
+) -> list[int]:
     """Makes each name beneath `root` a copy of its source beneath another root, with its time of change: how many bytes it has, ABSENT where no file is the source.
-    Raises StoreError with the key."""
-    outer, inner = OpenFolders(source, make=False), OpenFolders(root, make=True)
-    try:
-        sizes = [_copied(outer, inner, old, new, sync) for old, new in zip(sources, names, strict=True)]
-        if sync:
-            sync_folders(root, inner.used)
-    finally:
-        outer.close()
-        inner.close()
+    Raises StoreError with the key; others may have been copied."""
+    result = np.empty((len(names), 2), np.int64)
+    _kernel.copy_files(source, sources, root, names, sync, threads, result)
+    answers: list[list[int]] = result.tolist()
+    sizes = [size if code == 0 else code for code, size in answers]
+    if answers and (max(answers)[0] > 0 or min(sizes) < ABSENT):
+        _raise_first(answers, sources, names)
+    if sync:
+        made = compress(names, [size >= 0 for size in sizes])
+        sync_folders(root, {name.rpartition("/")[0] for name in made})
     return sizes
+
+
+def _raise_first(answers: Sequence[Sequence[int]], sources: Sequence[str], names: Sequence[str]) -> None:
+    for (code, side), source, name in zip(answers, sources, names, strict=True):
+        if code == _CHANGED:
+            raise StoreError(
+                "the file was changed in place while each copy of it was made",
+                key=source,
+                hint="copy it when nobody writes to it",
+            )
+        if code > 0:
+            raise refused("cannot be written", code, name) if side else refused("cannot be read", code, source)
 
 
 def write_file(root: int, name: str, parts: Iterable[Buffer], *, sync: bool) -> None:
@@ -64,64 +76,6 @@ def write_file(root: int, name: str, parts: Iterable[Buffer], *, sync: bool) -> 
             sync_folders(root, folders.used)
     finally:
         folders.close()
-
-
-def _copied(outer: OpenFolders, inner: OpenFolders, source: str, name: str, sync: bool) -> int:
-    try:
-        held = outer.of(source)
-        if held is None:
-            return ABSENT
-        for _ in range(_ATTEMPTS):
-            where, base = held
-            file = os.open(base, _READ, dir_fd=where)
-            try:
-                size = _copy_open(file, source, inner, name, sync)
-            finally:
-                os.close(file)
-            if size is not None:
-                return size
-    except StoreError:
-        raise
-    except OSError as error:
-        if error.errno in NOWHERE:
-            return ABSENT
-        raise refused("cannot be read", error.errno or EIO, source) from error
-    raise StoreError(
-        f"the file was changed in place while each of {_ATTEMPTS} copies of it was made",
-        key=source,
-        hint="copy it when nobody writes to it",
-    )
-
-
-def _copy_open(file: int, source: str, inner: OpenFolders, name: str, sync: bool) -> int | None:
-    """Copies an open file: its size; ABSENT for a folder; None where it was changed meanwhile, and the name is as it was. What goes wrong in writing is
-    a StoreError with the name, other errors are those of the source."""
-    before = os.fstat(file)
-    if not S_ISREG(before.st_mode):
-        if S_ISDIR(before.st_mode):
-            return ABSENT
-        raise refused("cannot be read", EINVAL, source)
-    size = before.st_size
-    try:
-        folder, base = _made(inner, name)
-        made, between = _new(folder)
-        try:
-            whole = _pour(file, made, size) == size
-            after = os.fstat(file)
-            if not whole or (after.st_size, after.st_mtime_ns) != (size, before.st_mtime_ns):
-                return None
-            os.utime(made, ns=(before.st_atime_ns, before.st_mtime_ns))
-            if sync:
-                os.fsync(made)
-            _place(made, between, folder, base)
-            between = None
-        finally:
-            os.close(made)
-            if between is not None:
-                os.unlink(between, dir_fd=folder)
-    except OSError as error:
-        raise refused("cannot be written", error.errno or EIO, name) from error
-    return size
 
 
 def _write_new(folder: int, base: str, parts: Iterable[Buffer], sync: bool) -> None:
@@ -181,27 +135,3 @@ def _place(made: int, between: str | None, folder: int, base: str) -> None:
     except OSError:
         os.unlink(between, dir_fd=folder)
         raise
-
-
-def _pour(file: int, made: int, size: int) -> int:
-    """Copies the first `size` bytes; how many there were."""
-    done = 0
-    if sys.platform == "linux":
-        try:
-            while done < size:
-                count = os.copy_file_range(file, made, min(size - done, _MOST))
-                if count == 0:
-                    return done
-                done += count
-        except OSError as error:
-            if done or error.errno not in _NOT_INSIDE:
-                raise
-    while done < size:
-        part = os.read(file, min(size - done, _BUFFER))
-        if not part:
-            return done
-        done += len(part)
-        rest = memoryview(part)
-        while rest:
-            rest = rest[os.write(made, rest) :]
-    return done
