@@ -49,7 +49,7 @@ LATE: dict[str, str] = {
     "frazil.stores.appending": "for stores that cannot append by themselves",
     "frazil.stores.copying": "only copies from store to store need it",
     "frazil.stores.linking": "only conversions link files",
-    "frazil.stores.new_files": "only copies make files without the kernel",
+    "frazil.stores.new_files": "only copies make files that nobody else writes",
     "frazil.stores.object_clients": "only objects of obstore and URLs need it",
     "frazil.stores.object_store": "arrays on local disks do without clients of object stores",
     "frazil.stores.memory": "for tests, and for arrays that nobody keeps",

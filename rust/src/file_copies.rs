@@ -20,7 +20,6 @@ use crate::lock::Wait;
 
 const ATTEMPTS: usize = 3; // to copy a file that others change
 const TRIES: usize = 64; // to find a name that nobody has
-const SMALL: u64 = 1 << 14; // up to here reading and writing costs less than to have the system copy
 const PART: u64 = 1 << 26; // bytes of one call of the system: between two, Ctrl-C is heard
 const BUFFER: u64 = 1 << 18;
 
@@ -198,7 +197,7 @@ fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, Str
 
 /// Copies the first `size` bytes into an empty file; how many there were. INTR where the call is to stop.
 fn pour(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, wait: &Wait<'_>) -> System<u64> {
-    let done = if size > SMALL { pour_inside(file, made, size, wait)? } else { 0 };
+    let done = pour_inside(file, made, size, wait)?;
     pour_by_hand(file, made, done, size, scratch)
 }
 

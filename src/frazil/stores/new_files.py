@@ -1,7 +1,7 @@
 """Files made in one piece beneath an open root, from other files or from a stream of bytes: nothing has the name before all is written. Never through a link;
 see folders.py.
 
-No locks are taken: whoever copies makes keys that nobody else writes yet (Store.copy_in). Bytes go from file to file inside the system where it can."""
+No locks are taken: whoever copies makes keys that nobody else writes yet (Store.copy_in). Files are copied by the kernel, which has the system do it where it can."""
 
 from __future__ import annotations
 
