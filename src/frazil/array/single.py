@@ -104,7 +104,7 @@ def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], 
     encoded = np.empty(1, np.int64)
     segments, _, failures = _kernel.encode_chunks(
         leaf.program, source, _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, old,
-        _ONE, not (whole or storage.conditional_erase), 1, encoded,
+        _ONE, not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
     )  # fmt: skip
     if failures:
         return False
