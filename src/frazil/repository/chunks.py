@@ -370,6 +370,7 @@ class ArrayChunks:
             fits = self._as_expected(coords, expect)
             there = self.locate(coords).kind != NOWHERE
             answers = self._set(changed, removed_rows(coords), fits & there)
+            owner.settle()  # what was just found, and is remembered as it was then, is not there any more
         return [
             answer if not fit and isinstance(answer, Changed) else None
             for answer, fit in zip(answers, fits.tolist(), strict=True)
