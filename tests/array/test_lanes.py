@@ -124,6 +124,20 @@ def test_writing_whole_chunks_and_shards_and_parts_of_them(shards: int | None) -
     assert (frazil.open_array(inner)[...] == expected).all()
 
 
+def test_shards_that_are_decoded_whole_to_be_changed_share_what_may_be_in_flight() -> None:
+    inner = MemoryStore()
+    codecs = [ShardingIndexed([SHARD // 8], [Bytes()]), Gzip(1)]
+    frazil.create_array(inner, data=DATA, chunks=SHARD, codecs=codecs)
+    store = SlowStore(inner, 0.0)
+    array = opened(store, shards=2, mode="r+")
+    store.clear()
+    array[::SHARD] = 9
+    assert {call.requests for call in store.calls if call.operation == "fetch"} == {2}, "two shards a lane"
+    expected = DATA.copy()
+    expected[::SHARD] = 9
+    assert (frazil.open_array(inner)[...] == expected).all()
+
+
 # --- what does not ---------------------------------------------------------------------------------------------------------------------
 
 
