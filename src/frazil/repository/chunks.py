@@ -65,7 +65,8 @@ class Owner(Protocol):
     """The session, as its arrays' chunks see it. `key` is that of the array's node."""
 
     @property
-    def lock(self) -> AbstractContextManager[object]: ...
+    def lock(self) -> AbstractContextManager[object]:
+        """An RLock."""
 
     @property
     def files(self) -> Files: ...
@@ -261,7 +262,9 @@ class ArrayChunks:
     @property
     def direct(self) -> bool:
         owner = self._owner
-        return owner.files.store.capabilities.direct and owner.places.direct
+        at_hand = owner.files.store.capabilities.direct and owner.places.direct
+        # a thread that holds the lock, such as one that asks a user's function within a rebase, cannot wait for others that need it
+        return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
 
     def locate(self, coords: Columns) -> Located:
         if len(coords) == 1:
