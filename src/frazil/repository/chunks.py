@@ -67,7 +67,8 @@ class Owner(Protocol):
     """The session, as its arrays' chunks see it. `key` is that of the array's node."""
 
     @property
-    def lock(self) -> AbstractContextManager[object]: ...
+    def lock(self) -> AbstractContextManager[object]:
+        """An RLock."""
 
     @property
     def files(self) -> Files: ...
@@ -264,7 +265,9 @@ class ArrayChunks:
     @property
     def direct(self) -> bool:
         owner = self._owner
-        return owner.files.store.capabilities.direct and owner.places.direct
+        at_hand = owner.files.store.capabilities.direct and owner.places.direct
+        # a thread that holds the lock, such as one that asks a user's function within a rebase, cannot wait for others that need it
+        return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
 
     def locate(self, coords: Columns) -> Located:
         if len(coords) == 1:
@@ -387,6 +390,7 @@ class ArrayChunks:
             fits = self._as_expected(coords, expect)
             there = self.locate(coords).kind != NOWHERE
             answers = self._set(changed, removed_rows(coords), fits & there)
+            owner.settle()  # what was just found, and is remembered as it was then, is not there any more
         return [
             answer if not fit and isinstance(answer, Changed) else None
             for answer, fit in zip(answers, fits.tolist(), strict=True)
