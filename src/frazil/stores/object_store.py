@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -51,6 +52,7 @@ _MULTIPART: Final = 2**25  # bytes from which a value goes in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
 _PAGE: Final = 1000  # keys of one answer to a listing
+_REPEATED: Final = 3  # such answers without a key that is new
 _ROUNDS: Final = 20  # times that an object may be replaced between two requests of a fetch
 _CAN: Final = Capabilities(conditional_erase=False)
 _WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
@@ -132,17 +134,19 @@ class ObjectStore(Store):
         if len(arguments) < 2:
             return [self._one(request, argument) for argument in arguments]
         check_process(self)
+        from concurrent.futures import ThreadPoolExecutor, wait
+
         pool = self._pool
         if pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
             pool = self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
         futures = [pool.submit(self._one, request, argument) for argument in arguments]
         try:
             return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
+        except BaseException as error:
+            begun = [future for future in futures if not future.cancel()]
+            # a write that is done after its caller was told of a failure would undo what the caller does next; who interrupts does not want to wait
+            if isinstance(error, Exception):
+                wait(begun)
             raise
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
@@ -299,9 +303,10 @@ class ObjectStore(Store):
         if failed is None:
             raise self._in_the_way(key)
         if heard:
-            present, author = self._reader.mark_of(key)
-            if author == mark and present is not None:
-                return present
+            with suppress(StoreError):  # that it cannot be read now is not what went wrong first
+                present, author = self._reader.mark_of(key)
+                if author == mark and present is not None:
+                    return present
         what = "could not be written, or its answer was lost" if heard else "could not be written"
         raise failure(failed, what, key, self.place) from None
 
@@ -338,24 +343,13 @@ class ObjectStore(Store):
             if answer.version is not None
         }
         gone = [name for name, version in zip(names, expect, strict=True) if version is None]
-        parts = [gone[first : first + _ERASED_AT_ONCE] for first in range(0, len(gone), _ERASED_AT_ONCE)]
+        # but for S3 the first that is not there ends the call, and leaves the others
+        each = _ERASED_AT_ONCE if self._clients.kind == "S3Store" else 1
+        parts = [gone[first : first + each] for first in range(0, len(gone), each)]
         self._all(self._erase, parts)
         return [present.get(name) for name in names]
 
     def _erase(self, keys: Sequence[str]) -> None:
-        import obstore
-
-        if self._clients.kind == "S3Store" or len(keys) == 1:
-            self._erase_part(keys)
-            return
-        for key in keys:  # elsewhere the first that is not there ends the call, and leaves the others
-            try:
-                obstore.delete(self._clients.writer, key)
-            except Exception as error:
-                if meaning_of(error) != "absent":
-                    raise failure(error, "could not be erased", key, self.place) from None
-
-    def _erase_part(self, keys: Sequence[str]) -> None:
         import obstore
 
         try:
@@ -391,12 +385,25 @@ class ObjectStore(Store):
 
         prefix, after, limit = wanted
         keys: list[str] = []
+        known: set[str] = set()
+        repeated = 0
         try:
             for page in obstore.list(self._clients.reader, prefix or None, offset=after or None, chunk_size=_PAGE):
+                before = len(known)
+                known.update(one["path"] for one in page)
+                repeated += len(known) == before
+                if repeated > _REPEATED:
+                    raise StoreError(
+                        f"{self.place} could not be listed: the server brings the same keys again and again",
+                        key=prefix or None,
+                        hint="check the server, and what stands before it",
+                    )
                 # a server need not know where to begin, and one that lies is not believed
                 keys += [one["path"] for one in page if one["path"].startswith(prefix) and _after(one["path"], after)]
                 if limit is not None and len(keys) >= limit and _ascending(keys):
                     break
+        except StoreError:
+            raise
         except Exception as error:
             raise failure(error, "could not be listed", prefix, self.place) from None
         if not _ascending(keys):
