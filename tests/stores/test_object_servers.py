@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from tests.servers.buckets import S3, Azure
 from tests.servers.google import Google
+from tests.servers.proxy import FaultProxy
 from tests.servers.web import Suffixes, web_server
 
-from frazil.errors import DataError, ReadOnlyError
+from frazil.errors import DataError, ReadOnlyError, StoreError
 from frazil.stores.local import LocalStore
 from frazil.stores.object_store import ObjectStore
 from frazil.stores.store import Store
@@ -139,3 +140,32 @@ def test_parts_of_one_object_become_another_one(s3: S3, azure: Azure) -> None:
         assert store.get("copy") == value
         refusal(DataError, lambda store=store: store.put_stream("broken", size, parts(True)))  # type: ignore[misc]
         assert store.list() == ["copy"], "what broke off is not there"
+
+
+def test_what_a_server_lacks_is_not_asked_for_again(s3: S3) -> None:
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("PUT .", "501", None)
+        store = s3.store(endpoint=proxy.url)
+        told = refusal(StoreError, lambda: store.create("a", b"1"))
+        assert len(proxy.asked("PUT .")) == 1
+    assert told.hint is not None
+    assert "If-None-Match" in told.hint
+
+
+def test_a_write_of_which_nothing_is_heard_is_told_as_such(s3: S3) -> None:
+    """Also where it cannot be looked up either whether it was done: that it could not be read would say that nothing had been written."""
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("PUT .", "lost answer", None)
+        proxy.fail("GET .", "403", None)
+        store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
+        told = refusal(StoreError, lambda: store.create("a", b"1"))
+    assert "its answer was lost" in str(told)
+    assert told.key == "a"
+
+
+def test_many_are_erased_also_where_some_are_not_there(s3: S3, azure: Azure, gcs: Google) -> None:
+    for store in (s3.store(), azure.store(), gcs.store()):
+        for key in ("a/1", "a/3", "b"):
+            store.set(key, b"1")
+        store.erase_values([f"a/{number}" for number in range(20)])
+        assert store.list() == ["b"]

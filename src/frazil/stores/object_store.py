@@ -1,7 +1,7 @@
 """The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
 
-How clients are made is in object_clients.py, how one range is read in object_reading.py, what errors mean in object_errors.py. Here ranges are asked for together, answers put together,
-and objects written: also when an answer is lost."""
+How clients are made is in object_clients.py, how one range is read in object_reading.py, what errors mean in object_errors.py,
+how answers are put together in object_answers.py. Here ranges are asked for together, and objects written: also when an answer is lost."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import numpy as np
-
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.content import join_pieces
+from frazil.stores.object_answers import put_together
 from frazil.stores.object_clients import clients_of, identity_of, open_url
 from frazil.stores.object_errors import failure, meaning_of, never_done
 from frazil.stores.object_parts import put_parts
@@ -23,25 +22,19 @@ from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, cond
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
-    ABSENT_KEY,
     FOUND,
-    MISSING,
-    STALE,
     Capabilities,
     Changed,
     Columns,
     Fetched,
     Pieces,
-    Sources,
     Version,
-    resolve_span,
 )
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from frazil.stores.object_clients import ObjectClient
-    from frazil.stores.values import SourceBuffer
 
 __all__ = ["ObjectStore"]
 
@@ -56,7 +49,6 @@ _REPEATED: Final = 3  # such answers without a key that is new
 _ROUNDS: Final = 20  # times that an object may be replaced between two requests of a fetch
 _CAN: Final = Capabilities(conditional_erase=False)
 _WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
-_EMPTY: Final = b""
 
 
 class ObjectStore(Store):
@@ -162,8 +154,10 @@ class ObjectStore(Store):
     ) -> Fetched:
         wanted: list[Version | None] = [None] * len(names) if expect is None else list(expect)
         if held is not None:
+            # of what has no version none can be expected: see object_answers.py
             wanted = [
-                (version or ABSENT) if one is None else one for one, version in zip(wanted, held.versions, strict=True)
+                one if one is not None or (version is None and status == FOUND) else version or ABSENT
+                for one, version, status in zip(wanted, held.versions, held.status, strict=True)
             ]
         asked = [
             Asked(names[name], start, 0 if wanted[name] == ABSENT else length, wanted[name] or None)
@@ -182,7 +176,7 @@ class ObjectStore(Store):
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
         for i, now in zip(stale, self._all(self._reader.answer, [Asked(asked[i].key) for i in stale]), strict=True):
             answers[i] = now._replace(state="changed")
-        return _put_together(names, spans, answers[:count], of_name, answers, wanted, held)
+        return put_together(names, spans, answers[:count], of_name, answers, wanted, held)
 
     def _answers(self, asked: Sequence[Asked], of_name: Sequence[Sequence[int]]) -> list[Answer]:
         """The answers to all that is asked, those of one object from one version of it."""
@@ -424,48 +418,6 @@ class ObjectStore(Store):
         keys = [one["path"] for one in found["objects"] if one["path"].startswith(prefix)]
         below = [f"{one}/" for one in found["common_prefixes"] if one.startswith(prefix)]
         return sorted(keys, key=str.encode), sorted(below, key=str.encode)
-
-
-# --- answers put together ----------------------------------------------------------------------------------------------------------------
-
-
-def _put_together(
-    names: Sequence[str],
-    spans: Columns,
-    of_spans: Sequence[Answer],
-    of_name: Sequence[Sequence[int]],
-    answers: Sequence[Answer],
-    wanted: Sequence[Version | None],
-    held: Fetched | None,
-) -> Fetched:
-    status = [FOUND] * len(names)
-    versions: list[Version | None] = [None] * len(names)
-    sizes = np.full(len(names), -1, np.int64)
-    for name, rows in enumerate(of_name):
-        if not rows:
-            assert held is not None
-            status[name], versions[name], sizes[name] = held.status[name], held.versions[name], held.sizes[name]
-            continue
-        first = answers[rows[0]]
-        expected = wanted[name]
-        if expected is not None and (
-            (first.state != "absent") if expected == ABSENT else any(answers[i].state != "found" for i in rows)
-        ):
-            status[name] = STALE
-            versions[name] = first.version
-        elif first.state == "absent":
-            status[name] = ABSENT_KEY
-        else:
-            versions[name], sizes[name] = first.version, first.size
-    buffers: list[SourceBuffer] = []
-    out = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    for i, ((name, start, length), answer) in enumerate(zip(spans.tolist(), of_spans, strict=True)):
-        if status[name] == FOUND:
-            buffers.append(answer.data)
-            # a range that reaches beyond the end keeps its length, and fails where it is read
-            kept = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
-            out[i] = -len(buffers), 0, kept
-    return Fetched(Sources(None, buffers), status, versions, sizes, out)
 
 
 def _update_mode(version: Version) -> dict[str, str]:
