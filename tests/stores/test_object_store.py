@@ -18,7 +18,7 @@ from tests.servers.web import serving, web_server
 
 import frazil
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores import MemoryStore, ObjectStore, Store
+from frazil.stores import CachingStore, MemoryStore, ObjectStore, Store
 from frazil.stores.locations import resolve
 from frazil.stores.store import STALE, WHOLE
 from frazil.testing.store_tests import StoreTests
@@ -232,7 +232,11 @@ def test_web_servers_without_versions_are_read() -> None:
         held = store.fetch(["c/0/0"], np.array([[0, -4, 4]], np.int64))
         files["c/0/0"] += b"more"
         assert store.fetch(["c/0/0"], WHOLE, held=held).status[0] == STALE, "it is another one"
+        caching = CachingStore(store, 1000, validate=False)
+        caching.get_partial_values([("c/0/0", (0, 4))])
+        kept = caching.fetch(["c/0/0"], np.array([[0, 0, 4]], np.int64))
         del files["c/0/0"]
+        assert caching.fetch(["c/0/0"], np.array([[0, 8, 4]], np.int64), held=kept).status[0] == STALE
         assert store.fetch(["c/0/0"], WHOLE, held=held).status[0] == STALE, "which is no reason for fill values"
 
 
