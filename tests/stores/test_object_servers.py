@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from tests.servers.buckets import S3, Azure
 from tests.servers.google import Google
-from tests.servers.proxy import FaultProxy
+from tests.servers.proxy import FaultProxy, Request
 from tests.servers.web import Suffixes, web_server
 
 from frazil.errors import DataError, ReadOnlyError, StoreError
@@ -169,3 +174,29 @@ def test_many_are_erased_also_where_some_are_not_there(s3: S3, azure: Azure, gcs
             store.set(key, b"1")
         store.erase_values([f"a/{number}" for number in range(20)])
         assert store.list() == ["b"]
+
+
+def test_a_server_that_is_silent_can_be_interrupted(s3: S3) -> None:
+    """The client hears no signal while it waits, and would wait for minutes."""
+    with FaultProxy(s3.endpoint) as proxy:
+        store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
+        acts = [lambda: store.get("a"), lambda: store.create("a", b"1"), lambda: store.set("a", b"1"), store.list]
+
+        def interrupt(request: Request) -> bool:
+            os.kill(os.getpid(), signal.SIGINT)
+            return True
+
+        proxy.fail(interrupt, "stall", len(acts))
+        for act in acts:
+            with pytest.raises(KeyboardInterrupt):
+                act()
+        program = subprocess.Popen(
+            [sys.executable, "-m", "frazil", "ls", store.place],
+            env=os.environ | s3.environment(proxy.url),
+            stderr=subprocess.PIPE,
+        )
+        asked = Event()
+        proxy.fail(lambda _: asked.set() or True, "stall", None)  # type: ignore[func-returns-value]
+        assert asked.wait(60)
+        program.send_signal(signal.SIGINT)
+        assert (program.communicate(timeout=20)[1], program.returncode) == (b"", 130)

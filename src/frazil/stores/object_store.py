@@ -118,6 +118,12 @@ class ObjectStore(Store):
 
     def _one(self, request: Callable[[A], B], argument: A) -> B:
         check_process(self)
+        # the client waits without an end to Ctrl-C, which only the main thread hears: there another one waits for it
+        if threading.current_thread() is threading.main_thread():
+            return self._together(request, [argument])[0]
+        return self._gated(request, argument)
+
+    def _gated(self, request: Callable[[A], B], argument: A) -> B:
         with self._gate:
             return request(argument)
 
@@ -126,12 +132,15 @@ class ObjectStore(Store):
         if len(arguments) < 2:
             return [self._one(request, argument) for argument in arguments]
         check_process(self)
+        return self._together(request, arguments)
+
+    def _together(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
         from concurrent.futures import ThreadPoolExecutor, wait
 
         pool = self._pool
         if pool is None:
             pool = self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
-        futures = [pool.submit(self._one, request, argument) for argument in arguments]
+        futures = [pool.submit(self._gated, request, argument) for argument in arguments]
         try:
             return [future.result() for future in futures]
         except BaseException as error:
