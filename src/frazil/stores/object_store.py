@@ -18,7 +18,7 @@ from frazil.stores.object_clients import clients_of, identity_of, open_url
 from frazil.stores.object_errors import failure, meaning_of, never_done
 from frazil.stores.object_parts import put_parts
 from frazil.stores.object_processes import check_process
-from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, condition_of, pause
+from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, pause, update_mode
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -270,7 +270,7 @@ class ObjectStore(Store):
         import obstore
 
         mark = os.urandom(12).hex()
-        mode: object = "create" if expect == ABSENT else _update_mode(expect)
+        mode: object = "create" if expect == ABSENT else update_mode(expect)
         failed: Exception | None = None  # the last try that had no answer; and whether one of them may have been done
         heard = False
         for attempt in range(self._clients.retries + 1):
@@ -427,16 +427,6 @@ class ObjectStore(Store):
         keys = [one["path"] for one in found["objects"] if one["path"].startswith(prefix)]
         below = [f"{one}/" for one in found["common_prefixes"] if one.startswith(prefix)]
         return sorted(keys, key=str.encode), sorted(below, key=str.encode)
-
-
-def _update_mode(version: Version) -> dict[str, str]:
-    tag, _, generation = version.decode(errors="replace").partition("\0")
-    if condition_of(version) is None:
-        raise InvalidInputError(
-            "this version is none that an object store can compare",
-            hint="take it from `fetch`, `put` or `get_versioned`",
-        )
-    return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
 
 
 def _after(key: str, after: str) -> bool:
