@@ -200,3 +200,12 @@ def test_a_server_that_is_silent_can_be_interrupted(s3: S3) -> None:
         assert asked.wait(60)
         program.send_signal(signal.SIGINT)
         assert (program.communicate(timeout=20)[1], program.returncode) == (b"", 130)
+
+
+def test_a_part_that_is_refused_is_told_as_such(s3: S3) -> None:
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("PUT partNumber=1", "403", None)
+        store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
+        told = refusal(StoreError, lambda: store.put_stream("a", 5 * 2**23, iter([bytes(2**23)] * 5)))
+        assert told.key == "a"
+    assert s3.secret not in str(told)
