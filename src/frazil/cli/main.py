@@ -109,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # how argparse ends
         return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
+        if arguments is None:  # as a program: its end would wait for requests that are under way
+            os._exit(_INTERRUPTED)
         return _INTERRUPTED
     except BrokenPipeError:  # whoever reads has enough
         _silence_stdout()

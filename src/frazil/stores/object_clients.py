@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
 
-__all__ = ["Clients", "clients_of", "identity_of", "is_client", "open_url", "split_url"]
+__all__ = ["Clients", "clients_of", "identity_of", "is_client", "open_url", "shown_url", "split_url"]
 
 _CLASSES: Final = {
     "s3": "S3Store",
@@ -83,14 +83,16 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     found = split_url(url)
     if found is None:
         raise InvalidInputError(
-            "this is no URL of an object store", path=_shown(url), hint="s3://bucket/prefix, gs://, az://, https://"
+            "this is no URL of an object store", path=shown_url(url), hint="s3://bucket/prefix, gs://, az://, https://"
         )
     scheme, place, prefix = found
     kind = _CLASSES[scheme]
-    if not place or "@" in place or "?" in prefix or "#" in prefix:
+    # without an "@" a colon is that of a password with a slash in it, as keys of S3 often have, or the mark of a port
+    secret = ":" in place and not (kind == "HTTPStore" and _PORT.search(place))
+    if not place or secret or "@" in place or "?" in prefix or "#" in prefix:
         raise InvalidInputError(
             "a URL of an object store has a bucket (or host) and a path alone",
-            path=_shown(url),
+            path=f"{scheme}://..." if secret else shown_url(url),
             hint="give credentials as options or in the environment, not in the URL",
         )
     given = dict(options)
@@ -116,9 +118,9 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     reader = made(_READING, retry)
     if kind == "HTTPStore":
         return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries)
-    shown = f"{scheme}://{place}/{prefix}".rstrip("/")
+    shown = f"{_SCHEMES[kind]}://{place}/{prefix}".rstrip("/")
     writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
-    return Clients(reader, writer, decider, kind, shown, retries, _server_of(given))
+    return Clients(reader, writer, decider, kind, shown, retries, _server_of(kind, given))
 
 
 def clients_of(client: ObjectClient) -> Clients:
@@ -145,7 +147,7 @@ def clients_of(client: ObjectClient) -> Clients:
     prefix = again.get("prefix") or ""
     shown = client.url if kind == "HTTPStore" else f"{_SCHEMES[kind]}://{bucket}/{prefix}"  # type: ignore[union-attr]
     retries = retries if isinstance(retries, int) else _RETRIES
-    return Clients(client, client, decider, kind, _shown(shown).rstrip("/"), retries, _server_of(config))
+    return Clients(client, client, decider, kind, shown_url(shown).rstrip("/"), retries, _server_of(kind, config))
 
 
 def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -167,17 +169,27 @@ def identity_of(clients: Clients) -> str | None:
     return None if clients.kind == "MemoryStore" else " ".join([clients.place, *clients.server])
 
 
-def _server_of(options: Mapping[str, object]) -> tuple[str, ...]:
-    """What options, and the environment now, say of server and account."""
-    told = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))}
-    for given in (options, options.get("config")):
+def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
+    """What options, and the environment now where they do not, say of server and account; each under one of its names, so that one server is one however it was told."""
+    beginnings = _BEGINNINGS.get(kind, ())
+    told: list[tuple[str, object]] = [one for one in os.environ.items() if one[0].lower().startswith(beginnings)]
+    for given in (options.get("config"), options):
         if isinstance(given, Mapping):
-            told |= {f"{name}".lower(): f"{value}" for name, value in given.items()}
-    where = [f"{name}={_shown(value)}" for name, value in told.items() if _SERVER.search(name.lower())]
-    return tuple(sorted(where))
+            told += [(f"{name}".lower(), value) for name, value in given.items()]
+    where: dict[str, str] = {}
+    for name, value in told:
+        plain = name.lower()
+        for beginning in beginnings:
+            plain = plain.removeprefix(beginning)
+        if _SERVER.search(plain) and not _SECRET.search(plain):
+            where[plain.removesuffix("_url")] = shown_url(f"{value}").rstrip("/")
+    return tuple(sorted(f"{name}={value}" for name, value in where.items()))
 
 
+_BEGINNINGS: Final = {"S3Store": ("aws_",), "AzureStore": ("azure_storage_", "azure_"), "GCSStore": ("google_",)}
 _SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
+_SECRET: Final = re.compile("token|secret|key|password|credential")
+_PORT: Final = re.compile(r"^(?:[^:]+|\[[0-9a-fA-F:.]+\]):[0-9]*$|^\[[0-9a-fA-F:.]+\]$")
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 
@@ -230,7 +242,7 @@ def _mapping(value: object, name: str) -> dict[str, object]:
     return dict(value)
 
 
-def _shown(url: str) -> str:
+def shown_url(url: str) -> str:
     """A URL without what may be secret in it."""
     head = url.partition("?")[0]
     scheme, mark, rest = head.partition("://")

@@ -39,6 +39,7 @@ _ADDRESS: Final = re.compile(r"://[^/@\s]*@")
 _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
 _TOO_MANY: Final = 429
 _LATER: Final = 408
+_NEVER: Final = 501  # it has not what is asked of it, and will not have it the next time
 _LONGEST: Final = 300  # letters of a message that are shown
 
 _HINTS: Final = {
@@ -47,6 +48,7 @@ _HINTS: Final = {
     "403": "check the credentials, and that they may do this there; they may have expired",
     "400": "check the endpoint, the region and the name of the bucket",
     "lost": "check the network, the endpoint and that the server runs",
+    "never": "this server lacks what is asked of it; it needs writes under a condition (If-Match, If-None-Match: *)",
     "tls": "the endpoint is http:// and not https://, or its certificate is not known",
     "token": "check the credentials: none were given or found, so they were asked of the cloud's own service; skip_signature=True reads what is public",
     "else": None,
@@ -70,7 +72,7 @@ def meaning_of(error: Exception) -> Meaning:
     status = _status(text)
     if status == 416 or "Wanted range starting at" in text:
         return "range"
-    if status in {_LATER, _TOO_MANY} or status >= 500:
+    if status in {_LATER, _TOO_MANY} or (status >= 500 and status != _NEVER):
         return "lost"
     if status == 409:
         return "exists"
@@ -103,7 +105,7 @@ def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
     elif status:
         reason, hint = (
             f"the server answered {said}",
-            _HINTS["400" if status == 400 else "lost" if status >= 500 else "else"],
+            _HINTS[{400: "400", _NEVER: "never"}.get(status, "lost" if status >= 500 else "else")],
         )
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
