@@ -39,6 +39,7 @@ _ADDRESS: Final = re.compile(r"://[^/@\s]*@")
 _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
 _TOO_MANY: Final = 429
 _LATER: Final = 408
+_NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # of answers with a good status
 _LONGEST: Final = 300  # letters of a message that are shown
 
 _HINTS: Final = {
@@ -49,7 +50,9 @@ _HINTS: Final = {
     "lost": "check the network, the endpoint and that the server runs",
     "tls": "the endpoint is http:// and not https://, or its certificate is not known",
     "token": "check the credentials: none were given or found, so they were asked of the cloud's own service; skip_signature=True reads what is public",
-    "else": None,
+    "nonsense": "check that an object store answers at this endpoint, and not a proxy or a page to log in",
+    "429": "the server is asked too often: try it later, or with fewer requests at once (requests_in_flight)",
+    "else": "check the endpoint, and that what answers there is an object store that can do this",
 }
 
 
@@ -103,13 +106,18 @@ def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
     elif status:
         reason, hint = (
             f"the server answered {said}",
-            _HINTS["400" if status == 400 else "lost" if status >= 500 else "else"],
+            _HINTS[str(status) if status in {400, _TOO_MANY} else "lost" if status >= 500 else "else"],
         )
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
+    elif any(sign in text for sign in _NONSENSE):
+        reason, hint = "the answer is none that an object store gives", _HINTS["nonsense"]
+    elif "following redirect" in text:
+        reason, hint = "the server sends from one address to another", _HINTS["nonsense"]
     else:
         reason, hint = _first_line(text), _HINTS["lost"]
-    return StoreError(f"an object of {place} {what}: {reason}", key=key or None, hint=hint)
+    subject = place if "listed" in what else f"an object of {place}"
+    return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
 
 
 def _status(text: str) -> int:

@@ -1,13 +1,13 @@
 """The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
 
-How clients are made is in object_clients.py, how one range is read in object_reading.py, what errors mean in object_errors.py. Here ranges are asked for together, answers put together,
+How clients are made is in object_clients.py, how one range is read in object_reading.py, what is listed in object_listing.py, what errors mean in object_errors.py. Here ranges are asked for together, answers put together,
 and objects written: also when an answer is lost."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.content import join_pieces
 from frazil.stores.object_clients import clients_of, identity_of, open_url
 from frazil.stores.object_errors import failure, meaning_of, never_done
+from frazil.stores.object_listing import list_below, list_level_below
 from frazil.stores.object_parts import put_parts
 from frazil.stores.object_processes import check_process
 from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, condition_of, pause
@@ -50,7 +51,6 @@ B = TypeVar("B")
 _MULTIPART: Final = 2**25  # bytes from which a value goes in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
-_PAGE: Final = 1000  # keys of one answer to a listing
 _ROUNDS: Final = 20  # times that an object may be replaced between two requests of a fetch
 _CAN: Final = Capabilities(conditional_erase=False)
 _WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
@@ -123,21 +123,27 @@ class ObjectStore(Store):
     # --- requests ------------------------------------------------------------------------------------------------------------------
 
     def _one(self, request: Callable[[A], B], argument: A) -> B:
-        check_process(self)
+        return self._all(request, [argument])[0]
+
+    def _gated(self, request: Callable[[A], B], argument: A) -> B:
         with self._gate:
             return request(argument)
 
     def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made."""
-        if len(arguments) < 2:
-            return [self._one(request, argument) for argument in arguments]
+        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made.
+
+        The main thread makes none by itself: the client is deaf to Ctrl-C while it waits for an answer."""
         check_process(self)
+        if not arguments:
+            return []
+        if len(arguments) == 1 and threading.current_thread() is not threading.main_thread():
+            return [self._gated(request, arguments[0])]
         pool = self._pool
         if pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
             pool = self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
-        futures = [pool.submit(self._one, request, argument) for argument in arguments]
+        futures = [pool.submit(self._gated, request, argument) for argument in arguments]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -387,36 +393,22 @@ class ObjectStore(Store):
         return self._one(self._list, (prefix, start_after, limit))
 
     def _list(self, wanted: tuple[str, str, int | None]) -> list[str]:
-        import obstore
-
-        prefix, after, limit = wanted
-        keys: list[str] = []
         try:
-            for page in obstore.list(self._clients.reader, prefix or None, offset=after or None, chunk_size=_PAGE):
-                # a server need not know where to begin, and one that lies is not believed
-                keys += [one["path"] for one in page if one["path"].startswith(prefix) and _after(one["path"], after)]
-                if limit is not None and len(keys) >= limit and _ascending(keys):
-                    break
+            return list_below(self._clients, *wanted)
+        except FrazilError:
+            raise
         except Exception as error:
-            raise failure(error, "could not be listed", prefix, self.place) from None
-        if not _ascending(keys):
-            keys = sorted(set(keys), key=str.encode)
-        return keys if limit is None else keys[:limit]
+            raise failure(error, "could not be listed", wanted[0], self.place) from None
 
     def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
         self._require("listable")
         return self._one(self._list_level, prefix)
 
     def _list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        import obstore
-
         try:
-            found = obstore.list_with_delimiter(self._clients.reader, prefix or None)
+            return list_level_below(self._clients, prefix)
         except Exception as error:
             raise failure(error, "could not be listed", prefix, self.place) from None
-        keys = [one["path"] for one in found["objects"] if one["path"].startswith(prefix)]
-        below = [f"{one}/" for one in found["common_prefixes"] if one.startswith(prefix)]
-        return sorted(keys, key=str.encode), sorted(below, key=str.encode)
 
 
 # --- answers put together ----------------------------------------------------------------------------------------------------------------
@@ -469,20 +461,6 @@ def _update_mode(version: Version) -> dict[str, str]:
             hint="take it from `fetch`, `put` or `get_versioned`",
         )
     return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
-
-
-def _after(key: str, after: str) -> bool:
-    return not after or key.encode() > after.encode()
-
-
-def _ascending(keys: Iterable[str]) -> bool:
-    last = b""
-    for key in keys:
-        now = key.encode()
-        if now <= last:
-            return False
-        last = now
-    return True
 
 
 def _again(objects: ObjectClient | str, requests_in_flight: int, options: Mapping[str, object]) -> ObjectStore:
