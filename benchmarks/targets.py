@@ -16,6 +16,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 OWN = "frazil"
+REPOSITORY = "frazil_repo"  # without syncing, as its peers
 ZARR = ("zarr", "zarr_fused")
 
 Report = Mapping[str, Any]  # what compare.py --json writes
@@ -33,6 +34,7 @@ class Target(NamedTuple):
     read: Callable[[Report, Sequence[str], str], Measured | None]  # None: the run does not have what it needs
     rows: tuple[str, ...]  # patterns, as sizes differ in a quick run
     metric: str
+    engine: str = OWN  # whose failure is a target missed
 
 
 class Verdict(NamedTuple):
@@ -53,7 +55,9 @@ def _verdict(report: Report, target: Target) -> Verdict:
     failures = [
         line["error"]
         for line in report["rows"]
-        if line["engine"] == OWN and "error" in line and any(re.fullmatch(row, line["row"]) for row in target.rows)
+        if line["engine"] == target.engine
+        and "error" in line
+        and any(re.fullmatch(row, line["row"]) for row in target.rows)
     ]
     if failures:
         return Verdict(target, False, None, failures[0])
@@ -126,6 +130,43 @@ def growth(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
     return large["median"] / small["median"], f"from {small['median']:.3g} to {large['median']:.3g} {metric}"
 
 
+def repository_ratio(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+    """Times as fast (or as small) as the better of the peer's pipelines, in a repository."""
+    lines = lines_of(report, rows[0], metric)
+    if REPOSITORY not in lines or lines[REPOSITORY]["ratio"] is None:
+        return None
+    kind = report["engines"][REPOSITORY]["kind"]
+    peers = [
+        line["median"]
+        for name, line in lines.items()
+        if report["engines"][name]["kind"] == kind and not name.startswith(OWN)
+    ]
+    return lines[REPOSITORY]["ratio"], f"{lines[REPOSITORY]['median']:.3g} {metric}; peer {min(peers, default=0):.3g}"
+
+
+def repository_value(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+    """The median in a repository as it is."""
+    lines = lines_of(report, rows[0], metric)
+    return (lines[REPOSITORY]["median"], "") if REPOSITORY in lines else None
+
+
+def over_plain(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+    """What frazil takes in a repository / what it takes in a plain store."""
+    lines = lines_of(report, rows[0], metric)
+    if REPOSITORY not in lines or OWN not in lines:
+        return None
+    own, plain = lines[REPOSITORY]["median"], lines[OWN]["median"]
+    return own / plain, f"{own:.3g} and {plain:.3g} {metric}"
+
+
+def repository_growth(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+    """What frazil takes in a repository in the second row / what it takes in the first."""
+    small, large = (lines_of(report, row, metric).get(REPOSITORY) for row in rows)
+    if small is None or large is None:
+        return None
+    return large["median"] / small["median"], f"from {small['median']:.3g} to {large['median']:.3g} {metric}"
+
+
 # --- the targets ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +202,25 @@ TARGETS = (
     Target("1 GB of shards converted to another folder, of the time of copying", 1.1, "x", False, median_value,
            (r"convert \d+ MB of shards",), "x copying"),
     Target("import frazil, over import numpy", 25, "ms", False, median_value, ("import",), "ms over numpy"),
+    *(
+        Target(f"512^3 in a repository: {what}", goal, "x", at_least, read, (cube(32, row),), metric, REPOSITORY)
+        for what, goal, at_least, read, row, metric in (
+            ("write + commit, of our plain store", 1.1, False, over_plain, "write all", "s"),
+            ("read all, of our plain store", 1.1, False, over_plain, "read all", "s"),
+            ("random inner chunk, of our plain store", 1.25, False, over_plain, "random inner chunks", "ms each"),
+            ("write + commit, to the peer", 1.4, True, repository_ratio, "write all", "s"),
+            ("read all, to the peer", 4, True, repository_ratio, "read all", "s"),
+            ("random inner chunk, to the peer", 10, True, repository_ratio, "random inner chunks", "ms each"),
+        )
+    ),
+    *(
+        Target(f"{chunks} chunks of {nbytes} B: {what}", goal, "x", True, repository_ratio, (rf"repo \d+ chunks of {nbytes} B: {row}",), "s", REPOSITORY)
+        for chunks, nbytes, goals in ((100_000, 128, (30, 50)), (20_000, 1024, (30, 30)))
+        for what, row, goal in (("write + commit", r"write \+ commit", goals[0]), ("read", "read all", goals[1]))
+    ),
+    Target("1 reference onto 1,000,000: commit", 50, "x", True, repository_ratio, (r"repo 1 reference onto \d+, commit",), "s", REPOSITORY),
+    Target("small commits by one writer", 1, "ms", False, repository_value, (r"repo \d+ small commits",), "ms each", REPOSITORY),
+    Target("small commits, after 1,000", 1.2, "x", False, repository_growth, (r"repo \d+ small commits", r"repo \d+ small commits after \d+"), "ms each", REPOSITORY),
 )  # fmt: skip
 
 

@@ -4,6 +4,8 @@ None has a deadline: on a shared machine time says nothing about the code."""
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 from tests.servers.fixtures import azure, gcs, s3, web_server
@@ -14,3 +16,7 @@ settings.register_profile("default", deadline=None, max_examples=50, suppress_he
 settings.register_profile("ci", settings.get_profile("default"), max_examples=100, print_blob=True, derandomize=True)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000, print_blob=True)
 settings.load_profile("default")
+
+# A shell that runs the tests in the background has them ignore interrupts, and with them all programs that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

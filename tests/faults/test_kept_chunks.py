@@ -173,7 +173,7 @@ def test_a_rebase_that_fails_changes_nothing() -> None:
         except StoreError:
             failures += 1
             assert session.root["a"].shape == (SIDE + 1000,)
-    assert failures > 2
+    assert failures >= 2, "once where it writes, and wherever it reads what is not remembered"
     store.plan = FaultPlan()
     session.commit("mine", rebase="disjoint")
     found = repo.readonly_session().root["a"]

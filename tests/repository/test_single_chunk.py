@@ -101,5 +101,5 @@ def test_a_small_commit_asks_for_the_next_tip_and_writes_three_files() -> None:
         array_of(session)[turn] = turn + 2
         session.commit("next")
         asked.append([done.operation for done in store.requests])
-    assert asked == [["look up", "put", "put", "put"]] * 12, "manifest, snapshot, branch file"
+    assert asked == [["fetch", "put", "put", "put"]] * 12, "manifest, snapshot, branch file"
     assert array_of(repo.readonly_session())[:].tolist() == [*range(2, 14), *[1] * 8]

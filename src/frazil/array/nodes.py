@@ -27,6 +27,7 @@ from frazil.metadata.v3_layout import V3
 from frazil.record import Record
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.byte_cache import ByteCache
+from frazil.stores.keys import check_key
 from frazil.stores.node_storage import NodeStorage
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import ABSENT, ANY, Changed, Version, pieces_of
@@ -395,7 +396,9 @@ def _make_room(place: Place, path: str, node: Metadata, overwrite: bool, told: b
     elif looks_below:
         if not store.is_empty(prefix):  # a document, or chunks that would show up in the new array
             raise already_there(place, path)
-    elif not told and store.exists(layout.document_keys(path)[0]):
+    elif told:
+        check_key(layout.document_keys(path)[0])
+    elif store.exists(layout.document_keys(path)[0]):
         raise already_there(place, path)
 
 

@@ -75,6 +75,8 @@ def _given_checks(given: Mapping[str, Given], places: VirtualPlaces) -> dict[str
         raise InvalidInputError(f"check is {given!r}; it must be True, False, or a mapping", hint=_MAPPING)
     checks: dict[str, FileCheck] = {}
     for location, value in given.items():
+        if not isinstance(location, str):
+            raise InvalidInputError(f"check has {location!r}, which is no location", hint=_MAPPING)
         place, key = places.find(location)
         checks[location] = _given_check(location, value, place.where(key))
     return checks

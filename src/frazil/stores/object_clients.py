@@ -202,7 +202,7 @@ def _built(
         from obstore import store
     except ImportError:
         raise InvalidInputError(
-            "object stores and web servers need the package obstore", hint='pip install "frazil[objects]"'
+            "object stores and web servers need the package obstore", hint="pip install obstore"
         ) from None
     try:
         if kind == "HTTPStore":

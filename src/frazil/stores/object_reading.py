@@ -8,7 +8,7 @@ import random
 import time
 from typing import TYPE_CHECKING, Final, Literal
 
-from frazil.errors import StoreError
+from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.object_clients import Clients
 from frazil.stores.object_errors import failure, meaning_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from obstore import GetResult, ObjectMeta
 
-__all__ = ["MARK", "Answer", "Asked", "ObjectReader", "condition_of", "pause", "version_of"]
+__all__ = ["MARK", "Answer", "Asked", "ObjectReader", "condition_of", "pause", "update_mode", "version_of"]
 
 MARK: Final = (
     "frazilwrite"  # of the metadata of an object: small letters alone, as other names come back changed or are refused
@@ -69,6 +69,17 @@ def condition_of(version: Version) -> str | None:
     """The ETag of a version, for If-Match; None where it has none."""
     tag = version.decode(errors="replace").partition("\0")[0]
     return tag if " " not in tag or tag.startswith('"') else None
+
+
+def update_mode(version: Version) -> dict[str, str]:
+    """How a client is told to write over this version alone."""
+    tag, _, generation = version.decode(errors="replace").partition("\0")
+    if condition_of(version) is None:
+        raise InvalidInputError(
+            "this version is none that an object store can compare",
+            hint="take it from `fetch`, `put` or `get_versioned`",
+        )
+    return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
 
 
 def pause(attempt: int) -> None:

@@ -19,7 +19,7 @@ from frazil.stores.object_errors import failure, meaning_of, never_done
 from frazil.stores.object_listing import list_below, list_level_below
 from frazil.stores.object_parts import put_parts
 from frazil.stores.object_processes import check_process
-from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, condition_of, pause
+from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, pause, update_mode
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -269,7 +269,7 @@ class ObjectStore(Store):
         import obstore
 
         mark = os.urandom(12).hex()
-        mode: object = "create" if expect == ABSENT else _update_mode(expect)
+        mode: object = "create" if expect == ABSENT else update_mode(expect)
         failed: Exception | None = None  # the last try that had no answer; and whether one of them may have been done
         heard = False
         for attempt in range(self._clients.retries + 1):
@@ -451,16 +451,6 @@ def _put_together(
             kept = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
             out[i] = -len(buffers), 0, kept
     return Fetched(Sources(None, buffers), status, versions, sizes, out)
-
-
-def _update_mode(version: Version) -> dict[str, str]:
-    tag, _, generation = version.decode(errors="replace").partition("\0")
-    if condition_of(version) is None:
-        raise InvalidInputError(
-            "this version is none that an object store can compare",
-            hint="take it from `fetch`, `put` or `get_versioned`",
-        )
-    return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
 
 
 def _again(objects: ObjectClient | str, requests_in_flight: int, options: Mapping[str, object]) -> ObjectStore:
