@@ -293,3 +293,12 @@ def test_a_fork_is_told_to_open_it_again() -> None:
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert store.get("a") == b"1"
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "localhost", "http://", "file:///etc"])
+def test_an_endpoint_that_is_no_url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInputError, match="endpoint is no URL"):
+        ObjectStore("s3://bucket/x", endpoint=endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(InvalidInputError, match="endpoint is no URL"):
+        ObjectStore("s3://bucket/x")

@@ -8,6 +8,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import frazil
@@ -122,6 +123,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _fail(f"not enough memory: {error}. Hint: select less")
     return 0
+
+
+def program() -> None:
+    """The program `frazil`. At Ctrl-C it ends at once: the interpreter would wait for requests that are under way, and those of a server that says nothing last long."""
+    status = main()
+    if status != _INTERRUPTED:
+        sys.exit(status)
+    with suppress(OSError):
+        sys.stdout.flush()
+    os._exit(status)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -88,6 +88,7 @@ def prepare_copy(
     into_session = isinstance(to_store, SessionStore)
     _check_stores(store, to_store)
     if store.is_empty(root):
+        store.exists(f"{root}zarr.json")  # raises where the server answers with anything
         raise NotFoundError(f"nothing is there in {store!r}", path=root or "/", hint="check the location")
     if store.exists(root + NOTE_NAME):
         raise InvalidInputError(

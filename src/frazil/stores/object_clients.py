@@ -1,4 +1,4 @@
-"""Clients of object stores: from a URL and options, or from an object of obstore, to the three clients that a store uses. No request is made here.
+"""Clients of object stores: from a URL and options, or from an object of obstore, to the clients that a store uses. No request is made here.
 
 What is asked of them is in object_store.py. Options are those of obstore (endpoint=, region=, access_key_id=, skip_signature=, ...); what is not given is looked for in the
 environment, and for S3 in the files of the AWS tools."""
@@ -53,7 +53,8 @@ class Clients(Record):
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
     place     what it is called in messages: no secrets
     retries   how often a request whose answer was lost is made again
-    server    what is known of server and account, beside the place: no secrets"""
+    server    what is known of server and account, beside the place: no secrets
+    lister    for lists: keys have the prefix of the store, `root`, there; None: the reader, where no prefix is"""
 
     reader: ObjectClient
     writer: ObjectClient
@@ -62,6 +63,8 @@ class Clients(Record):
     place: str
     retries: int = _RETRIES
     server: tuple[str, ...] = ()
+    lister: ObjectClient | None = None
+    root: str = ""
 
 
 def is_client(value: object) -> TypeGuard[ObjectClient]:
@@ -107,20 +110,24 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
         client.setdefault("allow_http", given.pop(name))
     if scheme == "http" or _endpoint(kind, given).startswith("http://"):
         client.setdefault("allow_http", True)
+    endpoint = _endpoint(kind, given)
+    if endpoint and not re.match(r"https?://[^/\s]", endpoint):  # the client ends the program for such a one
+        raise InvalidInputError("the endpoint is no URL", path=shown_url(endpoint), hint="http://host:port, or https://")
     retry = {"max_retries": _RETRIES, **retry}
     retries = retry["max_retries"]
     if not isinstance(retries, int) or retries < 0:
         raise InvalidInputError(f"max_retries is {retries!r}; it is a number, 0 or more")
 
-    def made(times: Mapping[str, str], tries: Mapping[str, object]) -> ObjectClient:
-        return _built(kind, url if kind == "HTTPStore" else place, prefix, given, {**times, **client}, tries)
+    def made(times: Mapping[str, str], tries: Mapping[str, object], below: str = prefix) -> ObjectClient:
+        return _built(kind, url if kind == "HTTPStore" else place, below, given, {**times, **client}, tries)
 
     reader = made(_READING, retry)
     if kind == "HTTPStore":
         return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries)
     shown = f"{_SCHEMES[kind]}://{place}/{prefix}".rstrip("/")
     writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
-    return Clients(reader, writer, decider, kind, shown, retries, _server_of(kind, given))
+    lister = made(_READING, retry, "") if prefix else None
+    return Clients(reader, writer, decider, kind, shown, retries, _server_of(kind, given), lister, prefix)
 
 
 def clients_of(client: ObjectClient) -> Clients:
@@ -147,7 +154,10 @@ def clients_of(client: ObjectClient) -> Clients:
     prefix = again.get("prefix") or ""
     shown = client.url if kind == "HTTPStore" else f"{_SCHEMES[kind]}://{bucket}/{prefix}"  # type: ignore[union-attr]
     retries = retries if isinstance(retries, int) else _RETRIES
-    return Clients(client, client, decider, kind, shown_url(shown).rstrip("/"), retries, _server_of(kind, config))
+    root = prefix.strip("/")
+    lister = type(client)(*positional, **{**again, "prefix": None}) if root and kind != "HTTPStore" else None
+    place, server = shown_url(shown).rstrip("/"), _server_of(kind, config)
+    return Clients(client, client, decider, kind, place, retries, server, lister, root)
 
 
 def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -40,6 +40,7 @@ _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceed
 _TOO_MANY: Final = 429
 _LATER: Final = 408
 _NEVER: Final = 501  # it has not what is asked of it, and will not have it the next time
+_NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # of answers with a good status
 _LONGEST: Final = 300  # letters of a message that are shown
 
 _HINTS: Final = {
@@ -51,7 +52,9 @@ _HINTS: Final = {
     "never": "this server lacks what is asked of it; it needs writes under a condition (If-Match, If-None-Match: *)",
     "tls": "the endpoint is http:// and not https://, or its certificate is not known",
     "token": "check the credentials: none were given or found, so they were asked of the cloud's own service; skip_signature=True reads what is public",
-    "else": None,
+    "nonsense": "check that an object store answers at this endpoint, and not a proxy or a page to log in",
+    "429": "the server is asked too often: try it later, or with fewer requests at once (requests_in_flight)",
+    "else": "check the endpoint, and that what answers there is an object store that can do this",
 }
 
 
@@ -105,13 +108,18 @@ def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
     elif status:
         reason, hint = (
             f"the server answered {said}",
-            _HINTS[{400: "400", _NEVER: "never"}.get(status, "lost" if status >= 500 else "else")],
+            _HINTS[{400: "400", _TOO_MANY: "429", _NEVER: "never"}.get(status, "lost" if status >= 500 else "else")],
         )
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
+    elif any(sign in text for sign in _NONSENSE):
+        reason, hint = "the answer is none that an object store gives", _HINTS["nonsense"]
+    elif "following redirect" in text:
+        reason, hint = "the server sends from one address to another", _HINTS["nonsense"]
     else:
         reason, hint = _first_line(text), _HINTS["lost"]
-    return StoreError(f"an object of {place} {what}: {reason}", key=key or None, hint=hint)
+    subject = place if "listed" in what else f"an object of {place}"
+    return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
 
 
 def _status(text: str) -> int:

@@ -1,13 +1,13 @@
 """The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
 
-How clients are made is in object_clients.py, how one range is read in object_reading.py, what errors mean in object_errors.py,
+How clients are made is in object_clients.py, how one range is read in object_reading.py, what is listed in object_listing.py, what errors mean in object_errors.py,
 how answers are put together in object_answers.py. Here ranges are asked for together, and objects written: also when an answer is lost."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -16,6 +16,7 @@ from frazil.stores.content import join_pieces
 from frazil.stores.object_answers import put_together
 from frazil.stores.object_clients import clients_of, identity_of, open_url
 from frazil.stores.object_errors import failure, meaning_of, never_done
+from frazil.stores.object_listing import list_below, list_level_below
 from frazil.stores.object_parts import put_parts
 from frazil.stores.object_processes import check_process
 from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, pause, update_mode
@@ -44,8 +45,6 @@ B = TypeVar("B")
 _MULTIPART: Final = 2**25  # bytes from which a value goes in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
-_PAGE: Final = 1000  # keys of one answer to a listing
-_REPEATED: Final = 3  # such answers without a key that is new
 _ROUNDS: Final = 20  # times that an object may be replaced between two requests of a fetch
 _CAN: Final = Capabilities(conditional_erase=False)
 _WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
@@ -128,9 +127,9 @@ class ObjectStore(Store):
             return request(argument)
 
     def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made."""
-        if len(arguments) < 2:
-            return [self._one(request, argument) for argument in arguments]
+        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made.
+
+        The main thread makes none by itself: the client is deaf to Ctrl-C while it waits for an answer."""
         check_process(self)
         return self._together(request, arguments)
 
@@ -384,63 +383,22 @@ class ObjectStore(Store):
         return self._one(self._list, (prefix, start_after, limit))
 
     def _list(self, wanted: tuple[str, str, int | None]) -> list[str]:
-        import obstore
-
-        prefix, after, limit = wanted
-        keys: list[str] = []
-        known: set[str] = set()
-        repeated = 0
         try:
-            for page in obstore.list(self._clients.reader, prefix or None, offset=after or None, chunk_size=_PAGE):
-                before = len(known)
-                known.update(one["path"] for one in page)
-                repeated += len(known) == before
-                if repeated > _REPEATED:
-                    raise StoreError(
-                        f"{self.place} could not be listed: the server brings the same keys again and again",
-                        key=prefix or None,
-                        hint="check the server, and what stands before it",
-                    )
-                # a server need not know where to begin, and one that lies is not believed
-                keys += [one["path"] for one in page if one["path"].startswith(prefix) and _after(one["path"], after)]
-                if limit is not None and len(keys) >= limit and _ascending(keys):
-                    break
-        except StoreError:
+            return list_below(self._clients, *wanted)
+        except FrazilError:
             raise
         except Exception as error:
-            raise failure(error, "could not be listed", prefix, self.place) from None
-        if not _ascending(keys):
-            keys = sorted(set(keys), key=str.encode)
-        return keys if limit is None else keys[:limit]
+            raise failure(error, "could not be listed", wanted[0], self.place) from None
 
     def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
         self._require("listable")
         return self._one(self._list_level, prefix)
 
     def _list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        import obstore
-
         try:
-            found = obstore.list_with_delimiter(self._clients.reader, prefix or None)
+            return list_level_below(self._clients, prefix)
         except Exception as error:
             raise failure(error, "could not be listed", prefix, self.place) from None
-        keys = [one["path"] for one in found["objects"] if one["path"].startswith(prefix)]
-        below = [f"{one}/" for one in found["common_prefixes"] if one.startswith(prefix)]
-        return sorted(keys, key=str.encode), sorted(below, key=str.encode)
-
-
-def _after(key: str, after: str) -> bool:
-    return not after or key.encode() > after.encode()
-
-
-def _ascending(keys: Iterable[str]) -> bool:
-    last = b""
-    for key in keys:
-        now = key.encode()
-        if now <= last:
-            return False
-        last = now
-    return True
 
 
 def _again(objects: ObjectClient | str, requests_in_flight: int, options: Mapping[str, object]) -> ObjectStore:
