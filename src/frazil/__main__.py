@@ -1,8 +1,6 @@
 """`python -m frazil` is the command `frazil`."""
 
-import sys
-
-from frazil.cli.main import main
+from frazil.cli.main import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

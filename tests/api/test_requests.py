@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import frazil
 from frazil.errors import FormatError, NotFoundError
@@ -51,6 +53,37 @@ def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:
     assert asked(store) == [], "the chunk is remembered"
     assert array_of(session)[300, 4] == VALUES[300, 4]
     assert asked(store) == ["fetch chunks"]
+
+
+def test_so_it_is_where_the_chunk_lies_in_a_small_shard() -> None:
+    """Which is fetched whole: its index and its inner chunks are one request."""
+    store = CountingStore(MemoryStore())
+    with frazil.Repository.create(store).transaction(message="data") as root:
+        root.create_array("x", data=VALUES, chunks=(16, 16), shards=(64, 64), codecs=[])
+    store.clear()
+    array = array_of(frazil.Repository.open(store).readonly_session())
+    assert array[100, 200] == VALUES[100, 200]
+    assert asked(store) == [*TIP, "fetch snapshots", "fetch manifests", "fetch chunks"]
+    assert np.array_equal(array[64:128, 192:256], VALUES[64:128, 192:256])
+    assert asked(store) == [], "all of the shard is remembered"
+    nothing = frazil.Repository.open(store, runtime=Runtime(cache_bytes=0)).readonly_session()
+    assert array_of(nothing)[100, 200] == VALUES[100, 200]
+    assert asked(store).count("fetch chunks") == 2, "nothing is fetched whole that nobody remembers"
+
+
+SHARDED = CountingStore(MemoryStore())
+with frazil.Repository.create(SHARDED).transaction(message="data") as _root:
+    _root.create_array("x", data=VALUES[:96, :96], chunks=(4, 8), shards=(32, 48), fill_value=-1)
+    _root["x"][40:60, 5:30] = -1  # type: ignore[index]
+
+
+@given(slices := st.slices(96), slices)
+def test_small_shards_read_as_numpy(rows: slice, columns: slice) -> None:
+    expected = VALUES[:96, :96].copy()
+    expected[40:60, 5:30] = -1
+    array = array_of(frazil.Repository.open(SHARDED).readonly_session())
+    assert np.array_equal(array[rows, columns], expected[rows, columns])
+    assert np.array_equal(array[columns, rows], expected[columns, rows])
 
 
 def test_the_next_session_of_a_repository_looks_for_the_next_branch_file_alone() -> None:

@@ -124,6 +124,58 @@ def test_writing_whole_chunks_and_shards_and_parts_of_them(shards: int | None) -
     assert (frazil.open_array(inner)[...] == expected).all()
 
 
+def test_shards_that_are_decoded_whole_to_be_changed_share_what_may_be_in_flight() -> None:
+    inner = MemoryStore()
+    codecs = [ShardingIndexed([SHARD // 8], [Bytes()]), Gzip(1)]
+    frazil.create_array(inner, data=DATA, chunks=SHARD, codecs=codecs)
+    store = SlowStore(inner, 0.0)
+    array = opened(store, shards=2, mode="r+")
+    store.clear()
+    array[::SHARD] = 9
+    assert {call.requests for call in store.calls if call.operation == "fetch"} == {2}, "two shards a lane"
+    expected = DATA.copy()
+    expected[::SHARD] = 9
+    assert (frazil.open_array(inner)[...] == expected).all()
+
+
+def test_functions_that_a_session_asks_may_read_it() -> None:
+    """They are asked by the thread that has the session to itself: other threads that read for it would wait for that."""
+    inner = MemoryStore()
+    with frazil.Repository.create(inner).transaction(message="data") as root:
+        root.create_array("x", data=DATA, chunks=SHARD, codecs=[])
+    runtime = Runtime(bytes_in_flight=2 * SHARD * LANES)
+    repo = frazil.Repository.open(SlowStore(inner, 0.0), runtime=runtime)
+    session = repo.writable_session()
+    array = session.root["x"]
+    assert isinstance(array, frazil.Array)
+    read: list[bool] = []
+
+    def look() -> None:
+        read.append(bool((array[1:] == DATA[1:]).all()))
+
+    def solver(conflict: object) -> str:
+        look()
+        return "ours"
+
+    def order(path: str, chunks: Columns) -> Columns:
+        look()
+        return np.arange(len(chunks))[::-1]
+
+    session.root.create_array("y", data=DATA, chunks=SHARD * 4, codecs=[])
+    with repo.transaction(message="theirs") as root:
+        root["x"][0] = 7  # type: ignore[index]
+    array[0] = 9
+
+    done = threading.Thread(
+        target=lambda: session.commit("ours", rebase=solver, packing_order=order),  # type: ignore[arg-type]
+        daemon=True,
+    )
+    done.start()
+    done.join(30)
+    assert not done.is_alive() and len(read) >= 2 and all(read)
+    assert repo.readonly_session().root["x"][0] == 9  # type: ignore[index]
+
+
 # --- what does not ---------------------------------------------------------------------------------------------------------------------
 
 

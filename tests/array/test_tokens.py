@@ -68,6 +68,28 @@ def test_what_a_session_changed_is_another_content(repo: frazil.Repository) -> N
     assert len(set(tokens)) == len(tokens)
 
 
+def test_virtual_chunks_that_are_read_elsewhere_are_another_content(tmp_path: Path) -> None:
+    for number, folder in enumerate(("own", "copy", "other")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "f").write_bytes(bytes([number]) * 8)
+    prefix = f"file://{tmp_path}/own/"
+    repo = frazil.Repository.create(tmp_path / "r", virtual_prefixes=[prefix])
+    session = repo.writable_session()
+    session.root.create_array("a", shape=(8,), dtype="u1", chunks=(8,), codecs=[])
+    session.set_virtual_chunks("a", [[0]], f"{prefix}f", 0, 8, check=False)
+    session.commit("x")
+
+    def opened(places: Any) -> frazil.Array:
+        return frazil.Repository.open(tmp_path / "r", virtual_prefixes=places).readonly_session().root["a"]  # type: ignore[return-value]
+
+    arrays = [opened([prefix]), *[opened({prefix: str(tmp_path / folder)}) for folder in ("copy", "other")]]
+    assert [array[0] for array in arrays] == [0, 1, 2]
+    assert len({tokenize(array) for array in arrays}) == 3
+    assert tokenize(arrays[0]) == tokenize(opened({prefix: None})) == tokenize(pickle.loads(pickle.dumps(arrays[0])))
+    assert tokenize(arrays[1]) == tokenize(opened({prefix: str(tmp_path / "copy")}))
+    assert tokenize(arrays[1]) == tokenize(pickle.loads(pickle.dumps(arrays[1])))
+
+
 def test_of_a_plain_array_that_is_only_read(tmp_path: Path) -> None:
     made(tmp_path / "a")
     first = tokenize(frazil.open_array(tmp_path / "a"))

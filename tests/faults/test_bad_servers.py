@@ -237,6 +237,7 @@ def test_nonsense(s3: S3) -> None:
             lambda: store.get("a"),
             lambda: store.exists("a"),
             lambda: frazil.open(store, "r"),
+            lambda: frazil.copy(store, {}),
         ):
             with pytest.raises(StoreError) as caught:
                 call()

@@ -123,6 +123,8 @@ def test_without_dimensions_and_without_elements() -> None:
     single, none = target(shape=(), chunks=(), shards=None), target(shape=(0, 4), chunks=(1, 1), shards=None)
     frazil.dask.store([da.from_array(np.array(5, "i4")), da.zeros((0, 4), chunks=2)], [single, none])
     assert single[()] == 5
+    frazil.dask.store(da.from_array(np.array(6, "i4")), single, regions=())
+    assert single[()] == 6
 
 
 def test_later() -> None:

@@ -32,6 +32,7 @@ def test_they_are_told(key: str) -> None:
 def test_no_repository_at_all() -> None:
     files = empty_files()
     files.store.set("repo", b"something else")
+    files.store.set("refs/branch.main/ref.json", b"<html>a page that a proxy has for everything</html>")
     assert later_format(files) is None
     with pytest.raises(NotFoundError, match="no repository here"):
         open_tip(files, "dev")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import frazil
 from frazil.repository.chunks import ArrayChunks, find_chunks, located_chunks
@@ -103,3 +105,63 @@ def test_a_small_commit_asks_for_the_next_tip_and_writes_three_files() -> None:
         asked.append([done.operation for done in store.requests])
     assert asked == [["fetch", "put", "put", "put"]] * 12, "manifest, snapshot, branch file"
     assert array_of(repo.readonly_session())[:].tolist() == [*range(2, 14), *[1] * 8]
+
+
+def test_a_chunk_that_was_removed_is_not_found_where_it_was() -> None:
+    session = frazil.Repository.create(MemoryStore()).writable_session()
+    session.root.create_array("a", shape=(6,), dtype="u1", chunks=(2,), codecs=[], fill_value=0)[:] = 1
+    session.commit("first")
+    one, other = array_of(session), array_of(session)
+    assert (one[:2] == 1).all() and other[0] == 1
+    one[:2] = 0  # wholly of the fill value: it is removed
+    assert one[:2].tolist() == other[:2].tolist() == [0, 0]
+    assert one[0] == other[0] == 0
+    one[2], one[3] = 0, 0  # part by part, so that it is expected to be as it was
+    assert one[2] == other[3] == 0
+    assert other[...].tolist() == [0, 0, 0, 0, 1, 1]
+
+
+@given(
+    width=st.sampled_from([1, 3, 700]),
+    serializable=st.booleans(),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["write", "commit", "discard", "fork"]),
+            st.integers(0, 1),
+            st.integers(0, 9),
+            st.integers(1, 4),
+            st.integers(0, 2),
+        ),
+        max_size=12,
+    ),
+)
+def test_what_is_read_after_each_change_is_what_was_written(
+    width: int, serializable: bool, steps: list[tuple[str, int, int, int, int]]
+) -> None:
+    """Two handles of an array of ten chunks, read one by one after each change, against an array in memory; 0 is the fill value."""
+    repo = frazil.Repository.create(MemoryStore())
+    session = repo.writable_session(isolation="serializable" if serializable else "snapshot")
+    session.root.create_array("a", shape=(10 * width,), dtype="u1", chunks=(width,), codecs=[], fill_value=0)[:] = 1
+    session.commit("first")
+    handles = [array_of(session), array_of(session)]
+    expected = np.ones(10, np.uint8)
+    committed = expected.copy()
+    for what, handle, first, count, value in steps:
+        chosen = slice(first * width, (first + count) * width)
+        if what == "write":
+            handles[handle][chosen] = value
+            expected[first : first + count] = value
+        elif what == "fork":
+            fork = session.fork()
+            array_of(fork)[chosen] = value
+            session.merge(fork)
+            expected[first : first + count] = value
+        elif what == "discard":
+            session.discard()
+            expected[:] = committed
+        elif session.has_changes:
+            session.commit("next")
+            committed = expected.copy()
+        for array in handles:
+            assert [array[number * width] for number in range(10)] == expected.tolist()
+            assert (array[...] == np.repeat(expected, width)).all()

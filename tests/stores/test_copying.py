@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
-from frazil.stores import Columns, Fetched, LocalStore, MemoryStore, Store, Version, WrappedStore
+from frazil.stores import Capabilities, Columns, Fetched, LocalStore, MemoryStore, Store, Version, WrappedStore
 from frazil.stores import new_files as files_module
+from frazil.stores.content import as_buffers
+from frazil.stores.values import Sources
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 
 NAMES = st.lists(
@@ -119,6 +122,43 @@ class Restless(CountingStore):
             self.times -= 1
             self.inner.set("a", bytes([self.times]) * 5000)
         return fetched
+
+
+class Living(WrappedStore):
+    """Counts the bytes of its answers that somebody holds."""
+
+    __slots__ = ("most", "now")
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.now = self.most = 0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(direct=False)
+
+    def fetch(self, names: Sequence[str], spans: Columns, **options: object) -> Fetched:
+        fetched = as_buffers(self.inner.fetch(names, spans, **options), names, spans)  # type: ignore[arg-type]
+        buffers = [np.frombuffer(buffer, np.uint8).copy() for buffer in fetched.sources.buffers]
+        for buffer in buffers:
+            self.now += buffer.nbytes
+            weakref.finalize(buffer, self.gone, buffer.nbytes)
+        self.most = max(self.most, self.now)
+        return fetched._replace(sources=Sources(None, buffers))
+
+    def gone(self, nbytes: int) -> None:
+        self.now -= nbytes
+
+
+def test_what_was_fetched_is_let_go_before_more_is_fetched(tmp_path: Path) -> None:
+    limit = 2**22
+    source = Living(MemoryStore())
+    names = ["large 1", "large 2", "small", "tiny"]
+    for name, size in zip(names, (3 * limit + 5, 2 * limit, limit // 5, 10), strict=True):
+        source.set(name, os.urandom(size))
+    LocalStore(tmp_path).copy_in(names, source, names, limit=limit)
+    assert all(LocalStore(tmp_path).get(name) == source.inner.get(name) for name in names)
+    assert source.most <= limit
 
 
 def test_a_copy_is_of_one_version_though_the_source_is_replaced() -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from tests.servers.buckets import S3, Azure
 from tests.servers.google import Google
+from tests.servers.proxy import FaultProxy, Request
 from tests.servers.web import Suffixes, web_server
 
-from frazil.errors import DataError, ReadOnlyError
+from frazil.errors import DataError, ReadOnlyError, StoreError
 from frazil.stores.local import LocalStore
 from frazil.stores.object_store import ObjectStore
 from frazil.stores.store import Store
@@ -139,3 +145,67 @@ def test_parts_of_one_object_become_another_one(s3: S3, azure: Azure) -> None:
         assert store.get("copy") == value
         refusal(DataError, lambda store=store: store.put_stream("broken", size, parts(True)))  # type: ignore[misc]
         assert store.list() == ["copy"], "what broke off is not there"
+
+
+def test_what_a_server_lacks_is_not_asked_for_again(s3: S3) -> None:
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("PUT .", "501", None)
+        store = s3.store(endpoint=proxy.url)
+        told = refusal(StoreError, lambda: store.create("a", b"1"))
+        assert len(proxy.asked("PUT .")) == 1
+    assert told.hint is not None
+    assert "If-None-Match" in told.hint
+
+
+def test_a_write_of_which_nothing_is_heard_is_told_as_such(s3: S3) -> None:
+    """Also where it cannot be looked up either whether it was done: that it could not be read would say that nothing had been written."""
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("PUT .", "lost answer", None)
+        proxy.fail("GET .", "403", None)
+        store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
+        told = refusal(StoreError, lambda: store.create("a", b"1"))
+    assert "its answer was lost" in str(told)
+    assert told.key == "a"
+
+
+def test_many_are_erased_also_where_some_are_not_there(s3: S3, azure: Azure, gcs: Google) -> None:
+    for store in (s3.store(), azure.store(), gcs.store()):
+        for key in ("a/1", "a/3", "b"):
+            store.set(key, b"1")
+        store.erase_values([f"a/{number}" for number in range(20)])
+        assert store.list() == ["b"]
+
+
+def test_a_server_that_is_silent_can_be_interrupted(s3: S3) -> None:
+    """The client hears no signal while it waits, and would wait for minutes."""
+    with FaultProxy(s3.endpoint) as proxy:
+        store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
+        acts = [lambda: store.get("a"), lambda: store.create("a", b"1"), lambda: store.set("a", b"1"), store.list]
+
+        def interrupt(request: Request) -> bool:
+            os.kill(os.getpid(), signal.SIGINT)
+            return True
+
+        proxy.fail(interrupt, "stall", len(acts))
+        for act in acts:
+            with pytest.raises(KeyboardInterrupt):
+                act()
+        program = subprocess.Popen(
+            [sys.executable, "-m", "frazil", "ls", store.place],
+            env=os.environ | s3.environment(proxy.url),
+            stderr=subprocess.PIPE,
+        )
+        asked = Event()
+        proxy.fail(lambda _: asked.set() or True, "stall", None)  # type: ignore[func-returns-value]
+        assert asked.wait(60)
+        program.send_signal(signal.SIGINT)
+        assert (program.communicate(timeout=20)[1], program.returncode) == (b"", 130)
+
+
+def test_a_part_that_is_refused_is_told_as_such(s3: S3) -> None:
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("PUT partNumber=1", "403", None)
+        store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
+        told = refusal(StoreError, lambda: store.put_stream("a", 5 * 2**23, iter([bytes(2**23)] * 5)))
+        assert told.key == "a"
+    assert s3.secret not in str(told)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
+import time
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from threading import Event
+from typing import ClassVar
 
+import numpy as np
 import pytest
+from tests.servers.web import serving, web_server
 
 import frazil
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores import ObjectStore, Store
+from frazil.stores import CachingStore, MemoryStore, ObjectStore, Store
 from frazil.stores.locations import resolve
+from frazil.stores.store import STALE, WHOLE
 from frazil.testing.store_tests import StoreTests
 
 obstore = pytest.importorskip("obstore")
@@ -55,6 +63,11 @@ def test_an_emptied_shard_is_replaced_and_not_erased() -> None:
         "s3://",
         "s3:///a",
         "s3://user:secret@bucket/a",
+        "s3://user:secret/of-two-parts@bucket/a",
+        "s3://user:secret",
+        "https://user:secret",
+        "ftp://user:secret/of-two-parts@host/a",
+        "ftp://host/a?token=secret",
         "s3://bucket/a?versionId=secret",
         "https://host/a?token=secret",
         "gs://",
@@ -65,6 +78,11 @@ def test_urls_that_make_no_sense(url: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         resolve(url)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://host:8080/a", "http://[::1]:8080/a", "http://[::1]/a"])
+def test_ports_are_no_secrets(url: str) -> None:
+    assert resolve(url)[0].place == url  # type: ignore[attr-defined]
 
 
 def test_options_that_make_no_sense() -> None:
@@ -93,6 +111,141 @@ def test_no_secret_is_shown_and_all_is_pickled() -> None:
     assert (repr(again), again.requests_in_flight) == (repr(store), 3)
     client = obstore.store.S3Store("bucket", prefix="a/b", access_key_id="known", secret_access_key="secret")
     assert repr(ObjectStore(client)) == repr(pickle.loads(pickle.dumps(ObjectStore(client)))) == repr(store)
+
+
+def test_tokens_do_not_tell_servers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_FABRIC_SESSION_TOKEN", "secret")
+    store = ObjectStore("az://box/a", account_name="known", skip_signature=True)
+    assert "secret" not in f"{store.server} {store.identity}"
+    assert "known" in store.server
+
+
+def test_one_server_is_one_however_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    told = ObjectStore("s3://bucket/a", endpoint="http://127.0.0.1:9", skip_signature=True)
+    others = [
+        ObjectStore("s3a://bucket/a", aws_endpoint_url="http://127.0.0.1:9/", skip_signature=True),
+        ObjectStore(
+            obstore.store.S3Store(
+                "bucket",
+                prefix="a",
+                config={"aws_endpoint": "http://127.0.0.1:9"},
+                client_options={"allow_http": True},
+                skip_signature=True,
+            )
+        ),
+    ]
+    elsewhere = ObjectStore("s3://bucket/a", endpoint="http://127.0.0.1:8", skip_signature=True)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AZURE_ENDPOINT", "http://127.0.0.1:7")
+    others.append(ObjectStore("s3://bucket/a", skip_signature=True))
+    for other in others:
+        assert (other.server, other.identity) == (told.server, told.identity)
+        with pytest.raises(InvalidInputError, match="same place"):
+            frazil.copy(told, other, overwrite=True)
+    assert elsewhere.identity != told.identity
+
+
+def test_no_request_is_under_way_when_a_failure_is_told() -> None:
+    store, begun, done = ObjectStore(obstore.store.MemoryStore()), Event(), []
+
+    def request(number: int) -> None:
+        if number == 0:
+            begun.wait(10)
+            raise StoreError("refused")
+        begun.set()
+        time.sleep(0.05)  # so that the failure is known long before
+        done.append(number)
+
+    with pytest.raises(StoreError, match="refused"):
+        store._all(request, [0, 1])
+    assert done == [1]
+
+
+class _Endless(BaseHTTPRequestHandler):
+    """A listing in which the next page is always the one that was there before."""
+
+    def do_GET(self) -> None:
+        entry = "<Contents><Key>x/{}</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified><ETag>e</ETag></Contents>"
+        entries = "".join(entry.format(number) for number in range(1000))
+        more = "<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>"
+        body = f"<ListBucketResult>{more}{entries}</ListBucketResult>".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        """Says nothing."""
+
+
+def test_a_listing_without_an_end_is_an_error() -> None:
+    with serving(_Endless) as url:
+        store = ObjectStore("s3://bucket", endpoint=url, skip_signature=True)
+        with pytest.raises(StoreError, match="again and again") as caught:
+            store.list_prefix("x/")
+        assert caught.value.hint is not None
+        with pytest.raises(StoreError, match="again and again"):
+            store.list_prefix("y/")
+
+
+class _Versionless(BaseHTTPRequestHandler):
+    """Files of a folder with ranges, and without ETags and times."""
+
+    files: ClassVar[dict[str, bytes]]
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        whole = self.files.get(self.path[1:])
+        span = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        body = whole or b""
+        if span and span[1]:
+            body = body[int(span[1]) : int(span[2] or len(body)) + 1]
+        elif span:
+            body = body[-int(span[2]) :]
+        self.send_response(404 if whole is None else 206 if span else 200)
+        if span and whole is not None:
+            first = int(span[1]) if span[1] else len(whole) - len(body)
+            self.send_header("Content-Range", f"bytes {first}-{first + len(body) - 1}/{len(whole)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        """Says nothing."""
+
+
+def test_web_servers_without_versions_are_read() -> None:
+    memory = MemoryStore()
+    array = frazil.create_array(memory, shape=(16, 16), dtype="int16", chunks=(2, 4), shards=(8, 8))
+    array[:, :12] = np.arange(1, 13)
+    files = {key: memory.get(key) or b"" for key in memory.list()}
+    with serving(type("Handler", (_Versionless,), {"files": files})) as url:
+        far = frazil.open_array(url)
+        assert np.array_equal(far[...], array[...])
+        assert np.array_equal(far[3:9, 3:9], array[3:9, 3:9])
+        store = ObjectStore(url)
+        held = store.fetch(["c/0/0"], np.array([[0, -4, 4]], np.int64))
+        files["c/0/0"] += b"more"
+        assert store.fetch(["c/0/0"], WHOLE, held=held).status[0] == STALE, "it is another one"
+        caching = CachingStore(store, 1000, validate=False)
+        caching.get_partial_values([("c/0/0", (0, 4))])
+        kept = caching.fetch(["c/0/0"], np.array([[0, 0, 4]], np.int64))
+        del files["c/0/0"]
+        assert caching.fetch(["c/0/0"], np.array([[0, 8, 4]], np.int64), held=kept).status[0] == STALE
+        assert store.fetch(["c/0/0"], WHOLE, held=held).status[0] == STALE, "which is no reason for fill values"
+
+
+def test_a_part_of_what_comes_whole_does_not_hold_the_whole(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(1000))
+    with web_server(tmp_path, ranges=False) as url:
+        fetched = ObjectStore(url).fetch(["a"], np.array([[0, 5, 10]], np.int64))
+    buffer = memoryview(fetched.sources.buffers[0])
+    assert (len(buffer), len(buffer.obj)) == (10, 10)  # type: ignore[arg-type]
 
 
 def test_a_server_that_is_not_there_is_told_at_once() -> None:
@@ -140,3 +293,12 @@ def test_a_fork_is_told_to_open_it_again() -> None:
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert store.get("a") == b"1"
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "localhost", "http://", "file:///etc"])
+def test_an_endpoint_that_is_no_url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInputError, match="endpoint is no URL"):
+        ObjectStore("s3://bucket/x", endpoint=endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(InvalidInputError, match="endpoint is no URL"):
+        ObjectStore("s3://bucket/x")

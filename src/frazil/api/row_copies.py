@@ -31,8 +31,7 @@ class ArrayRows:
     __slots__ = ("_registry", "_runtime", "_store")
 
     def __init__(self, store: Store, registry: Registry, runtime: Runtime) -> None:
-        self._store, self._registry = store, registry
-        self._runtime = runtime._replace(requests_in_flight=1)  # a rebase holds the session: no other thread gets at it
+        self._store, self._registry, self._runtime = store, registry, runtime
 
     def changed_rows(
         self, shift: Shift, base: Transaction, ours: Transaction, theirs: Transaction

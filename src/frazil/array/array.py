@@ -13,11 +13,11 @@ import numpy as np
 
 from frazil.array.access import Access, Turn, table_shelf
 from frazil.array.attributes import Attributes, Update
-from frazil.array.indexer import Indexer, as_values
+from frazil.array.indexer import Indexer, as_values, empty_values
 from frazil.array.nodes import Place, change_node, find_node
 from frazil.array.reading import read
 from frazil.array.settling import settle
-from frazil.array.single import read_single
+from frazil.array.single import read_single, write_single
 from frazil.array.tokens import OwnToken, token_of
 from frazil.array.transformed import chunk_storage
 from frazil.array.writing import write
@@ -38,6 +38,7 @@ from frazil.indexing import (
     BoxSelection,
     PointPlan,
     PointSelection,
+    SingleChunk,
     basic,
     blocks,
     box_plan,
@@ -303,7 +304,7 @@ class Array:
 
     def _read(self, selection: Selection, out: Values | None, *, scalar: bool) -> Values | np.generic:
         if out is None:
-            out = self._empty(selection.result_shape)
+            out = empty_values(selection.result_shape, self.dtype, self.path or "/")
         elif out.shape != selection.result_shape or out.dtype != self.dtype or not out.flags.writeable:
             raise InvalidInputError(
                 f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'};"
@@ -311,7 +312,9 @@ class Array:
                 path=self.path or "/",
             )
         view = selection.out_view(out)
-        target = self._empty(selection.result_shape).reshape(-1) if view is None else view
+        target = (
+            empty_values(selection.result_shape, self.dtype, self.path or "/").reshape(-1) if view is None else view
+        )
         try:
             read(self._access, self._plan(selection), target, self._fill)
         except FrazilError as error:
@@ -320,16 +323,6 @@ class Array:
         if view is None:
             out[...] = target.reshape(out.shape)
         return out[()] if scalar and not out.shape else out
-
-    def _empty(self, shape: tuple[int, ...]) -> Values:
-        try:
-            return np.empty(shape, self.dtype)
-        except (ValueError, MemoryError):
-            raise SelectionError(
-                f"{prod(shape)} elements of {self.dtype} are more than memory can hold",
-                path=self.path or "/",
-                hint="read it part by part",
-            ) from None
 
     def _plan(self, selection: Selection) -> BoxPlan | PointPlan:
         if isinstance(selection, BoxSelection):
@@ -358,11 +351,17 @@ class Array:
         what is not assigned, also under concurrent writers.
 
         Raises ReadOnlyError, SelectionError, InvalidInputError, StoreError, DataError, ConflictError."""
-        self._write(self._select(basic, selection), value)
+        single = single_chunk(selection, self._shape, self._leaf)
+        if single is None or not self._write_one(single, value):
+            self._write(self._select(basic, selection), value)
+
+    def _write_one(self, single: SingleChunk, value: ArrayLike) -> bool:
+        self._place.require_writable()
+        return self._do(partial(write_single, self._access, single, self._shape, self._values(value)))
 
     def _write(self, selection: Selection, value: ArrayLike) -> None:
         self._place.require_writable()
-        self._store(selection, self._source(selection, value))
+        self._do(partial(write, self._access, self._plan(selection), self._source(selection, value)))
 
     def _source(self, selection: Selection, value: ArrayLike) -> Values:
         """The value as it will be written. Raises InvalidInputError, SelectionError."""
@@ -376,9 +375,9 @@ class Array:
         """Raises what a[...] = value would raise for the value's sake: InvalidInputError, SelectionError. Writes nothing."""
         self._source(basic(..., self._shape), value)
 
-    def _store(self, selection: Selection, source: Values) -> None:
+    def _do(self, act: Callable[[], bool | None]) -> bool:
         try:
-            write(self._access, self._plan(selection), source)
+            return bool(act())
         except FrazilError as error:
             self._tell(error)
             raise
@@ -447,7 +446,7 @@ class Array:
         place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
         edges = [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
-        self._store(basic(place, tuple(edges)), data)
+        self._do(partial(write, self._access, self._plan(basic(place, tuple(edges))), data))
         return grown.shape
 
     def refresh(self) -> Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, SelectionError
 from frazil.indexing import BoxSelection, PointSelection
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.generic]
 
-__all__ = ["Indexer", "as_values"]
+__all__ = ["Indexer", "as_values", "empty_values"]
 
 Selection: TypeAlias = BoxSelection | PointSelection
 
@@ -48,3 +49,13 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Value
         return np.asarray(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error
+
+
+def empty_values(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> Values:
+    """Memory for a result. Raises SelectionError where there is not enough."""
+    try:
+        return np.empty(shape, dtype)
+    except (ValueError, MemoryError):
+        raise SelectionError(
+            f"{prod(shape)} elements of {dtype} are more than memory can hold", path=path, hint="read it part by part"
+        ) from None

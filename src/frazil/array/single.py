@@ -1,8 +1,9 @@
-"""The short way of a read that lies within one chunk: the same plan, of one row. What it cannot do at once goes the general way."""
+"""The short way of a read or a write that lies within one chunk: the same plan, of one row. What it cannot do at once goes the general way."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -10,11 +11,14 @@ from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.indexing import SingleChunk
 from frazil.stores.chunk_storage import Located
-from frazil.stores.values import FOUND, Columns, Version
+from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, FOUND, Changed, Columns, Pieces, Sources, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_FEW: Final = 4096  # elements of a chunk for which one value is written out
+_ANY: Final[list[Version | None]] = [ANY]
+_ONE: Columns = np.array([0, 1], np.int64)
 _WHOLE: Columns = np.array([[0, 0, -1]], np.int64)
 _NO_RUNS: Columns = np.zeros((0, 4), np.int64)
 _INDEX = tuple(np.arange(rank, dtype=np.int64)[None, :] for rank in range(33))
@@ -75,3 +79,48 @@ def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Colum
         return None
     start, length = known[1][number].tolist()
     return None if start < 0 else (located, np.array([(0, start, length)], np.int64), [known[0]])
+
+
+def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], values: NDArray[np.generic]) -> bool:
+    """Writes values of single.shape, or one for all of it, to a chunk that is an object of its own. False, with nothing done, where the general way has to be taken: also
+    where somebody else was quicker, and for what that way refuses."""
+    chunk, starts, counts, steps, shape = single
+    leaf, storage, rank = access.chain.leaf, access.storage, len(chunk)
+    if access.chain.levels or leaf.middle is not None or rank >= len(_INDEX):
+        return False
+    if values.shape == shape:
+        source = values.reshape(counts)
+    elif values.shape == () and prod(counts) <= _FEW:
+        source = np.full(counts, values)
+    else:
+        return False
+    old, expect = None, _ANY
+    whole = _covers(single, leaf.shape, lengths)
+    if not whole:
+        fetched = storage.fetch(storage.locate_one(chunk), _WHOLE)
+        (version,), (status,) = fetched.versions, fetched.status
+        old, expect = (*fetched.sources, fetched.rows), [ABSENT if status == ABSENT_KEY else version]
+    runs = np.array([(start, n, step, 0) for start, n, step in zip(starts, counts, steps, strict=True)], np.int64)
+    encoded = np.empty(1, np.int64)
+    segments, _, failures = _kernel.encode_chunks(
+        leaf.program, source, _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, old,
+        _ONE, not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
+    )  # fmt: skip
+    if failures:
+        return False
+    coords = np.array([chunk], np.int64).reshape(1, rank)
+    if encoded[0] < 0:
+        return expect[0] == ABSENT or storage.erase(coords, expect) == [None]
+    rows = np.array([(-1, 0, encoded[0])], np.int64)
+    (answer,) = storage.publish(coords, Pieces(Sources(None, segments), rows, _ONE), expect)
+    return not isinstance(answer, Changed)
+
+
+def _covers(single: SingleChunk, extents: tuple[int, ...], lengths: tuple[int, ...]) -> bool:
+    """Whether all of the chunk is written that lies inside of the array."""
+    return all(
+        start == 0 and step == 1 and count == min(extent, length - at * extent)
+        for at, start, count, step, extent, length in zip(
+            single.chunk, single.starts, single.counts, single.steps, extents, lengths, strict=True
+        )
+    )

@@ -90,12 +90,13 @@ def write(access: Access, plan: BoxPlan | PointPlan, values: Values) -> None:
     # two shards are under way where one alone may be: what is held of them is encoded
     least = min(shard, runtime.bytes_in_flight // 2) if shard <= runtime.bytes_in_flight else shard
     lanes = lanes_for(runtime, access.storage.direct, least)
-    parts = _parts(access, plan.batches(leaf.nbytes, max(lanes.nbytes, shard), max(MOST_CHUNKS, chunks)))
+    batches = plan.batches(leaf.nbytes, max(lanes.nbytes, shard), max(MOST_CHUNKS, chunks))
+    parts = _parts(batches, max(1, most_objects(access) // lanes.number))
     in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn)), lanes.number)
 
 
-def _parts(access: Access, batches: Iterator[Batch]) -> Iterator[Part]:
-    most = most_objects(access)
+def _parts(batches: Iterator[Batch], most: int) -> Iterator[Part]:
+    """most: shards or chunks of a part that are read first."""
     for batch in batches:
         whole = batch.whole_shards()
         covered = np.flatnonzero(whole)

@@ -8,6 +8,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import frazil
@@ -109,6 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # how argparse ends
         return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
+        if arguments is None:  # as a program: its end would wait for requests that are under way
+            os._exit(_INTERRUPTED)
         return _INTERRUPTED
     except BrokenPipeError:  # whoever reads has enough
         _silence_stdout()
@@ -120,6 +123,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _fail(f"not enough memory: {error}. Hint: select less")
     return 0
+
+
+def program() -> None:
+    """The program `frazil`. At Ctrl-C it ends at once: the interpreter would wait for requests that are under way, and those of a server that says nothing last long."""
+    status = main()
+    if status != _INTERRUPTED:
+        sys.exit(status)
+    with suppress(OSError):
+        sys.stdout.flush()
+    os._exit(status)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -184,7 +184,8 @@ def _resolved(
 
 
 def _region_list(regions: Region | Sequence[Region], goals: Sequence[Array]) -> list[object]:
-    if regions is None or isinstance(regions, slice) or (regions and all(isinstance(part, slice) for part in regions)):
+    alone = isinstance(regions, tuple) and all(isinstance(part, slice) for part in regions)
+    if regions is None or isinstance(regions, slice) or alone:
         return [regions] * len(goals)
     if not isinstance(regions, list | tuple) or len(regions) != len(goals):
         raise InvalidInputError(

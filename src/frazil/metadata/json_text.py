@@ -80,6 +80,13 @@ def found(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
+def _hint_for(text: str) -> str:
+    """What to do about a text that is no JSON."""
+    if text.lstrip().startswith("<"):
+        return "it is a page of HTML or XML: check the location, and what answers there"
+    return "restore it from a copy, or write it anew" if text else "it is empty; was its writer interrupted?"
+
+
 def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[str] = frozenset()) -> Json:
     """The JSON value of UTF-8 text.
 
@@ -128,7 +135,7 @@ def parse_json(data: bytes | bytearray | memoryview | str, *, free: AbstractSet[
     except json.JSONDecodeError as error:
         raise MetadataError(
             f"the document must be JSON, but {error.msg} at line {error.lineno}, column {error.colno}",
-            hint=None if text else "it is empty; was its writer interrupted?",
+            hint=_hint_for(text),
         ) from None
     except ValueError:
         raise MetadataError("the document holds an integer of more digits than Python converts") from None

@@ -12,6 +12,7 @@ from frazil.codecs.registry import Registry
 from frazil.errors import AlreadyExistsError, ConflictError
 from frazil.metadata.layout import Metadata
 from frazil.metadata.model import ArrayMetadata
+from frazil.operations.apart import shown
 from frazil.operations.convert_journal import Journal
 from frazil.operations.convert_move import Moved, Route, check_chunks, check_folders, move_chunks
 from frazil.operations.convert_places import ENTRY_NAME, Claims, Hierarchy
@@ -166,8 +167,8 @@ class Task(Record):
             ConvertedArray(path, array.way, *moved.get(path, _NOTHING)) for path, array in sorted(plan.arrays.items())
         ]
         return Conversion(
-            _where(self.store, plan.source),
-            _where(self.to_store, plan.target),
+            shown(self.store, plan.source.root),
+            shown(self.to_store, plan.target.root),
             plan.source.layout.zarr_format,
             plan.target.layout.zarr_format,
             in_place=self.in_place,
@@ -205,7 +206,7 @@ class Cleaning(Record):
     def _conversion(self, removed: int, *, dry_run: bool) -> Conversion:
         nodes = self.kept_nodes
         arrays = sum(isinstance(node, ArrayMetadata) for node in nodes.values())
-        where, now = _where(self.store, self.kept), self.kept.layout.zarr_format
+        where, now = shown(self.store, self.kept.root), self.kept.layout.zarr_format
         before = now
         if self.journal is not None:
             before = self.journal.source_format if now == self.journal.target_format else self.journal.target_format
@@ -290,9 +291,3 @@ def _check_free(store: Store, plan: Plan) -> None:
 def _note(found: list[str], key: str, claims: Claims) -> None:
     if claims.meets(key):
         found.append(key)
-
-
-def _where(store: Store, hierarchy: Hierarchy) -> str:
-    path = getattr(store, "path", None)
-    where = path if isinstance(path, str) else repr(store)
-    return f"{where}/{hierarchy.root[:-1]}" if hierarchy.root else where

@@ -88,6 +88,7 @@ def prepare_copy(
     into_session = isinstance(to_store, SessionStore)
     _check_stores(store, to_store)
     if store.is_empty(root):
+        store.exists(f"{root}zarr.json")  # raises where the server answers with anything
         raise NotFoundError(f"nothing is there in {store!r}", path=root or "/", hint="check the location")
     if store.exists(root + NOTE_NAME):
         raise InvalidInputError(
@@ -113,7 +114,7 @@ def prepare_copy(
     again = _check_destination(to_store, to_root, Note(origin), overwrite, is_repository)
     route = Route(store, root, to_store, to_root, again, verify, is_repository)
     names = named[0] or shown(store, root), named[1] or shown(to_store, to_root)
-    replace = overwrite and not again and not to_store.is_empty(to_root)
+    replace = not again and not to_store.is_empty(to_root)
     return CopyTask(route, runtime, Note(origin), "repository" if is_repository else "hierarchy", names, replace)
 
 
@@ -127,12 +128,12 @@ def _check_stores(store: Store, to_store: Store) -> None:
 
 
 def _check_destination(store: Store, root: str, note: Note, overwrite: bool, is_repository: bool) -> bool:
-    """Whether an interrupted copy of the same source is to be gone on with."""
+    """Whether an interrupted copy of the same source is to be gone on with; else the place is empty, or may be emptied."""
     if store.is_empty(root):
         return False
     found = None if isinstance(store, SessionStore) else parse_note(store.get(root + NOTE_NAME))
-    if found == note:
-        return True
+    if found is not None and found.origin == note.origin:
+        return not found.emptying  # of what was to be emptied anything may be left: it is not what was copied
     there = not store.is_empty(root + _MAIN)
     if overwrite and (is_repository or not there):
         return False
@@ -171,9 +172,10 @@ class CopyTask(Record):
             with Crew(route, self.runtime, report) as crew:
                 done, removed = _into_session(route, crew), 0
         else:
-            route.to_store.set(route.to_root + NOTE_NAME, self.note.emit())
             if self.replace:
+                route.to_store.set(route.to_root + NOTE_NAME, self.note._replace(emptying=True).emit())
                 _empty(route.to_store, route.to_root)
+            route.to_store.set(route.to_root + NOTE_NAME, self.note.emit())
             with Crew(route, self.runtime, report) as crew:
                 done, removed = _into_store(route, crew, self.kind == "repository", report)
             route.to_store.erase(route.to_root + NOTE_NAME)
@@ -267,10 +269,14 @@ def _write_references(route: Route, references: dict[str, bytes], report: Callab
 
 
 def _empty(store: Store, root: str) -> None:
-    """Removes all that is at the destination but the note; what others find things by first."""
+    """Removes all that is at the destination but the note. What others find things by goes first, of all nodes: whoever reads one meanwhile is told that it is
+    gone, and takes no chunk that is gone for one of fill values."""
+    for is_first in (is_reference, is_document):
+        for names in names_below(store, root):
+            erase_names(store, root, [name for name in names if is_first(name)])
     keys, prefixes = store.list_dir(root)
     erase_names(store, "", [key for key in keys if key != root + NOTE_NAME])
-    for prefix in sorted(prefixes, key=lambda one: one != root + REFS):
+    for prefix in prefixes:
         store.erase_prefix(prefix)
 
 

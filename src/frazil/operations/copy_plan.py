@@ -47,15 +47,17 @@ class Seen(Record):
 
 
 class Note(Record):
-    """A note under a key of its own, at the destination: where what is being copied there comes from, in words."""
+    """A note under a key of its own, at the destination: where what is being copied there comes from, in words. emptying: what was there before is being removed."""
 
     origin: str
+    emptying: bool = False
 
     def emit(self) -> bytes:
         return dump_json(
             {
                 _MARK: 1,
                 "origin": self.origin,
+                **({"emptying": True} if self.emptying else {}),
                 "note": "a copy is under way; run it again with the same arguments to finish it",
             }
         )
@@ -68,7 +70,7 @@ def parse_note(value: bytes | None) -> Note | None:
     except MetadataError:
         return None
     if isinstance(document, dict) and document.get(_MARK) == 1 and isinstance(document.get("origin"), str):
-        return Note(str(document["origin"]))
+        return Note(str(document["origin"]), document.get("emptying") is True)
     return None
 
 

@@ -68,6 +68,7 @@ def serve(
     Raises NotFoundError where nothing is there, InvalidInputError for a host or port that cannot be had, StoreError."""
     store, prefix = resolve(location, path)
     if store.capabilities.listable and store.is_empty(prefix):
+        store.exists(f"{prefix}zarr.json")  # raises where the server answers with anything
         raise NotFoundError(f"nothing is there to serve: {store!r}", path=prefix or None, hint="check the location")
     return Server(lambda: store, prefix, host, port, tell)
 

@@ -22,8 +22,10 @@ from frazil.repository.coordinates import sorted_coordinates
 from frazil.repository.packing import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.single_chunk import file_version, locate_single, row_version
 from frazil.repository.virtual_chunks import VIRTUAL_KIND, ObjectNames, fetch_mixed
+from frazil.repository.whole_chunks import cut_rows, whole_spans
 from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, UNASKED, AnsweredBuffers, Located, fetch_located
 from frazil.stores.composing import picked
+from frazil.stores.remembering import RememberingStore
 from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Sources, Version, clip_span
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ class Owner(Protocol):
     """The session, as its arrays' chunks see it. `key` is that of the array's node."""
 
     @property
-    def lock(self) -> AbstractContextManager[object]: ...
+    def lock(self) -> AbstractContextManager[object]:
+        """An RLock."""
 
     @property
     def files(self) -> Files: ...
@@ -247,11 +250,12 @@ def set_versions(rows: Rows, numbers: Columns) -> list[Version | Changed]:
 class ArrayChunks:
     """ChunkStorage of one array of a session."""
 
-    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_store")
+    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_remembers", "_store")
 
     def __init__(self, owner: Owner, key: int, rank: int) -> None:
         self._owner, self._key, self._rank = owner, key, rank
         self._store = owner.files.chunk_store()
+        self._remembers = isinstance(self._store, RememberingStore)
         self._known: dict[tuple[int, ...], Located] = {}  # chunks that were asked for one by one
         self._known_at = -1  # the state of the session in which they lie there
 
@@ -261,7 +265,9 @@ class ArrayChunks:
     @property
     def direct(self) -> bool:
         owner = self._owner
-        return owner.files.store.capabilities.direct and owner.places.direct
+        at_hand = owner.files.store.capabilities.direct and owner.places.direct
+        # a thread that holds the lock, such as one that asks a user's function within a rebase, cannot wait for others that need it
+        return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
 
     def locate(self, coords: Columns) -> Located:
         if len(coords) == 1:
@@ -303,6 +309,20 @@ class ArrayChunks:
         expect: Sequence[Version | None] | None = None,
         held: Fetched | None = None,
         once: bool = False,
+    ) -> Fetched:
+        whole = whole_spans(located, spans) if self._remembers else None
+        if whole is not None:
+            fetched = self._fetch(located, whole, expect, held, once)
+            return fetched._replace(rows=cut_rows(located, spans, whole, fetched.rows))
+        return self._fetch(located, spans, expect, held, once)
+
+    def _fetch(
+        self,
+        located: Located,
+        spans: Columns,
+        expect: Sequence[Version | None] | None,
+        held: Fetched | None,
+        once: bool,
     ) -> Fetched:
         store = self._store
         if len(located.kind) == 1 and held is None and located.kind.item(0) in (STORED, INLINE):
@@ -370,6 +390,7 @@ class ArrayChunks:
             fits = self._as_expected(coords, expect)
             there = self.locate(coords).kind != NOWHERE
             answers = self._set(changed, removed_rows(coords), fits & there)
+            owner.settle()  # what was just found, and is remembered as it was then, is not there any more
         return [
             answer if not fit and isinstance(answer, Changed) else None
             for answer, fit in zip(answers, fits.tolist(), strict=True)

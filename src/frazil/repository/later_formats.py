@@ -20,4 +20,4 @@ def later_format(files: Files) -> str | None:
     )
     if repository == _MAGIC:
         return "Icechunk 2"
-    return None if main is None else "Icechunk 0.2 to 1"
+    return None if main != b"{" else "Icechunk 0.2 to 1"

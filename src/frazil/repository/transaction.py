@@ -128,7 +128,8 @@ class Transaction:
     def version(self) -> tuple[object, int]:
         with self.lock:
             changed = not self.changes.is_empty
-            return (self.files.store, self.files.prefix, encode_id(self.base_id)), self.state if changed else 0
+            begun = self.files.store, self.files.prefix, encode_id(self.base_id), self.options.virtual.elsewhere
+            return begun, self.state if changed else 0
 
     @property
     def packing(self) -> bool:

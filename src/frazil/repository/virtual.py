@@ -49,6 +49,11 @@ class VirtualPlaces(Record):
         """Whether all files are at hand (Capabilities.direct), as none of a URL that is still to be opened are."""
         return all(isinstance(place.source, Store) and place.source.capabilities.direct for place in self.places)
 
+    @property
+    def elsewhere(self) -> tuple[object, ...]:
+        """What files lie otherwise than where their names say: prefixes with the stores, and what keys begin with there."""
+        return tuple([(place.prefix, place.source, place.keys) for place in self.places if place.address])
+
     def find(self, location: str) -> tuple[VirtualPlace, str]:
         """The place of a location, and its key there. Raises InvalidInputError for one that is not allowed, or is none."""
         parsed = parse_location(location)

@@ -240,8 +240,10 @@ class KeepingStore(WrappedStore):
         values = read_values(asked.fetched, asked.names, spans)
         for i, value, at in zip(which, values, spans[:, 0].tolist(), strict=True):
             row, start, length = answer.spans[i]
-            if asked.fetched.status[at] == STALE:
-                answer.status[row] = STALE
+            if answer.status[row] == FOUND != asked.fetched.status[at]:
+                answer.status[row] = (
+                    STALE  # also where it is gone: what was found before is none to be read as fill values
+                )
             name, keeps = names[row], self._keeps(names[row], -1 if value is None else len(value))
             if value is None:
                 if keeps and self._kept.version(name) is not None:

@@ -163,7 +163,7 @@ class ChunkStorage(Protocol):
 
     @property
     def direct(self) -> bool:
-        """Whether chunks are at hand (Capabilities.direct). If not, requests take their time: several fetches are made at once, by several threads."""
+        """Whether chunks are at hand (Capabilities.direct), or for this thread alone. If not, requests take their time: several fetches are made at once, by several threads."""
 
     def locate(self, coords: Columns) -> Located:
         """Where chunks lie; a row a coordinate."""

@@ -57,6 +57,16 @@ def _copy_batch(
     target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], first: int, limit: int
 ) -> list[int]:
     """first: bytes that are asked for of each object before it is known how large they are; -1: all, which takes no memory."""
+    sizes, long = _copy_small(target, names, source, sources, first, limit)
+    for row in long:  # when nothing of the others is held any more: they need all the room
+        sizes[row] = _put_long(target, names[row], source, sources[row], limit)
+    return sizes
+
+
+def _copy_small(
+    target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], first: int, limit: int
+) -> tuple[list[int], list[int]]:
+    """_copy_batch, but for objects that are larger: the sizes, and the rows of these."""
     spans = np.zeros((len(names), 3), np.int64)
     spans[:, 0], spans[:, 2] = np.arange(len(names)), first
     fetched = source.fetch(sources, spans)
@@ -66,6 +76,7 @@ def _copy_batch(
     found = [row for row, status in enumerate(fetched.status) if status == FOUND]
     sizes = [-1] * len(names)
     small: list[int] = []
+    long: list[int] = []
     room = 0
 
     def put() -> None:
@@ -79,9 +90,9 @@ def _copy_batch(
     for row in found:
         size = int(fetched.sizes[row])
         if size < 0:  # the store cannot tell
-            size = _put_unmeasured(target, names[row], source, sources[row])
+            sizes[row] = _put_unmeasured(target, names[row], source, sources[row])
         elif size > (limit if first < 0 else first):
-            size = _put_long(target, names[row], source, sources[row], limit)
+            long.append(row)
         else:
             _check_whole(fetched, row, size, sources[row])
             if room + size > limit:
@@ -89,9 +100,9 @@ def _copy_batch(
                 room = 0
             small.append(row)
             room += size
-        sizes[row] = size
+            sizes[row] = size
     put()
-    return sizes
+    return sizes, long
 
 
 def _check_whole(fetched: Fetched, row: int, size: int, key: str) -> None:
@@ -146,7 +157,10 @@ def pieces_of_object(source: _Source, name: str, held: Fetched, limit: int) -> I
                 key=name,
                 hint="read it again",
             )
-        for value, length in zip(read_values(fetched, [name], spans), spans[:, 2].tolist(), strict=True):
+        for row in range(len(spans)):  # one by one, as each is copied
+            one, length = slice(row, row + 1), int(spans[row, 2])
+            value = read_values(fetched._replace(rows=fetched.rows[one]), [name], spans[one])[0]
             if value is None or len(value) != length:
                 raise StoreError(f"the store brought less than the {length} bytes that were asked for", key=name)
             yield value
+        del fetched  # before the next ones come

@@ -63,7 +63,9 @@ def resolve(location: Location, path: str = "", *, requests_in_flight: int = 64)
         return memory.MemoryStore(name), key_prefix(inside) + below
     if scheme in _REMOTE:
         return object_store.ObjectStore(text, requests_in_flight=requests_in_flight), below
-    raise InvalidInputError(f"no kind of store is called {scheme!r}", path=text, hint=f"allowed are {_ALLOWED}")
+    raise InvalidInputError(
+        f"no kind of store is called {scheme!r}", path=object_clients.shown_url(text), hint=f"allowed are {_ALLOWED}"
+    )
 
 
 def key_prefix(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Clients of object stores: from a URL and options, or from an object of obstore, to the three clients that a store uses. No request is made here.
+"""Clients of object stores: from a URL and options, or from an object of obstore, to the clients that a store uses. No request is made here.
 
 What is asked of them is in object_store.py. Options are those of obstore (endpoint=, region=, access_key_id=, skip_signature=, ...); what is not given is looked for in the
 environment, and for S3 in the files of the AWS tools."""
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
 
-__all__ = ["Clients", "clients_of", "identity_of", "is_client", "open_url", "split_url"]
+__all__ = ["Clients", "clients_of", "identity_of", "is_client", "open_url", "shown_url", "split_url"]
 
 _CLASSES: Final = {
     "s3": "S3Store",
@@ -53,7 +53,8 @@ class Clients(Record):
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
     place     what it is called in messages: no secrets
     retries   how often a request whose answer was lost is made again
-    server    what is known of server and account, beside the place: no secrets"""
+    server    what is known of server and account, beside the place: no secrets
+    lister    for lists: keys have the prefix of the store, `root`, there; None: the reader, where no prefix is"""
 
     reader: ObjectClient
     writer: ObjectClient
@@ -62,6 +63,8 @@ class Clients(Record):
     place: str
     retries: int = _RETRIES
     server: tuple[str, ...] = ()
+    lister: ObjectClient | None = None
+    root: str = ""
 
 
 def is_client(value: object) -> TypeGuard[ObjectClient]:
@@ -83,14 +86,16 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     found = split_url(url)
     if found is None:
         raise InvalidInputError(
-            "this is no URL of an object store", path=_shown(url), hint="s3://bucket/prefix, gs://, az://, https://"
+            "this is no URL of an object store", path=shown_url(url), hint="s3://bucket/prefix, gs://, az://, https://"
         )
     scheme, place, prefix = found
     kind = _CLASSES[scheme]
-    if not place or "@" in place or "?" in prefix or "#" in prefix:
+    # without an "@" a colon is that of a password with a slash in it, as keys of S3 often have, or the mark of a port
+    secret = ":" in place and not (kind == "HTTPStore" and _PORT.search(place))
+    if not place or secret or "@" in place or "?" in prefix or "#" in prefix:
         raise InvalidInputError(
             "a URL of an object store has a bucket (or host) and a path alone",
-            path=_shown(url),
+            path=f"{scheme}://..." if secret else shown_url(url),
             hint="give credentials as options or in the environment, not in the URL",
         )
     given = dict(options)
@@ -105,20 +110,24 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
         client.setdefault("allow_http", given.pop(name))
     if scheme == "http" or _endpoint(kind, given).startswith("http://"):
         client.setdefault("allow_http", True)
+    endpoint = _endpoint(kind, given)
+    if endpoint and not re.match(r"https?://[^/\s]", endpoint):  # the client ends the program for such a one
+        raise InvalidInputError("the endpoint is no URL", path=shown_url(endpoint), hint="http://host:port, or https://")
     retry = {"max_retries": _RETRIES, **retry}
     retries = retry["max_retries"]
     if not isinstance(retries, int) or retries < 0:
         raise InvalidInputError(f"max_retries is {retries!r}; it is a number, 0 or more")
 
-    def made(times: Mapping[str, str], tries: Mapping[str, object]) -> ObjectClient:
-        return _built(kind, url if kind == "HTTPStore" else place, prefix, given, {**times, **client}, tries)
+    def made(times: Mapping[str, str], tries: Mapping[str, object], below: str = prefix) -> ObjectClient:
+        return _built(kind, url if kind == "HTTPStore" else place, below, given, {**times, **client}, tries)
 
     reader = made(_READING, retry)
     if kind == "HTTPStore":
         return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries)
-    shown = f"{scheme}://{place}/{prefix}".rstrip("/")
+    shown = f"{_SCHEMES[kind]}://{place}/{prefix}".rstrip("/")
     writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
-    return Clients(reader, writer, decider, kind, shown, retries, _server_of(given))
+    lister = made(_READING, retry, "") if prefix else None
+    return Clients(reader, writer, decider, kind, shown, retries, _server_of(kind, given), lister, prefix)
 
 
 def clients_of(client: ObjectClient) -> Clients:
@@ -145,7 +154,10 @@ def clients_of(client: ObjectClient) -> Clients:
     prefix = again.get("prefix") or ""
     shown = client.url if kind == "HTTPStore" else f"{_SCHEMES[kind]}://{bucket}/{prefix}"  # type: ignore[union-attr]
     retries = retries if isinstance(retries, int) else _RETRIES
-    return Clients(client, client, decider, kind, _shown(shown).rstrip("/"), retries, _server_of(config))
+    root = prefix.strip("/")
+    lister = type(client)(*positional, **{**again, "prefix": None}) if root and kind != "HTTPStore" else None
+    place, server = shown_url(shown).rstrip("/"), _server_of(kind, config)
+    return Clients(client, client, decider, kind, place, retries, server, lister, root)
 
 
 def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -167,17 +179,27 @@ def identity_of(clients: Clients) -> str | None:
     return None if clients.kind == "MemoryStore" else " ".join([clients.place, *clients.server])
 
 
-def _server_of(options: Mapping[str, object]) -> tuple[str, ...]:
-    """What options, and the environment now, say of server and account."""
-    told = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))}
-    for given in (options, options.get("config")):
+def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
+    """What options, and the environment now where they do not, say of server and account; each under one of its names, so that one server is one however it was told."""
+    beginnings = _BEGINNINGS.get(kind, ())
+    told: list[tuple[str, object]] = [one for one in os.environ.items() if one[0].lower().startswith(beginnings)]
+    for given in (options.get("config"), options):
         if isinstance(given, Mapping):
-            told |= {f"{name}".lower(): f"{value}" for name, value in given.items()}
-    where = [f"{name}={_shown(value)}" for name, value in told.items() if _SERVER.search(name.lower())]
-    return tuple(sorted(where))
+            told += [(f"{name}".lower(), value) for name, value in given.items()]
+    where: dict[str, str] = {}
+    for name, value in told:
+        plain = name.lower()
+        for beginning in beginnings:
+            plain = plain.removeprefix(beginning)
+        if _SERVER.search(plain) and not _SECRET.search(plain):
+            where[plain.removesuffix("_url")] = shown_url(f"{value}").rstrip("/")
+    return tuple(sorted(f"{name}={value}" for name, value in where.items()))
 
 
+_BEGINNINGS: Final = {"S3Store": ("aws_",), "AzureStore": ("azure_storage_", "azure_"), "GCSStore": ("google_",)}
 _SERVER: Final = re.compile("endpoint|base_url|account_name|emulator|fabric")
+_SECRET: Final = re.compile("token|secret|key|password|credential")
+_PORT: Final = re.compile(r"^(?:[^:]+|\[[0-9a-fA-F:.]+\]):[0-9]*$|^\[[0-9a-fA-F:.]+\]$")
 _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 
 
@@ -230,7 +252,7 @@ def _mapping(value: object, name: str) -> dict[str, object]:
     return dict(value)
 
 
-def _shown(url: str) -> str:
+def shown_url(url: str) -> str:
     """A URL without what may be secret in it."""
     head = url.partition("?")[0]
     scheme, mark, rest = head.partition("://")

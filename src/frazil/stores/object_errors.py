@@ -39,6 +39,8 @@ _ADDRESS: Final = re.compile(r"://[^/@\s]*@")
 _BUSY: Final = {"SlowDown", "ServerBusy", "TooManyRequests", "RequestLimitExceeded"}
 _TOO_MANY: Final = 429
 _LATER: Final = 408
+_NEVER: Final = 501  # it has not what is asked of it, and will not have it the next time
+_NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # of answers with a good status
 _LONGEST: Final = 300  # letters of a message that are shown
 
 _HINTS: Final = {
@@ -47,9 +49,12 @@ _HINTS: Final = {
     "403": "check the credentials, and that they may do this there; they may have expired",
     "400": "check the endpoint, the region and the name of the bucket",
     "lost": "check the network, the endpoint and that the server runs",
+    "never": "this server lacks what is asked of it; it needs writes under a condition (If-Match, If-None-Match: *)",
     "tls": "the endpoint is http:// and not https://, or its certificate is not known",
     "token": "check the credentials: none were given or found, so they were asked of the cloud's own service; skip_signature=True reads what is public",
-    "else": None,
+    "nonsense": "check that an object store answers at this endpoint, and not a proxy or a page to log in",
+    "429": "the server is asked too often: try it later, or with fewer requests at once (requests_in_flight)",
+    "else": "check the endpoint, and that what answers there is an object store that can do this",
 }
 
 
@@ -70,7 +75,7 @@ def meaning_of(error: Exception) -> Meaning:
     status = _status(text)
     if status == 416 or "Wanted range starting at" in text:
         return "range"
-    if status in {_LATER, _TOO_MANY} or status >= 500:
+    if status in {_LATER, _TOO_MANY} or (status >= 500 and status != _NEVER):
         return "lost"
     if status == 409:
         return "exists"
@@ -103,13 +108,18 @@ def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
     elif status:
         reason, hint = (
             f"the server answered {said}",
-            _HINTS["400" if status == 400 else "lost" if status >= 500 else "else"],
+            _HINTS[{400: "400", _TOO_MANY: "429", _NEVER: "never"}.get(status, "lost" if status >= 500 else "else")],
         )
     elif _never_sent(text):
         reason, hint = "the request could not be made", _HINTS["tls"]
+    elif any(sign in text for sign in _NONSENSE):
+        reason, hint = "the answer is none that an object store gives", _HINTS["nonsense"]
+    elif "following redirect" in text:
+        reason, hint = "the server sends from one address to another", _HINTS["nonsense"]
     else:
         reason, hint = _first_line(text), _HINTS["lost"]
-    return StoreError(f"an object of {place} {what}: {reason}", key=key or None, hint=hint)
+    subject = place if "listed" in what else f"an object of {place}"
+    return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
 
 
 def _status(text: str) -> int:

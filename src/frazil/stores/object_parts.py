@@ -28,6 +28,8 @@ def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes]) -> None:
             while (part := ahead.result()) is not None:
                 ahead = elsewhere.submit(next, parts, None)
                 yield part
+        except GeneratorExit:  # the client gave up: what is wrong it says itself
+            raise
         except BaseException as error:  # the client would make another one of it
             broken.append(error)
             raise

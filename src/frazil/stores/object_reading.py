@@ -237,4 +237,4 @@ class ObjectReader:
         if found.state != "found":
             return found
         start, length = clip_span(asked.start, asked.length, found.size)
-        return found._replace(data=found.data[start : start + length])
+        return found._replace(data=bytes(found.data[start : start + length]))  # which does not hold all the others

@@ -1,46 +1,41 @@
 """The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
 
-How clients are made is in object_clients.py, how one range is read in object_reading.py, what errors mean in object_errors.py. Here ranges are asked for together, answers put together,
-and objects written: also when an answer is lost."""
+How clients are made is in object_clients.py, how one range is read in object_reading.py, what is listed in object_listing.py, what errors mean in object_errors.py,
+how answers are put together in object_answers.py. Here ranges are asked for together, and objects written: also when an answer is lost."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
-
-import numpy as np
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores.content import join_pieces
+from frazil.stores.object_answers import put_together
 from frazil.stores.object_clients import clients_of, identity_of, open_url
 from frazil.stores.object_errors import failure, meaning_of, never_done
+from frazil.stores.object_listing import list_below, list_level_below
 from frazil.stores.object_parts import put_parts
 from frazil.stores.object_processes import check_process
 from frazil.stores.object_reading import MARK, Answer, Asked, ObjectReader, pause, update_mode
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
-    ABSENT_KEY,
     FOUND,
-    MISSING,
-    STALE,
     Capabilities,
     Changed,
     Columns,
     Fetched,
     Pieces,
-    Sources,
     Version,
-    resolve_span,
 )
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from frazil.stores.object_clients import ObjectClient
-    from frazil.stores.values import SourceBuffer
 
 __all__ = ["ObjectStore"]
 
@@ -50,11 +45,9 @@ B = TypeVar("B")
 _MULTIPART: Final = 2**25  # bytes from which a value goes in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
-_PAGE: Final = 1000  # keys of one answer to a listing
 _ROUNDS: Final = 20  # times that an object may be replaced between two requests of a fetch
 _CAN: Final = Capabilities(conditional_erase=False)
 _WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
-_EMPTY: Final = b""
 
 
 class ObjectStore(Store):
@@ -124,25 +117,36 @@ class ObjectStore(Store):
 
     def _one(self, request: Callable[[A], B], argument: A) -> B:
         check_process(self)
+        # the client waits without an end to Ctrl-C, which only the main thread hears: there another one waits for it
+        if threading.current_thread() is threading.main_thread():
+            return self._together(request, [argument])[0]
+        return self._gated(request, argument)
+
+    def _gated(self, request: Callable[[A], B], argument: A) -> B:
         with self._gate:
             return request(argument)
 
     def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made."""
-        if len(arguments) < 2:
-            return [self._one(request, argument) for argument in arguments]
+        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made.
+
+        The main thread makes none by itself: the client is deaf to Ctrl-C while it waits for an answer."""
         check_process(self)
+        return self._together(request, arguments)
+
+    def _together(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
+        from concurrent.futures import ThreadPoolExecutor, wait
+
         pool = self._pool
         if pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
             pool = self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
-        futures = [pool.submit(self._one, request, argument) for argument in arguments]
+        futures = [pool.submit(self._gated, request, argument) for argument in arguments]
         try:
             return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
+        except BaseException as error:
+            begun = [future for future in futures if not future.cancel()]
+            # a write that is done after its caller was told of a failure would undo what the caller does next; who interrupts does not want to wait
+            if isinstance(error, Exception):
+                wait(begun)
             raise
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
@@ -158,8 +162,10 @@ class ObjectStore(Store):
     ) -> Fetched:
         wanted: list[Version | None] = [None] * len(names) if expect is None else list(expect)
         if held is not None:
+            # of what has no version none can be expected: see object_answers.py
             wanted = [
-                (version or ABSENT) if one is None else one for one, version in zip(wanted, held.versions, strict=True)
+                one if one is not None or (version is None and status == FOUND) else version or ABSENT
+                for one, version, status in zip(wanted, held.versions, held.status, strict=True)
             ]
         asked = [
             Asked(names[name], start, 0 if wanted[name] == ABSENT else length, wanted[name] or None)
@@ -178,7 +184,7 @@ class ObjectStore(Store):
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
         for i, now in zip(stale, self._all(self._reader.answer, [Asked(asked[i].key) for i in stale]), strict=True):
             answers[i] = now._replace(state="changed")
-        return _put_together(names, spans, answers[:count], of_name, answers, wanted, held)
+        return put_together(names, spans, answers[:count], of_name, answers, wanted, held)
 
     def _answers(self, asked: Sequence[Asked], of_name: Sequence[Sequence[int]]) -> list[Answer]:
         """The answers to all that is asked, those of one object from one version of it."""
@@ -299,9 +305,10 @@ class ObjectStore(Store):
         if failed is None:
             raise self._in_the_way(key)
         if heard:
-            present, author = self._reader.mark_of(key)
-            if author == mark and present is not None:
-                return present
+            with suppress(StoreError):  # that it cannot be read now is not what went wrong first
+                present, author = self._reader.mark_of(key)
+                if author == mark and present is not None:
+                    return present
         what = "could not be written, or its answer was lost" if heard else "could not be written"
         raise failure(failed, what, key, self.place) from None
 
@@ -338,24 +345,13 @@ class ObjectStore(Store):
             if answer.version is not None
         }
         gone = [name for name, version in zip(names, expect, strict=True) if version is None]
-        parts = [gone[first : first + _ERASED_AT_ONCE] for first in range(0, len(gone), _ERASED_AT_ONCE)]
+        # but for S3 the first that is not there ends the call, and leaves the others
+        each = _ERASED_AT_ONCE if self._clients.kind == "S3Store" else 1
+        parts = [gone[first : first + each] for first in range(0, len(gone), each)]
         self._all(self._erase, parts)
         return [present.get(name) for name in names]
 
     def _erase(self, keys: Sequence[str]) -> None:
-        import obstore
-
-        if self._clients.kind == "S3Store" or len(keys) == 1:
-            self._erase_part(keys)
-            return
-        for key in keys:  # elsewhere the first that is not there ends the call, and leaves the others
-            try:
-                obstore.delete(self._clients.writer, key)
-            except Exception as error:
-                if meaning_of(error) != "absent":
-                    raise failure(error, "could not be erased", key, self.place) from None
-
-    def _erase_part(self, keys: Sequence[str]) -> None:
         import obstore
 
         try:
@@ -387,92 +383,22 @@ class ObjectStore(Store):
         return self._one(self._list, (prefix, start_after, limit))
 
     def _list(self, wanted: tuple[str, str, int | None]) -> list[str]:
-        import obstore
-
-        prefix, after, limit = wanted
-        keys: list[str] = []
         try:
-            for page in obstore.list(self._clients.reader, prefix or None, offset=after or None, chunk_size=_PAGE):
-                # a server need not know where to begin, and one that lies is not believed
-                keys += [one["path"] for one in page if one["path"].startswith(prefix) and _after(one["path"], after)]
-                if limit is not None and len(keys) >= limit and _ascending(keys):
-                    break
+            return list_below(self._clients, *wanted)
+        except FrazilError:
+            raise
         except Exception as error:
-            raise failure(error, "could not be listed", prefix, self.place) from None
-        if not _ascending(keys):
-            keys = sorted(set(keys), key=str.encode)
-        return keys if limit is None else keys[:limit]
+            raise failure(error, "could not be listed", wanted[0], self.place) from None
 
     def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
         self._require("listable")
         return self._one(self._list_level, prefix)
 
     def _list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        import obstore
-
         try:
-            found = obstore.list_with_delimiter(self._clients.reader, prefix or None)
+            return list_level_below(self._clients, prefix)
         except Exception as error:
             raise failure(error, "could not be listed", prefix, self.place) from None
-        keys = [one["path"] for one in found["objects"] if one["path"].startswith(prefix)]
-        below = [f"{one}/" for one in found["common_prefixes"] if one.startswith(prefix)]
-        return sorted(keys, key=str.encode), sorted(below, key=str.encode)
-
-
-# --- answers put together ----------------------------------------------------------------------------------------------------------------
-
-
-def _put_together(
-    names: Sequence[str],
-    spans: Columns,
-    of_spans: Sequence[Answer],
-    of_name: Sequence[Sequence[int]],
-    answers: Sequence[Answer],
-    wanted: Sequence[Version | None],
-    held: Fetched | None,
-) -> Fetched:
-    status = [FOUND] * len(names)
-    versions: list[Version | None] = [None] * len(names)
-    sizes = np.full(len(names), -1, np.int64)
-    for name, rows in enumerate(of_name):
-        if not rows:
-            assert held is not None
-            status[name], versions[name], sizes[name] = held.status[name], held.versions[name], held.sizes[name]
-            continue
-        first = answers[rows[0]]
-        expected = wanted[name]
-        if expected is not None and (
-            (first.state != "absent") if expected == ABSENT else any(answers[i].state != "found" for i in rows)
-        ):
-            status[name] = STALE
-            versions[name] = first.version
-        elif first.state == "absent":
-            status[name] = ABSENT_KEY
-        else:
-            versions[name], sizes[name] = first.version, first.size
-    buffers: list[SourceBuffer] = []
-    out = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    for i, ((name, start, length), answer) in enumerate(zip(spans.tolist(), of_spans, strict=True)):
-        if status[name] == FOUND:
-            buffers.append(answer.data)
-            # a range that reaches beyond the end keeps its length, and fails where it is read
-            kept = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
-            out[i] = -len(buffers), 0, kept
-    return Fetched(Sources(None, buffers), status, versions, sizes, out)
-
-
-def _after(key: str, after: str) -> bool:
-    return not after or key.encode() > after.encode()
-
-
-def _ascending(keys: Iterable[str]) -> bool:
-    last = b""
-    for key in keys:
-        now = key.encode()
-        if now <= last:
-            return False
-        last = now
-    return True
 
 
 def _again(objects: ObjectClient | str, requests_in_flight: int, options: Mapping[str, object]) -> ObjectStore:
