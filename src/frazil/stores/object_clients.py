@@ -112,7 +112,9 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
         client.setdefault("allow_http", True)
     endpoint = _endpoint(kind, given)
     if endpoint and not re.match(r"https?://[^/\s]", endpoint):  # the client ends the program for such a one
-        raise InvalidInputError("the endpoint is no URL", path=shown_url(endpoint), hint="http://host:port, or https://")
+        raise InvalidInputError(
+            "the endpoint is no URL", path=shown_url(endpoint), hint="http://host:port, or https://"
+        )
     retry = {"max_retries": _RETRIES, **retry}
     retries = retry["max_retries"]
     if not isinstance(retries, int) or retries < 0:
