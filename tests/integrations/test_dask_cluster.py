@@ -145,6 +145,7 @@ def test_a_bucket(client: distributed.Client, s3: S3, tmp_path: Path, monkeypatc
     variables = s3.environment()
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
+    client.wait_for_workers(2)  # those that were killed before may not have come back
     client.run(set_environment, variables)  # one that comes in place of another has those of this process
     repo = frazil.Repository.create(s3.url(prefix="sea.repo"))
     x = misaligned().map_blocks(kill_worker, str(tmp_path / "killed"), 1, dtype="i8", meta=np.empty((0, 0), "i8"))

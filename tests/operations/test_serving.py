@@ -231,6 +231,7 @@ def test_only_what_is_needed_is_read(stores: dict[str, Store]) -> None:
 
 
 def test_a_part_of_a_chunk_in_a_repository_is_one_request() -> None:
+    """Of a small one all of it, which then is remembered."""
     memory = MemoryStore()
     with frazil.Repository.create(memory).transaction(message="one") as root:
         fill(root)
@@ -239,14 +240,14 @@ def test_a_part_of_a_chunk_in_a_repository_is_one_request() -> None:
         client = Client(server)
         assert client.ask("/level1/sharded/c/0/1", Range="bytes=-20").status == 206  # brings the manifest, too
         for method, headers, requests in (
-            ("GET", {"Range": "bytes=3-12"}, [("fetch", 10)]),
-            ("GET", {"Range": "bytes=-7", "If_Match": "*"}, [("fetch", 7)]),
-            ("HEAD", {}, []),
-            ("GET", {"If_None_Match": "*"}, []),
+            ("GET", {"Range": "bytes=3-12"}, 1),
+            ("GET", {"Range": "bytes=-7", "If_Match": "*"}, 0),
+            ("HEAD", {}, 0),
+            ("GET", {"If_None_Match": "*"}, 0),
         ):
             counting.clear()
             client.ask("/level1/sharded/c/1/0", method, **headers)
-            assert [(request.operation, request.nbytes) for request in counting.requests] == requests
+            assert [request.operation for request in counting.requests] == ["fetch"] * requests
 
 
 @settings(max_examples=30)

@@ -197,7 +197,8 @@ class Group(MutableMapping[str, "Array | Group"]):
             except (MetadataError, UnknownExtensionError) as error:
                 if skip_unreadable:
                     continue
-                error.hint = error.hint or "members(skip_unreadable=True) leaves such nodes out"
+                leaves_out = "members(skip_unreadable=True) leaves such nodes out"
+                error.hint = f"{error.hint}; {leaves_out}" if error.hint else leaves_out
                 raise
             yield path[below:], node
 
