@@ -317,13 +317,13 @@ def test_the_limit_holds_and_what_was_used_last_stays(folder: Path) -> None:
         inner.set(f"chunks/{i}", bytes([i]) * 1000)
     store = over(inner, folder, limit=20_000, unchanging=UNCHANGING)
     kept = open_folder(folder)
+    numbers = {object_id(inner.identity or "", f"chunks/{i}"): i for i in range(100)}
     store.get("chunks/0")
     for i in range(1, 100):
         store.get(f"chunks/{i}")
-        for path in files(folder):  # as if all that is old had been used long ago
-            os.utime(
-                path, (1000 + i, 1000 + i if kept_object(path) != object_id(inner.identity or "", "chunks/0") else 5e8)
-            )
+        for path in files(folder):  # as if they had been used long ago, one after the other, and the first since
+            used = 1000 + (numbers[kept_object(path)] or 10**8)
+            os.utime(path, (used, used))
         assert kept.usage().nbytes <= 20_000
     inner.clear()
     store.get("chunks/0")
