@@ -29,7 +29,6 @@ _OF_OLD_FORMATS: Final = 6  # the last number in CDF-1 and CDF-2
 
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _NAME_LIMIT: Final = 2**16
-_INT64_MAX: Final = 2**63 - 1
 
 
 class Dimension(Record):

@@ -1,6 +1,6 @@
 """The memory of an opened location: what costs requests to get again, of all kinds, under one limit of bytes.
 
-Nothing is asked or read here. Who remembers what: shard indexes in array/access.py, repository files in repository/files.py, encoded chunks in kept_spans.py."""
+Nothing is asked or read here. Who remembers what: shard indexes in array/access.py, repository files in repository/files.py, encoded chunks in remembering.py."""
 
 from __future__ import annotations
 
