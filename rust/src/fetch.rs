@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use crate::columns::wrong;
 use crate::failures::{Code, Failures, Fault, MISSING, Outcome};
 use crate::memory::Memory;
-use crate::share::{Lease, Worker, share};
 use crate::sources::{Blob, Files, Opened, Sources, Version, span};
+use crate::threads::{Lease, Worker, share};
 
 /// Bytes of one merged read (each thread holds as many), and the gap that is read through to merge.
 const MERGED: u64 = 512 << 10;

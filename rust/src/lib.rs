@@ -4,51 +4,32 @@
 
 use pyo3::prelude::*;
 
-mod base32;
-mod beneath;
-mod boxes;
-mod chain;
+mod byte_functions;
+mod chunks;
 mod codecs;
 mod columns;
-mod copy;
-mod crew;
-mod decode;
-mod encode;
 mod failures;
 mod fetch;
-mod file_copies;
-mod folders;
-mod fresh;
-mod lock;
-mod manifest;
-mod manifest_written;
+mod files;
 mod memory;
-mod mover;
-mod msgpack;
-mod nodes;
-mod pieces;
-mod plain;
-mod points;
-mod program;
-mod publish;
-mod references;
+mod repository;
 mod segment;
-mod share;
 mod sources;
+mod threads;
 
 #[pymodule]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     failures::register(module)?;
-    program::register(module)?;
+    chunks::program::register(module)?;
     sources::register(module)?;
-    decode::register(module)?;
-    points::register(module)?;
-    encode::register(module)?;
-    plain::register(module)?;
+    chunks::decode::register(module)?;
+    chunks::points::register(module)?;
+    chunks::encode::register(module)?;
+    byte_functions::register(module)?;
     segment::register(module)?;
-    publish::register(module)?;
-    file_copies::register(module)?;
-    manifest::register(module)?;
-    nodes::register(module)?;
+    files::publish::register(module)?;
+    files::file_copies::register(module)?;
+    repository::manifest::register(module)?;
+    repository::nodes::register(module)?;
     Ok(())
 }

@@ -8,9 +8,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, pread};
 
-use crate::beneath::{open_beneath, retry};
 use crate::columns::{Bytes, ColumnMut, wrong};
 use crate::failures::{Code, Fault, MISSING, Outcome};
+use crate::files::beneath::{open_beneath, retry};
 
 /// What tells one state of a file from another: inode, size, time of change in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

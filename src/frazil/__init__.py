@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from frazil import dask, extensions
     from frazil.api.repository import Repository
     from frazil.api.session import Session
-    from frazil.operations.convert import convert
-    from frazil.operations.copy import copy
+    from frazil.operations.convert.convert import convert
+    from frazil.operations.copy.copy import copy
 
 __all__ = [
     "Array",
@@ -53,8 +53,8 @@ if not TYPE_CHECKING:
         {
             "Repository": "frazil.api.repository",
             "Session": "frazil.api.session",
-            "convert": "frazil.operations.convert",
-            "copy": "frazil.operations.copy",
+            "convert": "frazil.operations.convert.convert",
+            "copy": "frazil.operations.copy.copy",
             "dask": "frazil.dask",
             "extensions": "frazil.extensions",
         },

@@ -15,13 +15,13 @@ MemoryLayout, ArrayExtension, MetadataEncodingReader, StorageTransformer, Runtim
 from frazil.codecs.registry import RuntimeTransformer, StorageTransformer
 from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding, SeparatedKeys
-from frazil.metadata.data_types import DataType, DataTypeFamily
-from frazil.metadata.draft_extensions import ArrayExtension, MemoryLayout, MetadataEncoding, MetadataEncodingReader
-from frazil.metadata.draft_keys import DraftKeys
+from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.draft.extensions import ArrayExtension, MemoryLayout, MetadataEncoding, MetadataEncodingReader
 from frazil.metadata.extensions import Extension, NamedExtension
-from frazil.metadata.fill_values import FillValue
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.types.core import DataType, DataTypeFamily
+from frazil.metadata.types.fill_values import FillValue
 
 __all__ = [
     "ArrayExtension",

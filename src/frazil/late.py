@@ -12,7 +12,7 @@ __all__ = ["LateModule", "late_names"]
 
 
 class LateModule:
-    """Stands for a module: `middle = LateModule("frazil.codecs.middle")`, beside a plain import of it for type checkers."""
+    """Stands for a module: `middle = LateModule("frazil.codecs.python_stage")`, beside a plain import of it for type checkers."""
 
     __slots__ = ("_name",)
 

@@ -1,4 +1,4 @@
-"""What must hold of the files of a repository after every commit, read through frazil.format and nothing above it."""
+"""What must hold of the files of a repository after every commit, read through frazil.formats and nothing above it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Collection
 
 import numpy as np
 
-from frazil.format.ids import ObjectId, decode_id, encode_id
-from frazil.format.manifests import NATIVE, Manifest, decode_manifest
-from frazil.format.msgpack import unpack
-from frazil.format.nodes import AttributesReference, NodeSnapshot
-from frazil.format.snapshots import Snapshot, decode_snapshot
+from frazil.formats.alpha.manifests import NATIVE, Manifest, decode_manifest
+from frazil.formats.alpha.nodes import AttributesReference, NodeSnapshot
+from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot
+from frazil.formats.ids import ObjectId, decode_id, encode_id
+from frazil.formats.msgpack import unpack
 from frazil.stores import Store
 
 HISTORY = 8

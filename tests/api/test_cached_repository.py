@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import frazil
 from frazil import Runtime
 from frazil.stores import MemoryStore
-from frazil.stores.cache_folder import open_folder
+from frazil.stores.caches.cache_folder import open_folder
 from frazil.testing import CountingStore
 
 SIZE = 48

@@ -7,7 +7,7 @@ import pytest
 
 import frazil
 from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, NotFoundError
-from frazil.repository.conflicts import Conflict
+from frazil.repository.merge.conflicts import Conflict
 from frazil.stores import MemoryStore
 from frazil.testing import FaultyStore
 from frazil.testing.faulty_store import Fault, FaultPlan

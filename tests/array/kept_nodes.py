@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from frazil.array.nodes import Metadata, Place
+from frazil.array.hierarchy.nodes import Metadata, Place
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
 from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata, GroupMetadata

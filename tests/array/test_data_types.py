@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.metadata import data_types_of_all_kinds as kinds
-from tests.metadata.test_draft_fallbacks import MINE, Brain, BrainFamily
+from tests.metadata.draft.test_draft_fallbacks import MINE, Brain, BrainFamily
 
 import frazil
 from frazil.codecs import Bytes, Crc32c, Transpose, Zstd
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import FallbackWarning, InvalidInputError, MetadataError, UnknownExtensionError
-from frazil.metadata.fill_values import FillValue
 from frazil.metadata.registry import CORE_EXTENSIONS
+from frazil.metadata.types.fill_values import FillValue
 from frazil.stores import MemoryStore
 
 DIALECTS = (3, "draft", "draft-2021")

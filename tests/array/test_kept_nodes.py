@@ -11,8 +11,8 @@ from tests.conformance.draft.user_extensions import MASK, REGISTRY
 
 import frazil
 from frazil.array.group import Group, as_node, new_array
-from frazil.array.hierarchy import for_creation, locate
-from frazil.array.nodes import create_nodes, find_nodes
+from frazil.array.hierarchy.nodes import create_nodes, find_nodes
+from frazil.array.hierarchy.root import for_creation, locate
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,

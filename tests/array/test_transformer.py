@@ -14,7 +14,7 @@ from tests.strategies import values
 import frazil
 from frazil.codecs import Bytes, Codec, Gzip, ShardingIndexed
 from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
-from frazil.metadata.draft_keys import DraftKeys
+from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.stores import LocalStore, MemoryStore, ShardingStore, Store
 
 KEYS = {"default": DefaultKeys, "v2": V2Keys, "draft": DraftKeys}

@@ -16,7 +16,7 @@ from tests.metadata import data_types_of_all_kinds as kinds
 import frazil
 from frazil.cli import elements, formats
 from frazil.errors import InvalidInputError
-from frazil.operations.overview import overview
+from frazil.operations.view.overview import overview
 from frazil.operations.window import Window, window
 from frazil.stores import MemoryStore
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tests.codecs.users import REGISTRY, Delta, Flatten, Hexadecimal, Invert, Runs, Widen
 
 from frazil.codecs import Blosc, Bytes, ChunkSpec, Codec, Crc32c, Gzip, ShardingIndexed, Transpose, Zlib, Zstd
-from frazil.codecs.blosc import CNAMES, SHUFFLES
+from frazil.codecs.bytes_to_bytes.blosc import CNAMES, SHUFFLES
 from frazil.testing import CodecTests, chunk_spec
 
 Cases = Iterable[tuple[Codec, ChunkSpec]]

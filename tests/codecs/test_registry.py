@@ -20,10 +20,10 @@ import frazil
 from frazil.codecs import DEFAULT_REGISTRY, Bytes, Codec, Crc32c, Gzip, Registry, ShardingIndexed, Transpose, Zstd
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.data_types import DataType
 from frazil.metadata.extensions import Extension, NamedExtension
-from frazil.metadata.fill_values import FillValue
 from frazil.metadata.json_text import Json
+from frazil.metadata.types.core import DataType
+from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.value import Value
 from frazil.stores import MemoryStore
 from frazil.stores.store import Store

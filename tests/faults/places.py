@@ -11,7 +11,7 @@ from tests.servers.buckets import Buckets
 from tests.servers.proxy import FaultProxy
 
 from frazil.errors import FrazilError
-from frazil.stores.object_store import ObjectStore
+from frazil.stores.objects.object_store import ObjectStore
 
 QUICK = {
     "retry_config": {

@@ -18,7 +18,7 @@ from tests.servers.web import serving
 
 import frazil
 from frazil.errors import StoreError
-from frazil.stores.object_store import ObjectStore
+from frazil.stores.objects.object_store import ObjectStore
 
 
 @pytest.fixture(params=["s3", "azure"])

@@ -11,10 +11,10 @@ import pytest
 
 import frazil
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, NotFoundError, StoreError
-from frazil.format.ids import decode_id, encode_id
-from frazil.format.manifests import NATIVE, decode_manifest, encode_manifest
-from frazil.format.nodes import NodeSnapshot
-from frazil.format.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_snapshot
+from frazil.formats.alpha.manifests import NATIVE, decode_manifest, encode_manifest
+from frazil.formats.alpha.nodes import NodeSnapshot
+from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_snapshot
+from frazil.formats.ids import decode_id, encode_id
 from frazil.stores import MemoryStore
 
 LARGE = 2**20 + 2**10

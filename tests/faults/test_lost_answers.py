@@ -18,7 +18,7 @@ from tests.servers.proxy import FaultProxy, Request
 
 import frazil
 from frazil.errors import AlreadyExistsError, StoreError
-from frazil.stores.object_store import ObjectStore
+from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.store import ABSENT, Changed
 
 BRANCH_FILE, TAG_FILE, SHARD = "PUT /refs/branch", "PUT /refs/tag", "PUT /c/0/0"

@@ -196,7 +196,7 @@ def test_replaced_without_end() -> None:
 
 
 def test_replaced_without_end_under_a_writer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.array.writing._ATTEMPTS", 5)
+    monkeypatch.setattr("frazil.array.io.write._ATTEMPTS", 5)
     inner = MemoryStore()
     create(inner)
     store = Meddling(inner, holds=True)

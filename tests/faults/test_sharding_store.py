@@ -15,7 +15,7 @@ import frazil
 from frazil.codecs import Bytes, ShardingIndexed
 from frazil.errors import FormatError, StoreError
 from frazil.metadata.chunk_keys import DefaultKeys
-from frazil.metadata.draft_keys import DraftKeys
+from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.stores import (
     CachingStore,
     Changed,

@@ -12,8 +12,8 @@ from tests.faults.together import expect_line, finish, in_processes, in_threads,
 
 import frazil
 from frazil.stores import LocalStore
-from frazil.stores.cache_folder import open_folder
-from frazil.stores.disk_cache import DiskCache
+from frazil.stores.caches.cache_folder import open_folder
+from frazil.stores.caches.disk_cache import DiskCache
 from frazil.testing import CountingStore
 
 
@@ -53,7 +53,7 @@ def test_threads_and_forks_share_a_folder(tmp_path: Path, folder: Path) -> None:
 FILL = """
 import sys
 from frazil.stores import LocalStore
-from frazil.stores.disk_cache import DiskCache
+from frazil.stores.caches.disk_cache import DiskCache
 from frazil.testing import CountingStore
 inner = CountingStore(LocalStore(sys.argv[1]))
 store = DiskCache(inner, sys.argv[2], unchanging=["chunks/"])

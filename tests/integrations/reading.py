@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import frazil
-from frazil.integrations.scanned import ScannedArray, ScannedFile
+from frazil.integrations.files.scanned import ScannedArray, ScannedFile
 from frazil.stores.memory import MemoryStore
 
 

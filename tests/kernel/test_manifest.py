@@ -1,4 +1,4 @@
-"""What the kernel's functions on manifests promise beside tests/format/test_manifests.py: columns of wrong sizes, the order of rows, many threads."""
+"""What the kernel's functions on manifests promise beside tests/formats/alpha/test_manifests.py: columns of wrong sizes, the order of rows, many threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil import _kernel
-from tests.format import manifest_reference as reference
+from tests.formats import manifest_reference as reference
 
 FILE = reference.encode({(1, (i,)): reference.Ref(bytes([i] * 12), i, 9) for i in range(200)})
 

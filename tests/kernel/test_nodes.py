@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from frazil import _kernel
 from frazil.errors import FormatError
-from frazil.format.ids import decode_id
-from frazil.format.msgpack import Reader, pack, skip_values
-from frazil.format.node_values import path_mistake
-from tests.format import documents
-from tests.format.encoding import Pairs, Wide, encoded
+from frazil.formats.alpha.node_values import path_mistake
+from frazil.formats.ids import decode_id
+from frazil.formats.msgpack import Reader, pack, skip_values
+from tests.formats import documents
+from tests.formats.encoding import Pairs, Wide, encoded
 
 EXTENTS = [[documents.ID, [[0, 300], [7, 2**32 - 1]]], [documents.OTHER, []]]
 NODES = [

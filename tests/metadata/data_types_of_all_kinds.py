@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from frazil.metadata.data_types import DataType
-from frazil.metadata.datetimes import UNITS
 from frazil.metadata.registry import CORE_EXTENSIONS
+from frazil.metadata.types.core import DataType
+from frazil.metadata.types.datetimes import UNITS
 
 CORE = (
     "bool",

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from frazil.codecs import DEFAULT_REGISTRY
 from frazil.errors import MetadataError
 from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.data_types import ComplexType, DataType, FloatType
-from frazil.metadata.draft import emit_document, parse_document
-from frazil.metadata.draft_fill import emit_fill
-from frazil.metadata.draft_keys import DraftKeys
-from frazil.metadata.draft_sharding import chain_with_shards
+from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.draft.fill_values import emit_fill
+from frazil.metadata.draft.parser import emit_document, parse_document
+from frazil.metadata.draft.transformers import chain_with_shards
 from frazil.metadata.extensions import Extension
-from frazil.metadata.fill_values import FillValue
 from frazil.metadata.json_text import Json, dump_json, parse_json
 from frazil.metadata.layout import Metadata
 from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.types.core import ComplexType, DataType, FloatType
+from frazil.metadata.types.fill_values import FillValue
 from tests.metadata.data_types_of_all_kinds import bits, numbers, plain_times, raw, strings, typed
 
 JSON = st.recursive(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from frazil.metadata.draft_codecs import parse_chain
+from frazil.metadata.draft.codec_chain import parse_chain
 
 DEC2022 = "https://purl.org/zarr/spec/codecs/"
 OLD = "https://purl.org/zarr/spec/codec/"

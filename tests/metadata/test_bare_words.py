@@ -7,7 +7,7 @@ import json
 import pytest
 
 from frazil.errors import MetadataError
-from frazil.metadata.v3 import emit_node, parse_array, parse_group
+from frazil.metadata.v3.documents import emit_node, parse_array, parse_group
 
 ARRAY = {
     "zarr_format": 3,

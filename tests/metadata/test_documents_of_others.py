@@ -7,7 +7,7 @@ import pytest
 
 from frazil.metadata.extensions import Extension
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.metadata.v3 import emit_node, parse_node
+from frazil.metadata.v3.documents import emit_node, parse_node
 
 ZARR_PYTHON_SHARDED = b"""{
   "shape": [512, 512, 512],

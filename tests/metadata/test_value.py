@@ -9,12 +9,12 @@ import pytest
 
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
-from frazil.metadata.data_types import BoolType, FloatType
 from frazil.metadata.extensions import Extension
-from frazil.metadata.fill_values import FillValue
 from frazil.metadata.registry import CORE_EXTENSIONS
-from frazil.metadata.v3 import parse_node
-from tests.metadata.test_v3 import array_document, group_document
+from frazil.metadata.types.core import BoolType, FloatType
+from frazil.metadata.types.fill_values import FillValue
+from frazil.metadata.v3.documents import parse_node
+from tests.metadata.v3.test_documents import array_document, group_document
 
 VALUES = [
     RegularGrid((2, 3)),

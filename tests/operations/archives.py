@@ -12,7 +12,7 @@ import numpy as np
 from tests.beside import data
 
 import frazil
-from frazil.metadata.data_types import RawType
+from frazil.metadata.types.core import RawType
 
 OLD, DRAFT = "draft-v3-zarr-python-2.18.7", "draft-v3-dec2022-derived"
 HIERARCHIES = [

@@ -9,7 +9,7 @@ import pytest
 from tests.operations.served import Client, fill, old_files
 
 import frazil
-from frazil.operations.serving import serve
+from frazil.operations.serve.server import serve
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.testing import CountingStore
 

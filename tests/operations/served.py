@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import frazil
-from frazil.operations.serving import Server
+from frazil.operations.serve.server import Server
 
 VALUES = np.random.default_rng(0).integers(0, 1000, (40, 50), dtype="<i4")
 

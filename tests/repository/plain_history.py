@@ -10,8 +10,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.repository.conflicts import Append, append_of
-from frazil.repository.difference import ChunkDifference, Difference, Resize
+from frazil.repository.merge.conflicts import Append, append_of
+from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
 
 CHUNK = (2, 1)  # elements of a chunk along each axis
 PATHS = ["/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/b/b", "/a/b/a"]  # few, so that two sides meet

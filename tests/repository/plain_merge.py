@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from frazil.repository.conflicts import Append, Conflict
+from frazil.repository.merge.conflicts import Append, Conflict
 from tests.repository.plain_history import CHUNK, Clash, PlainNode, State, agree, reaches_out
 
 

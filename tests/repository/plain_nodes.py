@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import frazil
-from frazil.array.nodes import (
+from frazil.array.hierarchy.nodes import (
     Metadata,
     Place,
     change_node,
@@ -20,9 +20,9 @@ from frazil.array.nodes import (
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.metadata.model import ArrayMetadata
-from frazil.metadata.v3 import data_prefix
-from frazil.repository.documents import CHUNK_KEYS
-from frazil.repository.session_store import SessionStore
+from frazil.metadata.v3.documents import data_prefix
+from frazil.repository.alpha.documents import CHUNK_KEYS
+from frazil.repository.session.session_store import SessionStore
 from frazil.stores.chunk_storage import ChunkStorage, PlainChunks
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from frazil.format.ids import ObjectId, decode_id, new_id
-from frazil.format.manifests import NATIVE, Manifest, node_manifest
-from frazil.format.refs import Ref, branch_key, emit_ref
-from frazil.format.snapshots import Snapshot, SnapshotInfo
-from frazil.repository.branches import Tip, create_repository
-from frazil.repository.files import Files
+from frazil.formats.alpha.manifests import NATIVE, Manifest, node_manifest
+from frazil.formats.alpha.refs import Ref, branch_key, emit_ref
+from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
+from frazil.formats.ids import ObjectId, decode_id, new_id
+from frazil.repository.files.file_cache import Files
+from frazil.repository.refs.branches import Tip, create_repository
 from frazil.stores import Capabilities, MemoryStore, Store
 from frazil.stores.wrappers import WrappedStore
-from tests.format.archives import repository
+from tests.formats.archives import repository
 
 SECOND = 10**9
 

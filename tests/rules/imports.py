@@ -13,7 +13,7 @@ ROOT = "__init__"  # the room of frazil/__init__.py
 # ARCHITECTURE.md draws this. A room is a module or package directly in frazil.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "late", "record", "runtime", "_kernel"}),
-    frozenset({"metadata", "indexing", "format"}),
+    frozenset({"metadata", "indexing", "formats"}),
     frozenset({"codecs", "stores"}),
     frozenset({"array", "repository", "extensions"}),
     frozenset({"api", "operations", "testing", ROOT}),

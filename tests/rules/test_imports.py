@@ -26,7 +26,7 @@ def test_modules_are_named_by_their_path() -> None:
         ("metadata/v3", "from frazil import errors\nimport frazil.runtime"),
         ("codecs/zstd", "from frazil import _kernel\nfrom frazil.metadata import v3"),
         ("codecs/chain", "from frazil.codecs.zstd import Zstd\nimport frazil.codecs.zstd"),
-        ("repository/commit", "from frazil.format.manifests import Manifest"),
+        ("repository/commit", "from frazil.formats.alpha.manifests import Manifest"),
         ("api/session", "from frazil.array.group import Group\nfrom frazil.repository import commit"),
         ("operations/copy", "from frazil.api.opening import open_array"),
         ("__init__", "from frazil.api.opening import open_array\nfrom frazil import codecs"),

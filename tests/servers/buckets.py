@@ -22,7 +22,7 @@ import pytest
 from tests.servers.processes import SERVERS, program, running
 
 if TYPE_CHECKING:
-    from frazil.stores.object_store import ObjectStore
+    from frazil.stores.objects.object_store import ObjectStore
 
 
 class Buckets(ABC):
@@ -50,7 +50,9 @@ class Buckets(ABC):
         self, bucket: str | None = None, prefix: str = "", *, endpoint: str | None = None, **options: object
     ) -> ObjectStore:
         """A prefix of a bucket as a store, of a new one if none is named; endpoint: where requests go first."""
-        from frazil.stores.object_store import ObjectStore  # obstore is not asked for by those who test without it
+        from frazil.stores.objects.object_store import (
+            ObjectStore,  # obstore is not asked for by those who test without it
+        )
 
         return ObjectStore(self.url(bucket, prefix), **{**self.options(endpoint), **options})
 

@@ -29,7 +29,7 @@ from frazil.stores.chunk_storage import (
     object_spans,
 )
 from frazil.stores.content import read_values
-from frazil.stores.local import LocalStore
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import (
     ABSENT,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.stores.local import LocalStore
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import key_prefix, resolve
 from frazil.stores.memory import MemoryStore
-from frazil.stores.object_store import ObjectStore
+from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.store import Store
 
 

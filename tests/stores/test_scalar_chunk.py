@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from frazil.metadata.chunk_keys import DefaultKeys
-from frazil.metadata.draft_keys import DraftKeys
+from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.stores import ABSENT, ANY, MemoryStore, PlainChunks
 from frazil.stores.scalar_chunk import ScalarChunk, plain_chunks
 from frazil.stores.values import Changed, pieces_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.stores.local import LocalStore
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
 from frazil.testing import CountingStore, Request, StoreTests

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.metadata.paths import normalise
-from frazil.metadata.v3 import parse_array, parse_node
-from frazil.repository.session_keys import grouped, is_inside
-from frazil.stores.composing import picked
+from frazil.metadata.v3.documents import parse_array, parse_node
+from frazil.repository.session.session_keys import grouped, is_inside
+from frazil.stores.composed_values import picked
 from frazil.stores.content import join_pieces
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Capabilities, Changed, Columns, Fetched, Pieces, Store, Version

@@ -1,16 +1,16 @@
 """Forks as a cluster uses them: one is sent to every worker, each task begins again from it, and what all of them wrote comes back as one fork.
 
-For integrations; what users do with a few workers is Session.fork and Session.merge. The columns are gathered in repository/gathering.py."""
+For integrations; what users do with a few workers is Session.fork and Session.merge. The columns are gathered in repository/merge/fork_columns.py."""
 
 from __future__ import annotations
 
 from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.codecs.registry import Registry
-from frazil.repository import gathering
-from frazil.repository.gathering import NOTHING, Written, join
-from frazil.repository.session_store import SessionStore
-from frazil.repository.transaction import Transaction
+from frazil.repository.merge import fork_columns
+from frazil.repository.merge.fork_columns import NOTHING, Written, join
+from frazil.repository.session.session_store import SessionStore
+from frazil.repository.session.transaction import Transaction
 from frazil.stores.store import Store
 
 __all__ = [
@@ -48,22 +48,22 @@ def store_of(session: Session) -> Store:
 
 def fork_for_many(session: Session) -> Session:
     """A fork as session.fork() gives it, after chunks that wait in memory have got their place, so that it is small. Raises ReadOnlyError, StoreError."""
-    gathering.place(session._transaction)
+    fork_columns.place(session._transaction)
     return session.fork()
 
 
 def begin_again(fork: Session) -> Session:
     """Another fork that begins as this one is. Costs no request, and not the copy of a snapshot."""
-    return Session(gathering.again(fork._transaction), fork._registry, fork._runtime)
+    return Session(fork_columns.again(fork._transaction), fork._registry, fork._runtime)
 
 
 def written_by(fork: Session) -> Written:
     """The chunks that a fork wrote, once they have files; pickles small. Raises StoreError."""
-    return gathering.written(fork._transaction)
+    return fork_columns.written(fork._transaction)
 
 
 def with_written(fork: Session, written: Written) -> Session:
     """Another fork, that begins as this one is and has written this. Raises NotFoundError."""
     made = begin_again(fork)
-    gathering.put(made._transaction, written)
+    fork_columns.put(made._transaction, written)
     return made

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, Literal
 
 from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.array import Array
-from frazil.array.creation import Lengths, check_arguments
 from frazil.array.group import Group, as_node, new_array
-from frazil.array.hierarchy import for_creation, locate
-from frazil.array.nodes import M, Metadata, Place, create_nodes, missing
+from frazil.array.hierarchy.new_array import Lengths, check_arguments
+from frazil.array.hierarchy.nodes import M, Metadata, Place, create_nodes, missing
+from frazil.array.hierarchy.root import for_creation, locate
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.byte_cache import ByteCache
+from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from frazil.stores import disk_cache
+    from frazil.stores.caches import disk_cache
 else:
-    disk_cache = LateModule("frazil.stores.disk_cache")
+    disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES = ("r", "r+", "a", "w", "w-")
-_MAIN_BRANCH = "refs/branch.main/"  # what tells a repository (format/refs.py, which nobody needs who opens none)
+_MAIN_BRANCH = "refs/branch.main/"  # what tells a repository (formats/alpha/refs.py, which nobody needs who opens none)
 
 
 def create_array(

@@ -15,29 +15,29 @@ from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
-from frazil.format.ids import ObjectId, encode_id, new_id
-from frazil.format.refs import check_name
-from frazil.format.snapshots import Snapshot, SnapshotInfo
+from frazil.formats.alpha.refs import check_name
+from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
+from frazil.formats.ids import ObjectId, encode_id, new_id
 from frazil.late import LateModule
-from frazil.repository import branches, history
-from frazil.repository.branches import MAIN, Tip
-from frazil.repository.conflicts import Solver, check_solver
-from frazil.repository.difference import Difference, compare
-from frazil.repository.files import UNCHANGING, Files
-from frazil.repository.freedoms import has_freedoms, with_flag
-from frazil.repository.nesting import refuse_inside
-from frazil.repository.node_documents import NodeDocuments
-from frazil.repository.transaction import Options, Transaction
-from frazil.repository.virtual import open_places
-from frazil.repository.virtual_places import Prefixes
+from frazil.repository.alpha.node_documents import NodeDocuments
+from frazil.repository.commit.freedoms import has_freedoms, with_flag
+from frazil.repository.files.file_cache import UNCHANGING, Files
+from frazil.repository.files.nesting import refuse_inside
+from frazil.repository.merge.conflicts import Solver, check_solver
+from frazil.repository.merge.difference import Difference, compare
+from frazil.repository.refs import branches, history
+from frazil.repository.refs.branches import MAIN, Tip
+from frazil.repository.session.transaction import Options, Transaction
+from frazil.repository.virtual.prefixes import Prefixes
+from frazil.repository.virtual.virtual_fetch import open_places
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.local import LocalStore
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
-    from frazil.stores import disk_cache
+    from frazil.stores.caches import disk_cache
 else:
-    disk_cache = LateModule("frazil.stores.disk_cache")
+    disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 __all__ = ["Repository"]
 

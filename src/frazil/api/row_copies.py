@@ -1,4 +1,4 @@
-"""Rows of arrays read from one transaction and written to another: what a rebase needs where appended rows are no whole chunks (repository/rebase.py, RowCopies)."""
+"""Rows of arrays read from one transaction and written to another: what a rebase needs where appended rows are no whole chunks (repository/merge/rebase.py, RowCopies)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.array.nodes import Place, find_node
+from frazil.array.hierarchy.nodes import Place, find_node
 from frazil.metadata.model import ArrayMetadata
-from frazil.repository.rebase import Shift
-from frazil.repository.transaction import Transaction
+from frazil.repository.merge.rebase import Shift
+from frazil.repository.session.transaction import Transaction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,26 +10,26 @@ from frazil.api.row_copies import ArrayRows
 from frazil.array.arguments import check_flag
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
-from frazil.array.nodes import Place, find_node, missing
+from frazil.array.hierarchy.nodes import Place, find_node, missing
 from frazil.codecs.registry import Registry
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.format.ids import encode_id
+from frazil.formats.ids import encode_id
 from frazil.metadata.json_text import as_json
 from frazil.metadata.members import check_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
-from frazil.repository.adopt import adopt_file, set_adopted
-from frazil.repository.commit import attempt_commit
-from frazil.repository.conflicts import Solver, check_solver
-from frazil.repository.difference import Difference
-from frazil.repository.forks import fork, merge
-from frazil.repository.own import own_difference
-from frazil.repository.pending import PackingOrder
-from frazil.repository.rebase import meet
-from frazil.repository.rebase import rebase as rebase_transaction
-from frazil.repository.session_store import SessionStore
-from frazil.repository.transaction import Transaction
-from frazil.repository.virtual_setting import Check, set_virtual
+from frazil.repository.commit.commit import attempt_commit
+from frazil.repository.commit.pending_chunks import PackingOrder
+from frazil.repository.merge.conflicts import Solver, check_solver
+from frazil.repository.merge.difference import Difference
+from frazil.repository.merge.forks import fork, merge
+from frazil.repository.merge.rebase import meet
+from frazil.repository.merge.rebase import rebase as rebase_transaction
+from frazil.repository.merge.session_difference import own_difference
+from frazil.repository.session.session_store import SessionStore
+from frazil.repository.session.transaction import Transaction
+from frazil.repository.virtual.adopted_files import adopt_file, set_adopted
+from frazil.repository.virtual.set_references import Check, set_virtual
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:

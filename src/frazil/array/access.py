@@ -1,6 +1,6 @@
 """What reading and writing an array needs to know, settled once when it is opened, and where it remembers shard indexes.
 
-Here live values; what is remembered lies in stores/byte_cache.py. Reading is in reading.py, writing in writing.py, the walk through shards in shards.py."""
+Here live values; what is remembered lies in stores/caches/byte_cache.py. Reading is in read.py, writing in write.py, the walk through shards in shard_lookup.py."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from frazil.errors import (
 )
 from frazil.record import Record
 from frazil.runtime import Runtime
-from frazil.stores.byte_cache import ByteCache, Shelf
+from frazil.stores.caches.byte_cache import ByteCache, Shelf
 from frazil.stores.chunk_storage import ChunkStorage
-from frazil.stores.scarcity import lacks_files
+from frazil.stores.retry import lacks_files
 from frazil.stores.values import Columns, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.array.nodes import Place
+    from frazil.array.hierarchy.nodes import Place
     from frazil.metadata.model import ArrayMetadata
 
 Table: TypeAlias = (

@@ -1,4 +1,4 @@
-"""Checks of arguments that many calls have in common; each names the argument that is wrong. What makes an array is checked in creation.py."""
+"""Checks of arguments that many calls have in common; each names the argument that is wrong. What makes an array is checked in new_array.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The array that users touch. It turns what they write between brackets into plans, and hands those to reading and writing.
 
-How documents are read and changed is in nodes.py, resizing in resizing.py, what info says in info.py."""
+How documents are read and changed is in nodes.py, resizing in resize.py, what info says in info.py."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import numpy as np
 
 from frazil.array.access import Access, Turn, table_shelf
 from frazil.array.attributes import Attributes, Update
+from frazil.array.compiled_array import settle
+from frazil.array.hierarchy.nodes import Place, change_node, find_node
+from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.indexer import Indexer, as_values, empty_values
-from frazil.array.nodes import Place, change_node, find_node
-from frazil.array.reading import read
-from frazil.array.settling import settle
-from frazil.array.single import read_single, write_single
+from frazil.array.io.read import read
+from frazil.array.io.single_chunk import read_single, write_single
+from frazil.array.io.write import write
 from frazil.array.tokens import OwnToken, token_of
-from frazil.array.transformed import chunk_storage
-from frazil.array.writing import write
+from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
-from frazil.codecs.sharding import ShardingIndexed
 from frazil.errors import (
     ConflictError,
     FrazilError,
@@ -51,18 +51,18 @@ from frazil.late import LateModule
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.members import INT64_MAX, lengths_from_user
 from frazil.metadata.model import ArrayMetadata
-from frazil.stores.scarcity import lacks_files
+from frazil.stores.retry import lacks_files
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from frazil.array import counting, resizing
+    from frazil.array import chunk_count, resize
     from frazil.array import info as _info
 else:
-    counting = LateModule("frazil.array.counting")
+    chunk_count = LateModule("frazil.array.chunk_count")
     _info = LateModule("frazil.array.info")
-    resizing = LateModule("frazil.array.resizing")
+    resize = LateModule("frazil.array.resize")
 
 Values: TypeAlias = "NDArray[np.generic]"
 Selection = BoxSelection | PointSelection
@@ -237,7 +237,7 @@ class Array:
 
     def nchunks_initialized(self) -> int:
         """Number of chunks (innermost ones) that are stored. Lists the array's keys and reads the index of every shard."""
-        return counting.ChunkCount(self._access, self._shape).count(self._metadata.grid_shape)
+        return chunk_count.ChunkCount(self._access, self._shape).count(self._metadata.grid_shape)
 
     def stored_nbytes(self) -> int:
         """Bytes of all stored chunks or shards, without the document. Lists the array's keys."""
@@ -412,7 +412,7 @@ class Array:
         while self._change(change).shape != lengths:
             cleared = found[0]  # anew, should somebody else change the lengths meanwhile
             try:
-                resizing.clear_outside(
+                resize.clear_outside(
                     self._access, self._outer, self._leaf, self._settled.counts, cleared, lengths, self._fill
                 )
             except FrazilError as error:

@@ -11,8 +11,8 @@ import numpy as np
 from frazil.array.arguments import check_depth, check_mapping
 from frazil.array.array import Array
 from frazil.array.attributes import Attributes, Update
-from frazil.array.creation import Lengths, array_metadata, check_arguments
-from frazil.array.nodes import (
+from frazil.array.hierarchy.new_array import Lengths, array_metadata, check_arguments
+from frazil.array.hierarchy.nodes import (
     Metadata,
     Place,
     as_stored,
@@ -41,11 +41,11 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from frazil.array import moving
-    from frazil.array import tree as _tree
+    from frazil.array.hierarchy import move
+    from frazil.array.hierarchy import tree as _tree
 else:
-    moving = LateModule("frazil.array.moving")
-    _tree = LateModule("frazil.array.tree")
+    move = LateModule("frazil.array.hierarchy.move")
+    _tree = LateModule("frazil.array.hierarchy.tree")
 
 
 class Group(MutableMapping[str, "Array | Group"]):
@@ -140,7 +140,7 @@ class Group(MutableMapping[str, "Array | Group"]):
         the node meanwhile. A crash leaves the old node whole, or the new one, or both.
         Raises NotFoundError, AlreadyExistsError where something is at the new path, InvalidInputError where that is inside the node or below an array,
         ReadOnlyError, StoreError."""
-        moving.move_node(self._at(path), self._at(to).path)
+        move.move_node(self._at(path), self._at(to).path)
         self._changed_below()
 
     def __contains__(self, path: object) -> bool:

@@ -1,4 +1,4 @@
-"""What there is to say of an array beside its document, as a value that prints as a table. Inner chunks are counted in counting.py."""
+"""What there is to say of an array beside its document, as a value that prints as a table. Inner chunks are counted in chunk_count.py."""
 
 from __future__ import annotations
 

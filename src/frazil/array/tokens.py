@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from frazil.metadata.model import ArrayMetadata
 
 if TYPE_CHECKING:
-    from frazil.array.nodes import Place
+    from frazil.array.hierarchy.nodes import Place
 
 __all__ = ["OwnToken", "token_of"]
 

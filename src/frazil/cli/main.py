@@ -12,12 +12,13 @@ from contextlib import suppress
 from typing import Final
 
 import frazil
-from frazil.cli import (
+from frazil.cli.command import Command
+from frazil.cli.commands import (
     cache,
     convert,
     copy,
     get,
-    importing,
+    import_,
     info,
     ls,
     repo_branch,
@@ -29,12 +30,11 @@ from frazil.cli import (
     tree,
     view,
 )
-from frazil.cli.command import Command
 from frazil.errors import FallbackWarning, FrazilError
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *(info.COMMAND, tree.COMMAND, ls.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
-    *(copy.COMMAND, importing.COMMAND, serve.COMMAND, cache.COMMAND),
+    *(copy.COMMAND, import_.COMMAND, serve.COMMAND, cache.COMMAND),
     *(repo_init.COMMAND, repo_log.COMMAND, repo_diff.COMMAND, repo_branch.COMMAND, repo_tag.COMMAND),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {

@@ -4,32 +4,32 @@ To add one, subclass ArrayToArray, ArrayToBytes or BytesToBytes (codec.py) and h
 
 from typing import TYPE_CHECKING
 
-from frazil.codecs.blosc import Blosc
-from frazil.codecs.bytes import Bytes
+from frazil.codecs.array_to_array.transpose import Transpose
+from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
+from frazil.codecs.builtin_codecs import LATE
+from frazil.codecs.bytes_to_bytes.blosc import Blosc
+from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
+from frazil.codecs.bytes_to_bytes.gzip import Gzip
+from frazil.codecs.bytes_to_bytes.zstd import Zstd
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, Codec
-from frazil.codecs.crc32c import Crc32c
-from frazil.codecs.gzip import Gzip
-from frazil.codecs.known import LATE
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
-from frazil.codecs.sharding import ShardingIndexed
-from frazil.codecs.transpose import Transpose
-from frazil.codecs.zstd import Zstd
 from frazil.late import late_names
 
 if TYPE_CHECKING:
-    from frazil.codecs.astype import AsType
-    from frazil.codecs.bitround import BitRound
-    from frazil.codecs.bz2 import Bz2
-    from frazil.codecs.checksums import Adler32, Crc32, Fletcher32
-    from frazil.codecs.delta import Delta
-    from frazil.codecs.fixed_scale_offset import FixedScaleOffset
-    from frazil.codecs.lz4 import Lz4
-    from frazil.codecs.lzma import Lzma
-    from frazil.codecs.on_bytes import OnBytes
-    from frazil.codecs.packbits import PackBits
-    from frazil.codecs.quantize import Quantize
-    from frazil.codecs.shuffle import Shuffle
-    from frazil.codecs.zlib import Zlib
+    from frazil.codecs.array_to_array.astype import AsType
+    from frazil.codecs.array_to_array.bitround import BitRound
+    from frazil.codecs.array_to_array.delta import Delta
+    from frazil.codecs.array_to_array.fixed_scale_offset import FixedScaleOffset
+    from frazil.codecs.array_to_array.packbits import PackBits
+    from frazil.codecs.array_to_array.quantize import Quantize
+    from frazil.codecs.bytes_to_bytes.bz2 import Bz2
+    from frazil.codecs.bytes_to_bytes.checksums import Adler32, Crc32, Fletcher32
+    from frazil.codecs.bytes_to_bytes.lz4 import Lz4
+    from frazil.codecs.bytes_to_bytes.lzma import Lzma
+    from frazil.codecs.bytes_to_bytes.on_bytes import OnBytes
+    from frazil.codecs.bytes_to_bytes.shuffle import Shuffle
+    from frazil.codecs.bytes_to_bytes.zlib import Zlib
 
 __all__ = [
     "DEFAULT_REGISTRY",

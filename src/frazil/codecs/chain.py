@@ -10,7 +10,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from frazil import _kernel
-from frazil.codecs.bytes import Bytes
+from frazil.codecs.array_to_array.transpose import Transpose
+from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.codec import (
     ArrayToArray,
     ArrayToBytes,
@@ -26,15 +27,14 @@ from frazil.codecs.codec import (
 )
 from frazil.codecs.leaf import Chain, Leaf
 from frazil.codecs.shard import IndexChain, Level, index_spec
-from frazil.codecs.transpose import Transpose
 from frazil.errors import MetadataError
 from frazil.late import LateModule
 
 if TYPE_CHECKING:
-    from frazil.codecs import middle, whole
+    from frazil.codecs import python_stage, whole_shard
 else:
-    middle = LateModule("frazil.codecs.middle")
-    whole = LateModule("frazil.codecs.whole")
+    python_stage = LateModule("frazil.codecs.python_stage")
+    whole_shard = LateModule("frazil.codecs.whole_shard")
 
 _MOST_DIMENSIONS = 32  # those of NumPy before 2.0
 _MOST_BYTES = 2**48  # of a chunk, decoded: the kernel's limit
@@ -98,12 +98,12 @@ def _compile(codecs: Sequence[Codec], spec: ChunkSpec, order: tuple[int, ...], p
     return Chain((), _leaf(before, (serializer, where), after, seen, order, spec))
 
 
-def compile_shard(codec: Sharding, spec: ChunkSpec, where: str) -> whole.WholeShard:
+def compile_shard(codec: Sharding, spec: ChunkSpec, where: str) -> whole_shard.WholeShard:
     """A sharding codec as one that runs, for chunks of this kind. Raises MetadataError that names the place beneath `where`, the codec's own."""
     order = tuple(range(len(spec.shape)))
     level = _level(codec, spec, order, [], where)
     inner = _compile(codec.codecs, spec._replace(shape=level.inner), order, f"{where}.configuration.codecs")
-    return whole.WholeShard(codec.name, _with_limit(level, inner))
+    return whole_shard.WholeShard(codec.name, _with_limit(level, inner))
 
 
 def _level(codec: Sharding, seen: ChunkSpec, order: tuple[int, ...], after: list[BytesToBytes], where: str) -> Level:
@@ -184,7 +184,7 @@ def _leaf(
     for first, place in before:
         specs.append(encoded_spec(first, specs[-1], place))
     codec, where = serializer
-    runs: ArrayToBytes | whole.WholeShard = codec
+    runs: ArrayToBytes | whole_shard.WholeShard = codec
     if isinstance(codec, Sharding):
         runs = shard = compile_shard(codec, specs[-1], where)
         bounds = [shard.bound]
@@ -213,7 +213,7 @@ def _leaf(
         return Leaf(spec.shape, program, None, bounds[-1], spec.nbytes)
     program = _kernel.program(spec.shape, itemsize, range(len(order)), (), (), spec.fill)
     python = [following for following, _ in after[: len(after) - len(native)]]
-    between = middle.Middle(
+    between = python_stage.Middle(
         order,
         tuple(first for first, _ in before),
         runs,

@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import ChunkDecodeError, FrazilError, InvalidInputError, MetadataError
-from frazil.metadata.asking import Asking
+from frazil.metadata.extension_guard import Asking
 from frazil.metadata.extensions import Extension
 from frazil.record import Record
 
@@ -130,7 +130,7 @@ class ArrayToBytes(Codec):
 
 
 class Sharding(ArrayToBytes):
-    """An array-to-bytes codec that makes shards: chain.py plans it instead of running it. What the members mean is told in sharding.py."""
+    """An array-to-bytes codec that makes shards: chain.py plans it instead of running it. What the members mean is told in sharding_indexed.py."""
 
     __slots__ = ()
     chunk_shape: tuple[int, ...]

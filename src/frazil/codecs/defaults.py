@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
-from frazil.codecs.blosc import Blosc
+from frazil.codecs.bytes_to_bytes.blosc import Blosc
+from frazil.codecs.bytes_to_bytes.zstd import Zstd
 from frazil.codecs.codec import Codec
-from frazil.codecs.zstd import Zstd
 
 CHUNK_BYTES = 2**20  # about 1 ms to decode
 SHARD_BYTES = 2**26

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil._kernel import Buffer
-    from frazil.codecs.middle import Middle
+    from frazil.codecs.python_stage import Middle
 
 Columns: TypeAlias = "NDArray[np.int64]"
 Units = BoxUnits | PointUnits

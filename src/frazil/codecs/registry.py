@@ -6,24 +6,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Never
 
+from frazil.codecs.builtin_codecs import KNOWN, LateCodec
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
-from frazil.codecs.known import KNOWN, LateCodec
-from frazil.codecs.once import Once
+from frazil.codecs.memo import Once
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
-from frazil.metadata.asking import Asking
 from frazil.metadata.chunk_grids import ChunkGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding
-from frazil.metadata.data_types import DataTypeFamily
-from frazil.metadata.draft_extensions import (
+from frazil.metadata.draft.extensions import (
     ArrayExtension,
     DraftExtensions,
     MemoryLayout,
     MetadataEncodingReader,
     look_up,
 )
+from frazil.metadata.extension_guard import Asking
 from frazil.metadata.extensions import Extension, ExtensionFamily, parse_extension, parse_extensions
 from frazil.metadata.json_text import as_json, found, item
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
+from frazil.metadata.types.core import DataTypeFamily
 from frazil.metadata.value import Value
 
 __all__ = ["DEFAULT_REGISTRY", "Registry", "RuntimeTransformer", "StorageTransformer"]

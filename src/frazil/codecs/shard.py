@@ -1,6 +1,6 @@
 """The bytes of a shard: its index, and how a shard is put together (sharding codec 1.0, Binary shard format).
 
-Pure functions over columns. No codec of chunks, no I/O; the codec of that name is in sharding.py."""
+Pure functions over columns. No codec of chunks, no I/O; the codec of that name is in sharding_indexed.py."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from frazil import _kernel
-from frazil.codecs.bytes import Bytes
+from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, as_bytes, run_decode, run_encode
-from frazil.codecs.crc32c import Crc32c
 from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.record import Record
 

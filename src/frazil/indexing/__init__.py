@@ -17,7 +17,7 @@ from frazil.indexing.selection import (
     orthogonal,
     vectorised,
 )
-from frazil.indexing.single import SingleChunk, single_chunk
+from frazil.indexing.single_chunk import SingleChunk, single_chunk
 
 __all__ = [
     "AxisSelection",

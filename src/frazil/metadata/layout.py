@@ -1,13 +1,13 @@
 """The port between nodes and the dialects: where a dialect keeps the documents and chunks of nodes, and how its documents read.
 
-Pure. v3.py and draft_layout.py implement it; array/nodes.py does the I/O, and is the only one to ask."""
+Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py does the I/O, and is the only one to ask."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from frazil.metadata.draft_extensions import DraftExtensions
+from frazil.metadata.draft.extensions import DraftExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
 from frazil.metadata.registry import MetadataExtensions
 from frazil.record import Record

@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from frazil.errors import MetadataError
-from frazil.metadata.asking import Asking
 from frazil.metadata.chunk_grids import ChunkGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding
-from frazil.metadata.data_types import DataType
+from frazil.metadata.extension_guard import Asking
 from frazil.metadata.extensions import Extension
-from frazil.metadata.fill_values import FillValue
 from frazil.metadata.json_text import Json, as_json, item
 from frazil.metadata.members import check_object, lengths_from_user, refusal
+from frazil.metadata.types.core import DataType
+from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.value import Value, assign
 
 ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 import numpy as np
 
 from frazil.late import LateModule
-from frazil.metadata.asking import GRID, KEYS, Asking, with_methods
 from frazil.metadata.chunk_grids import REGULAR, ChunkGrid
 from frazil.metadata.chunk_keys import DEFAULT, V2, ChunkKeyEncoding
-from frazil.metadata.data_types import (
+from frazil.metadata.extension_guard import GRID, KEYS, Asking, with_methods
+from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
+from frazil.metadata.json_text import as_json
+from frazil.metadata.types.core import (
     CoreDataTypes,
     DataType,
     DataTypeFamily,
@@ -20,14 +22,12 @@ from frazil.metadata.data_types import (
     native_dtype,
     unknown_dtype,
 )
-from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
-from frazil.metadata.json_text import as_json
 from frazil.metadata.value import Value
 
 if TYPE_CHECKING:
-    from frazil.metadata import structs
+    from frazil.metadata.types import structs
 else:
-    structs = LateModule("frazil.metadata.structs")
+    structs = LateModule("frazil.metadata.types.structs")
 
 T = TypeVar("T")
 
@@ -212,8 +212,8 @@ _OWN: Final = (CoreDataTypes, RawDataTypes, LateTypes)
 _SIMPLE: Final[tuple[DataTypeFamily, ...]] = (
     CoreDataTypes(),
     RawDataTypes(),
-    LateTypes("frazil.metadata.datetimes", "DatetimeTypes"),
-    LateTypes("frazil.metadata.strings", "StringTypes"),
+    LateTypes("frazil.metadata.types.datetimes", "DatetimeTypes"),
+    LateTypes("frazil.metadata.types.strings", "StringTypes"),
 )
-_STRUCTS: Final = LateTypes("frazil.metadata.structs", "StructTypes", _SIMPLE)
+_STRUCTS: Final = LateTypes("frazil.metadata.types.structs", "StructTypes", _SIMPLE)
 CORE_EXTENSIONS: Final = MetadataExtensions((*_SIMPLE, _STRUCTS), (REGULAR,), (DEFAULT, V2))

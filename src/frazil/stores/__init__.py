@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING
 
 from frazil.late import late_names
 from frazil.stores.chunk_storage import ChunkStorage, Located, PlainChunks
-from frazil.stores.local import LocalStore
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Pieces, Sources, Version
 
 if TYPE_CHECKING:
-    from frazil.stores.adapted import AdaptedStore, StoreWithPartialAccess, adapt
-    from frazil.stores.caching import CachingStore
+    from frazil.stores.caches.caching_store import CachingStore
     from frazil.stores.memory import MemoryStore
-    from frazil.stores.object_store import ObjectStore
-    from frazil.stores.sharding_store import ShardingStore
+    from frazil.stores.objects.object_store import ObjectStore
+    from frazil.stores.operations.adapted_store import AdaptedStore, StoreWithPartialAccess, adapt
+    from frazil.stores.transformer.sharding_store import ShardingStore
     from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
 
 __all__ = [
@@ -46,15 +46,15 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(
         __name__,
         {
-            "AdaptedStore": "frazil.stores.adapted",
-            "CachingStore": "frazil.stores.caching",
+            "AdaptedStore": "frazil.stores.operations.adapted_store",
+            "CachingStore": "frazil.stores.caches.caching_store",
             "MemoryStore": "frazil.stores.memory",
-            "ObjectStore": "frazil.stores.object_store",
+            "ObjectStore": "frazil.stores.objects.object_store",
             "ReadOnlyStore": "frazil.stores.wrappers",
-            "ShardingStore": "frazil.stores.sharding_store",
-            "StoreWithPartialAccess": "frazil.stores.adapted",
+            "ShardingStore": "frazil.stores.transformer.sharding_store",
+            "StoreWithPartialAccess": "frazil.stores.operations.adapted_store",
             "WrappedStore": "frazil.stores.wrappers",
-            "adapt": "frazil.stores.adapted",
+            "adapt": "frazil.stores.operations.adapted_store",
             "read_only": "frazil.stores.wrappers",
         },
     )

@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
 from frazil.stores.keys import check_key
-from frazil.stores.local import LocalStore
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores import adapted, memory, object_clients, object_store
+    from frazil.stores import memory
+    from frazil.stores.objects import clients, object_store
+    from frazil.stores.operations import adapted_store
 else:
-    adapted = LateModule("frazil.stores.adapted")
+    adapted_store = LateModule("frazil.stores.operations.adapted_store")
     memory = LateModule("frazil.stores.memory")
-    object_clients = LateModule("frazil.stores.object_clients")
-    object_store = LateModule("frazil.stores.object_store")
+    clients = LateModule("frazil.stores.objects.clients")
+    object_store = LateModule("frazil.stores.objects.object_store")
 
 __all__ = ["Location", "key_prefix", "resolve"]
 
-Location: TypeAlias = "str | os.PathLike[str] | Store | adapted.StoreWithPartialAccess | object_clients.ObjectClient | Mapping[str, Buffer]"
+Location: TypeAlias = "str | os.PathLike[str] | Store | adapted_store.StoreWithPartialAccess | clients.ObjectClient | Mapping[str, Buffer]"
 
 _ALLOWED: Final = (
     'a folder ("sea.zarr", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '
@@ -42,9 +44,11 @@ def resolve(location: Location, path: str = "", *, requests_in_flight: int = 64)
     below = key_prefix(path)
     if isinstance(location, Store):
         return location, below
-    if not isinstance(location, str | os.PathLike) and isinstance(location, adapted.StoreWithPartialAccess | Mapping):
-        return adapted.adapt(location), below
-    if not isinstance(location, str | os.PathLike) and object_clients.is_client(location):
+    if not isinstance(location, str | os.PathLike) and isinstance(
+        location, adapted_store.StoreWithPartialAccess | Mapping
+    ):
+        return adapted_store.adapt(location), below
+    if not isinstance(location, str | os.PathLike) and clients.is_client(location):
         return object_store.ObjectStore(location, requests_in_flight=requests_in_flight), below
     text = _text(location)  # type: ignore[arg-type] # of objects of obstore none is left
     scheme, rest = _split(text) if isinstance(location, str) else ("", text)
@@ -64,7 +68,7 @@ def resolve(location: Location, path: str = "", *, requests_in_flight: int = 64)
     if scheme in _REMOTE:
         return object_store.ObjectStore(text, requests_in_flight=requests_in_flight), below
     raise InvalidInputError(
-        f"no kind of store is called {scheme!r}", path=object_clients.shown_url(text), hint=f"allowed are {_ALLOWED}"
+        f"no kind of store is called {scheme!r}", path=clients.shown_url(text), hint=f"allowed are {_ALLOWED}"
     )
 
 

@@ -1,6 +1,6 @@
 """The port to nodes that a place keeps as values, and not as documents under keys: what repositories have instead of `zarr.json`.
 
-Arrays and groups ask array/nodes.py, which asks this port where there is one. Paths are normalised: "" is the root, "a/b" a node below."""
+Arrays and groups ask array/hierarchy/nodes.py, which asks this port where there is one. Paths are normalised: "" is the root, "a/b" a node below."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from frazil.errors import ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.stores.content import read_values
 from frazil.stores.keys import check_key, check_prefix, distinct_keys, split_level
-from frazil.stores.ranges import check_starts, checked_ranges, grouped_writes, patched
+from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -39,10 +39,11 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores import appending, copying
+    from frazil.stores import value_copies
+    from frazil.stores.operations import append
 else:
-    appending = LateModule("frazil.stores.appending")
-    copying = LateModule("frazil.stores.copying")
+    append = LateModule("frazil.stores.operations.append")
+    value_copies = LateModule("frazil.stores.value_copies")
 
 __all__ = [
     "ABSENT",
@@ -124,7 +125,7 @@ class Store(ABC):
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> builtins.list[Version | Changed]:
         """As put_many, with each value behind the one that is there (nothing, where nothing is). Published whole, too."""
-        return appending.append_by_put(self, names, pieces, expect)
+        return append.append_by_put(self, names, pieces, expect)
 
     @abstractmethod
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
@@ -323,7 +324,7 @@ class Store(ABC):
         source, also where others replace it; the port's fallback tries that a few times.
         limit  bytes that may be in memory; a store that is given `put_stream` keeps to it for larger values too
         Raises StoreError with the key; others of the call may have been copied."""
-        return copying.copy_by_put(self, names, source, sources, limit)
+        return value_copies.copy_by_put(self, names, source, sources, limit)
 
     def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
         """Stores a value that comes in parts, `size` bytes together, whatever is there. It is published whole, or not at all where `parts` raises. Here all of it is

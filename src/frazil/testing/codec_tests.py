@@ -20,7 +20,7 @@ import numpy as np
 
 from frazil.array.array import Array as StoredArray
 from frazil.array.group import new_array
-from frazil.array.nodes import Place
+from frazil.array.hierarchy.nodes import Place
 from frazil.codecs import ArrayToArray, ArrayToBytes, Bytes, BytesToBytes, ChunkSpec, Codec, Crc32c
 from frazil.codecs.codec import Array
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.stores import Store
-from tests.format.encoding import Pairs, Single, encoded
+from tests.formats.encoding import Pairs, Single, encoded
 
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 LAST: Final = 1099511627775

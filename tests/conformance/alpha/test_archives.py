@@ -14,7 +14,7 @@ import pytest
 import frazil
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.stores import MemoryStore, Store
-from tests.format.archives import beside, repository
+from tests.formats.archives import beside, repository
 from tests.servers.buckets import S3
 
 FIRST, VARIED = "icechunk-alpha-repo", "icechunk-alpha-varied"

@@ -11,11 +11,11 @@ import pytest
 
 import frazil
 from frazil.errors import FrazilError, InvalidInputError
-from frazil.format.ids import decode_id
-from frazil.format.manifests import decode_manifest, encode_manifest
-from frazil.format.msgpack import pack, unpack
-from frazil.format.nodes import ArrayData, NodeSnapshot
-from frazil.format.snapshots import Snapshot, decode_snapshot, encode_snapshot
+from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
+from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
+from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot, encode_snapshot
+from frazil.formats.ids import decode_id
+from frazil.formats.msgpack import pack, unpack
 from frazil.stores import MemoryStore
 
 DOCUMENT: Mapping[str, Any] = {

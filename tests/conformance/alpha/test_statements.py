@@ -10,8 +10,8 @@ import pytest
 
 import frazil
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError, ReadOnlyError
-from frazil.format.ids import decode_id
-from frazil.format.snapshots import decode_snapshot
+from frazil.formats.alpha.snapshots import decode_snapshot
+from frazil.formats.ids import decode_id
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing import CountingStore
 from tests.conformance.alpha.library import unpack

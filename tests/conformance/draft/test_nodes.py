@@ -10,7 +10,7 @@ import pytest
 
 import frazil
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
-from frazil.metadata import draft_layout
+from frazil.metadata.draft import layout as draft_layout
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.values import Capabilities
 from frazil.stores.wrappers import WrappedStore

@@ -14,7 +14,7 @@ import pytest
 
 import frazil
 from frazil.errors import FormatError, InvalidInputError
-from frazil.metadata.draft_keys import DraftKeys
+from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.stores import CachingStore, LocalStore, MemoryStore, ShardingStore, Store
 from frazil.testing import CountingStore
 from tests.conformance.draft.documents import EMPTY, hierarchy, index

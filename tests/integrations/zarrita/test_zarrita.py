@@ -13,7 +13,7 @@ import pytest
 
 import frazil
 from frazil.codecs import Bytes, Crc32c, Zstd
-from frazil.operations.serving import serve
+from frazil.operations.serve.server import serve
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 

@@ -1,0 +1,269 @@
+//! What works on bytes alone: rows copied as they are, codecs without chunks, checksums, versions.
+
+use std::sync::Mutex;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::chunks::chain::{Chain, Decoded, Size, Target};
+use crate::chunks::decode::FailureRows;
+use crate::codecs::blosc_version;
+use crate::columns::{Bytes, BytesMut, Column, ColumnMut, Room, wrong};
+use crate::failures::{Code, Failures, Fault, Outcome};
+use crate::fetch::{Sink, fetch};
+use crate::memory::{Growing, take};
+use crate::segment::Segment;
+use crate::sources::{Files, Sources};
+use crate::threads::{Lease, Worker, detached, share};
+
+/// Rows of at least this many bytes are read straight to their place.
+const STRAIGHT: usize = 64 << 10;
+
+/// Rows that go as they are to out[offsets[i]..offsets[i + 1]].
+struct Copies<'a> {
+    offsets: &'a [[i64; 1]],
+    out: Room,
+}
+
+impl<'a> Copies<'a> {
+    fn new(offsets: &'a [[i64; 1]], out: Room, units: usize) -> Result<Copies<'a>, String> {
+        if offsets.len().checked_sub(1) != Some(units) {
+            return Err(format!("offsets: expected {} numbers, got {}", units + 1, offsets.len()));
+        }
+        if offsets[0][0] < 0 || !offsets.is_sorted() || offsets[units][0] > out.len() as i64 {
+            return Err(format!("offsets: does not go upward within 0..={}", out.len()));
+        }
+        Ok(Copies { offsets, out })
+    }
+
+    fn length(&self, unit: usize) -> usize {
+        (self.offsets[unit + 1][0] - self.offsets[unit][0]) as usize
+    }
+
+    #[allow(clippy::mut_from_ref)] // each row has a place of its own
+    fn place(&self, unit: usize) -> Option<&mut [u8]> {
+        // SAFETY: `out` is lent for the call; the places of two rows have nothing in common, as offsets go upward.
+        unsafe { self.out.part(self.offsets[unit][0] as usize, self.length(unit)) }
+    }
+}
+
+impl Sink for Copies<'_> {
+    type Local = ();
+
+    fn local(&self) {}
+
+    fn weight(&self, unit: usize) -> usize {
+        self.length(unit)
+    }
+
+    fn decodes(&self) -> bool {
+        false
+    }
+
+    fn check_length(&self, unit: usize, length: u64) -> Outcome {
+        let wanted = self.length(unit);
+        if length == wanted as u64 {
+            return Ok(());
+        }
+        Err(Fault::new(Code::Range, format!("the row has {length} bytes, its place {wanted}")))
+    }
+
+    fn straight(&self, (): &mut (), unit: usize, length: usize) -> Option<&mut [u8]> {
+        self.place(unit).filter(|place| length >= STRAIGHT && place.len() == length)
+    }
+
+    fn missing(&self, (): &mut (), _worker: &mut Worker, unit: usize) -> Outcome {
+        self.check_length(unit, 0)
+    }
+
+    fn take(&self, (): &mut (), _worker: &mut Worker, unit: usize, bytes: &[u8], _start: usize) -> Outcome {
+        match self.place(unit) {
+            Some(place) if place.len() == bytes.len() => place.copy_from_slice(bytes),
+            _ => return self.check_length(unit, bytes.len() as u64),
+        }
+        Ok(())
+    }
+}
+
+#[pyfunction]
+fn read_rows(
+    py: Python<'_>,
+    files: Option<&Bound<'_, Files>>,
+    buffers: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+    threads: isize,
+) -> PyResult<FailureRows> {
+    let buffers = Bytes::all(buffers, "buffers")?;
+    let rows = Column::<3>::new(rows, "rows")?;
+    let sources = Sources::new(files.map(Bound::get), &buffers);
+    sources.check(&rows)?;
+    let mut out = BytesMut::new(out, "out")?;
+    let offsets = Column::<1>::new(offsets, "offsets")?;
+    let copies = Copies::new(&offsets, out.room(), rows.len()).map_err(wrong)?;
+    let rows: &[[i64; 3]] = &rows;
+    let failures = detached(py, || fetch(&sources, rows, None, threads, &copies))?;
+    Ok(failures.into_rows())
+}
+
+/// Rows decoded to segments of their own.
+struct Blobs<'a> {
+    chain: &'a Chain,
+    limits: &'a [[i64; 1]],
+    made: Vec<Mutex<Option<Growing>>>,
+}
+
+impl Blobs<'_> {
+    fn sizes(&self, unit: usize) -> Vec<Size> {
+        self.chain.sizes(Size::AtMost(usize::try_from(self.limits[unit][0]).unwrap_or(0)))
+    }
+}
+
+impl Sink for Blobs<'_> {
+    type Local = ();
+
+    fn local(&self) {}
+
+    fn weight(&self, unit: usize) -> usize {
+        usize::try_from(self.limits[unit][0]).unwrap_or(0)
+    }
+
+    fn decodes(&self) -> bool {
+        !self.chain.is_empty()
+    }
+
+    fn check_length(&self, unit: usize, length: u64) -> Outcome {
+        match self.sizes(unit).pop() {
+            Some(Size::AtMost(most)) if length > most as u64 => {
+                Err(Fault::new(Code::Size, format!("{length} encoded bytes where at most {most} are expected")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn missing(&self, (): &mut (), _worker: &mut Worker, _unit: usize) -> Outcome {
+        Ok(())
+    }
+
+    fn take(&self, (): &mut (), worker: &mut Worker, unit: usize, bytes: &[u8], _start: usize) -> Outcome {
+        let mut memory = take(bytes.len())?;
+        let sizes = self.sizes(unit);
+        let decoded = self.chain.decode(&mut worker.tools, bytes, &sizes, Target::Memory(&mut memory))?;
+        let Decoded::Target(len) = decoded else { return Ok(()) };
+        if let Ok(mut made) = self.made[unit].lock() {
+            *made = Some(Growing::of(memory, len));
+        }
+        Ok(())
+    }
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // the contract's columns
+fn decode_bytes(
+    py: Python<'_>,
+    codecs: &Bound<'_, PyAny>,
+    files: Option<&Bound<'_, Files>>,
+    buffers: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+    limits: &Bound<'_, PyAny>,
+    lengths: &Bound<'_, PyAny>,
+    threads: isize,
+) -> PyResult<(Vec<Segment>, FailureRows)> {
+    let chain = Chain::parse(codecs)?;
+    let buffers = Bytes::all(buffers, "buffers")?;
+    let rows = Column::<3>::new(rows, "rows")?;
+    let sources = Sources::new(files.map(Bound::get), &buffers);
+    sources.check(&rows)?;
+    let limits = Column::<1>::of(limits, "limits", rows.len())?;
+    if limits.iter().any(|limit| limit[0] < 0) {
+        return Err(wrong("limits: must not be negative"));
+    }
+    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", rows.len())?;
+    let blobs = Blobs { chain: &chain, limits: &limits, made: rows.iter().map(|_| Mutex::new(None)).collect() };
+    let all: &[[i64; 3]] = &rows;
+    let failures = detached(py, || fetch(&sources, all, None, threads, &blobs))?;
+    let mut segments = Vec::with_capacity(rows.len());
+    for (made, length) in blobs.made.into_iter().zip(lengths.rows()) {
+        let made = made.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *length = [made.as_ref().map_or(-1, |bytes| bytes.len() as i64)];
+        segments.push(Segment::new(made.unwrap_or_default()));
+    }
+    Ok((segments, failures.into_rows()))
+}
+
+#[pyfunction]
+fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>, threads: isize) -> PyResult<Vec<Segment>> {
+    let chain = Chain::parse(codecs)?;
+    let values = Bytes::all(values, "values")?;
+    let values: Vec<&[u8]> = values.iter().map(Bytes::as_slice).collect();
+    let made: Vec<Mutex<Growing>> = values.iter().map(|_| Mutex::new(Growing::default())).collect();
+    let failures = Failures::default();
+    let bytes: usize = values.iter().map(|value| value.len()).sum();
+    let threads = if bytes < 64 << 10 { 1 } else { threads.max(1) as usize };
+    detached(py, || {
+        share(values.len(), threads, Lease::take, |worker, unit| {
+            if let Ok(mut made) = made[unit].lock()
+                && let Err(fault) = chain.encode(&mut worker.tools, values[unit], &mut made)
+            {
+                failures.add(unit, fault);
+            }
+        });
+    })?;
+    if let Some((unit, _, text)) = failures.into_rows().first() {
+        return Err(wrong(format!("values[{unit}]: {text}")));
+    }
+    let segments = made.into_iter().map(|made| made.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    Ok(segments.map(Segment::new).collect())
+}
+
+/// CRC-32C of data, going on from `value`.
+#[pyfunction]
+#[pyo3(name = "crc32c", signature = (data, value = 0))]
+fn checksum(py: Python<'_>, data: &Bound<'_, PyAny>, value: u32) -> PyResult<u32> {
+    let data = Bytes::new(data, "data")?;
+    let data = data.as_slice();
+    if data.len() < 64 << 10 {
+        return Ok(crc32c::crc32c_append(value, data));
+    }
+    detached(py, || crc32c::crc32c_append(value, data))
+}
+
+/// Versions of the kernel and of the codec libraries in it.
+#[pyfunction]
+fn kernel_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let info = PyDict::new(py);
+    info.set_item("kernel", env!("CARGO_PKG_VERSION"))?;
+    info.set_item("zstd", zstd_safe::version_string())?;
+    info.set_item("blosc", blosc_version())?;
+    for package in ["libdeflate-sys", "lz4-sys", "libz-sys", "snap", "crc32c", "pyo3"] {
+        info.set_item(package, locked_version(package).unwrap_or("unknown"))?;
+    }
+    Ok(info)
+}
+
+/// The version of a package that this kernel is built with.
+fn locked_version(package: &str) -> Option<&'static str> {
+    let mut lines = include_str!("../Cargo.lock").lines();
+    lines.by_ref().find(|line| line.strip_prefix("name = \"").and_then(|rest| rest.strip_suffix('"')) == Some(package))?;
+    lines.next()?.strip_prefix("version = \"")?.strip_suffix('"')
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(read_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(checksum, module)?)?;
+    module.add_function(wrap_pyfunction!(kernel_info, module)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_come_from_the_lock_file() {
+        assert_eq!(locked_version("crc32c"), Some("0.6.9"));
+        assert_eq!(locked_version("no-such-package"), None);
+    }
+}

@@ -1,0 +1,193 @@
+//! Copies the boxes of chunks between chunks and a strided array, one chunk after the other on one thread.
+
+use crate::chunks::boxes::{Boxes, Run};
+use crate::chunks::copy::{Axis, Copier, Item};
+use crate::failures::Outcome;
+
+/// From here on a run is worth a plan of its own.
+const LONG_RUN: i64 = 16;
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Direction {
+    ToArray,
+    ToChunk,
+}
+
+/// The two sides of all copies of a call: bytes between neighbours along each dimension.
+#[derive(Clone, Copy)]
+pub struct Sides<'a> {
+    pub direction: Direction,
+    pub item: &'a Item,
+    pub chunk: &'a [isize],
+    pub array: &'a [isize],
+}
+
+impl Sides<'_> {
+    fn axis(&self, dimension: usize, run: &Run) -> Axis {
+        let chunk = self.chunk[dimension].wrapping_mul(run[2] as isize);
+        let array = self.array[dimension];
+        match self.direction {
+            Direction::ToArray => Axis { count: run[1] as usize, from: chunk, to: array },
+            Direction::ToChunk => Axis { count: run[1] as usize, from: array, to: chunk },
+        }
+    }
+
+    /// Where an element lies from the first one of either side.
+    fn offsets(&self, dimension: usize, run: &Run, number: i64) -> (isize, isize) {
+        let (element, place) = (run[0] + number * run[2], run[3] + number);
+        (self.chunk[dimension].wrapping_mul(element as isize), self.array[dimension].wrapping_mul(place as isize))
+    }
+
+    /// # Safety
+    /// As Copier::run, with the sides in the roles that the direction gives them.
+    unsafe fn run(&self, copier: &Copier, chunk: *mut u8, array: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.direction {
+                Direction::ToArray => copier.run(self.item, chunk, array),
+                Direction::ToChunk => copier.run(self.item, array, chunk),
+            }
+        }
+    }
+}
+
+/// The box of one chunk, planned: dimensions before `split` are walked element by element, the others are one copy. Plans are kept
+/// from one chunk to the next, as neighbours mostly differ in their place alone.
+pub struct Mover<'a> {
+    boxes: &'a Boxes<'a>,
+    sides: Sides<'a>,
+    runs: Vec<&'a [Run]>,
+    split: usize,
+    key: Vec<(i64, i64)>, // count and step of each dimension from `split` on, for which `copier` was planned
+    copier: Copier,
+    long: Copier,
+    base: (isize, isize), // of the dimensions from `split` on
+}
+
+impl<'a> Mover<'a> {
+    pub fn new(boxes: &'a Boxes<'a>, sides: Sides<'a>) -> Mover<'a> {
+        let mut copier = Copier::default();
+        copier.plan([].into_iter(), sides.item);
+        let (runs, key) = (Vec::with_capacity(sides.chunk.len()), Vec::with_capacity(sides.chunk.len()));
+        Mover { boxes, sides, runs, split: 0, key, copier, long: Copier::default(), base: (0, 0) }
+    }
+
+    /// Turns to a chunk, whose box is not empty; at least `walked` dimensions are walked.
+    pub fn select(&mut self, unit: usize, walked: usize) {
+        if walked > 0 || self.split > 0 || !self.select_like_before(unit) {
+            self.select_anew(unit, walked);
+        }
+    }
+
+    /// Turns to a chunk whose box differs from the one before in its place alone, as most do; false where it does not.
+    fn select_like_before(&mut self, unit: usize) -> bool {
+        if self.key.len() != self.sides.chunk.len() {
+            return false;
+        }
+        let (mut chunk, mut array) = (0isize, 0isize);
+        for (dimension, (run, key)) in self.boxes.only_runs(unit).zip(&self.key).enumerate() {
+            let Some(run) = run.filter(|run| (run[1], run[2]) == *key) else { return false };
+            chunk = chunk.wrapping_add(self.sides.chunk[dimension].wrapping_mul(run[0] as isize));
+            array = array.wrapping_add(self.sides.array[dimension].wrapping_mul(run[3] as isize));
+        }
+        self.base = (chunk, array);
+        true
+    }
+
+    fn select_anew(&mut self, unit: usize, walked: usize) {
+        self.runs.clear();
+        self.runs.extend(self.boxes.runs_of(unit));
+        let split = self.runs.iter().rposition(|runs| runs.len() != 1).map_or(0, |last| last + 1).max(walked);
+        self.base = (0, 0);
+        let mut same = split == self.split && self.key.len() == self.runs.len() - split;
+        for (dimension, runs) in self.runs.iter().enumerate().skip(split) {
+            let (chunk, array) = self.sides.offsets(dimension, &runs[0], 0);
+            self.base = (self.base.0.wrapping_add(chunk), self.base.1.wrapping_add(array));
+            same = same && self.key[dimension - split] == (runs[0][1], runs[0][2]);
+        }
+        if !same {
+            self.split = split;
+            self.key.clear();
+            self.key.extend(self.runs[split..].iter().map(|runs| (runs[0][1], runs[0][2])));
+            let (sides, runs) = (self.sides, &self.runs);
+            self.copier.plan((split..runs.len()).map(|dimension| sides.axis(dimension, &runs[dimension][0])), sides.item);
+        }
+    }
+
+    /// How many dimensions are walked for the selected box.
+    pub fn walked(&self) -> usize {
+        self.split
+    }
+
+    /// Where the selected box begins in chunk and array, and its length, when it is bytes one after the other in both.
+    pub fn one_row(&self) -> Option<(isize, isize, usize)> {
+        if self.split > 0 {
+            return None;
+        }
+        self.copier.one_row().map(|len| (self.base.0, self.base.1, len))
+    }
+
+    /// Copies the selected box.
+    ///
+    /// # Safety
+    /// `chunk` is where the chunk begins (or would begin, where only the hull of the box is in memory) and `array` the first element of the array that the
+    /// boxes were checked with; the source may be read and the destination written at the elements of the box; they do not overlap.
+    pub unsafe fn copy(&mut self, chunk: *mut u8, array: *mut u8) {
+        if self.split == 0 {
+            let (chunk, array) = (chunk.wrapping_offset(self.base.0), array.wrapping_offset(self.base.1));
+            // SAFETY: the runs of a box lie inside the chunk and inside the array (Boxes::new).
+            return unsafe { self.sides.run(&self.copier, chunk, array) };
+        }
+        let (outer, last) = (self.split - 1, self.runs[self.split - 1]);
+        let sides = self.sides;
+        let mut long = std::mem::take(&mut self.long);
+        let walked = self.walk(0, outer, self.base, &mut |(from_chunk, from_array)| {
+            for run in last {
+                let rest = if run[1] >= LONG_RUN {
+                    let tail = (self.split..self.runs.len()).map(|dimension| sides.axis(dimension, &self.runs[dimension][0]));
+                    long.plan(std::iter::once(sides.axis(outer, run)).chain(tail), sides.item);
+                    (1, &long)
+                } else {
+                    (run[1], &self.copier)
+                };
+                for number in 0..rest.0 {
+                    let (a, b) = sides.offsets(outer, run, number);
+                    let chunk = chunk.wrapping_offset(from_chunk.wrapping_add(a));
+                    let array = array.wrapping_offset(from_array.wrapping_add(b));
+                    // SAFETY: as above; the walk visits elements of the runs alone.
+                    unsafe { sides.run(rest.1, chunk, array) };
+                }
+            }
+            Ok(())
+        });
+        debug_assert!(walked.is_ok());
+        self.long = long;
+    }
+
+    /// Calls `visit` with the offsets (chunk, array) of each part of the box that is one copy, for `copy_part`.
+    pub fn parts(&self, visit: &mut impl FnMut((isize, isize)) -> Outcome) -> Outcome {
+        self.walk(0, self.split, self.base, visit)
+    }
+
+    /// Copies one part.
+    ///
+    /// # Safety
+    /// As `copy`, with the places where the part begins.
+    pub unsafe fn copy_part(&self, chunk: *mut u8, array: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.sides.run(&self.copier, chunk, array) }
+    }
+
+    fn walk(&self, dimension: usize, end: usize, at: (isize, isize), visit: &mut impl FnMut((isize, isize)) -> Outcome) -> Outcome {
+        if dimension == end {
+            return visit(at);
+        }
+        for run in self.runs[dimension] {
+            for number in 0..run[1] {
+                let (chunk, array) = self.sides.offsets(dimension, run, number);
+                self.walk(dimension + 1, end, (at.0.wrapping_add(chunk), at.1.wrapping_add(array)), visit)?;
+            }
+        }
+        Ok(())
+    }
+}

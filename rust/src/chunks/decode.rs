@@ -1,0 +1,217 @@
+//! `decode_chunks`: chunks decoded and scattered into a strided array.
+
+use pyo3::prelude::*;
+
+use crate::chunks::box_copies::{Direction, Mover, Sides};
+use crate::chunks::boxes::Boxes;
+use crate::chunks::chain::Target;
+use crate::chunks::copy::Item;
+use crate::chunks::program::Program;
+use crate::columns::{Bytes, Column, Room, Strided, Table, wrong};
+use crate::failures::{Code, Fault, Outcome};
+use crate::fetch::{ReadPart, Sink, Wanted, fetch, parse_expect};
+use crate::sources::{Files, Sources};
+use crate::threads::{Worker, detached};
+
+pub type FailureRows = Vec<(usize, i64, String)>;
+
+/// A read costs about as much as copying this many bytes.
+const COST_OF_A_READ: usize = 4 << 10;
+/// Chunks of at most this many bytes are read whole, as one read takes in several of them.
+const SMALL: usize = 4 << 10;
+/// Rows of at least this many bytes are read straight to their place.
+const STRAIGHT: usize = 64 << 10;
+
+struct Chunks<'a> {
+    program: &'a Program,
+    boxes: Boxes<'a>,
+    out: Room,
+    out_strides: &'a [isize],
+    // For what is missing: the fill value as a chunk whose elements all lie in one place, in memory order already.
+    no_strides: Vec<isize>,
+    plain: Item,
+}
+
+/// Movers from a chunk, and from the fill value.
+struct Movers<'a> {
+    chunk: Mover<'a>,
+    fill: Mover<'a>,
+}
+
+impl Program {
+    /// Checks the length of encoded bytes before they are read.
+    pub fn check_length(&self, length: u64) -> Outcome {
+        use crate::chunks::chain::Size;
+        match self.sizes[self.sizes.len() - 1] {
+            Size::Exactly(size) if length != size as u64 => {
+                Err(Fault::new(Code::Size, format!("{length} encoded bytes where {size} are expected")))
+            }
+            Size::AtMost(size) if length > size as u64 => {
+                Err(Fault::new(Code::Size, format!("{length} encoded bytes where at most {size} are expected")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> Chunks<'a> {
+    fn mover(&'a self, item: &'a Item, chunk: &'a [isize]) -> Mover<'a> {
+        Mover::new(&self.boxes, Sides { direction: Direction::ToArray, item, chunk, array: self.out_strides })
+    }
+
+    /// How many dimensions are walked when parts of the box of a raw chunk are read one by one, and bytes of each read: as soon as
+    /// the parts are small or dense. None where one read of the hull is cheaper.
+    fn slabs(&self, unit: usize) -> Option<usize> {
+        let (program, boxes) = (self.program, &self.boxes);
+        let (all, hull) = boxes.hull(unit, 0, &program.strides, program.itemsize);
+        if hull.len() < 64 * COST_OF_A_READ || !program.in_order {
+            return None;
+        }
+        for walked in 1..=program.shape.len() {
+            let (inner, part) = boxes.hull(unit, walked, &program.strides, program.itemsize);
+            let dense = part.len() <= COST_OF_A_READ || part.len() / program.itemsize <= 4 * inner;
+            if dense || walked == program.shape.len() {
+                let cost = (all / inner.max(1)).saturating_mul(part.len() + COST_OF_A_READ);
+                return (cost < hull.len()).then_some(walked);
+            }
+        }
+        None
+    }
+}
+
+impl<'a> Sink for &'a Chunks<'a> {
+    type Local = Movers<'a>;
+
+    fn local(&self) -> Movers<'a> {
+        let chunks: &'a Chunks<'a> = self;
+        Movers { chunk: chunks.mover(&chunks.program.item, &chunks.program.strides), fill: chunks.mover(&chunks.plain, &chunks.no_strides) }
+    }
+
+    fn weight(&self, _unit: usize) -> usize {
+        self.program.size
+    }
+
+    fn decodes(&self) -> bool {
+        !self.program.chain.is_empty()
+    }
+
+    fn check_length(&self, _unit: usize, length: u64) -> Outcome {
+        self.program.check_length(length)
+    }
+
+    fn wanted(&self, unit: usize) -> Wanted {
+        if self.boxes.is_empty(unit) {
+            return Wanted::Part(0..0);
+        }
+        if self.decodes() || self.program.size <= SMALL {
+            return Wanted::All;
+        }
+        if self.slabs(unit).is_some() {
+            return Wanted::Scattered;
+        }
+        Wanted::Part(self.boxes.hull(unit, 0, &self.program.strides, self.program.itemsize).1)
+    }
+
+    fn straight(&self, local: &mut Movers<'a>, unit: usize, length: usize) -> Option<&mut [u8]> {
+        if self.decodes() || length < STRAIGHT || self.boxes.is_empty(unit) {
+            return None;
+        }
+        local.chunk.select(unit, 0);
+        let (_, at, row) = local.chunk.one_row().filter(|row| row.2 == length)?;
+        // SAFETY: the box lies inside `out`, which is lent for the call, as `row` bytes one after the other from `at` on; the boxes of a call have
+        // no element in common (the contract), so nobody else touches these.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.out.start().wrapping_offset(at), row) })
+    }
+
+    fn missing(&self, local: &mut Movers<'a>, _worker: &mut Worker, unit: usize) -> Outcome {
+        if !self.boxes.is_empty(unit) {
+            local.fill.select(unit, 0);
+            // SAFETY: all strides of this side are 0, so it is read at one element, the fill value; `out` as in `straight`.
+            unsafe { local.fill.copy(self.program.fill.as_ptr().cast_mut(), self.out.start()) };
+        }
+        Ok(())
+    }
+
+    fn take(&self, local: &mut Movers<'a>, worker: &mut Worker, unit: usize, bytes: &[u8], start: usize) -> Outcome {
+        let program = self.program;
+        if self.boxes.is_empty(unit) {
+            return Ok(());
+        }
+        let mover = &mut local.chunk;
+        mover.select(unit, 0);
+        if let Some((_, at, row)) = mover.one_row()
+            && row == program.size
+            && program.chain.begins_with_compressor()
+        {
+            // SAFETY: as in `straight`.
+            let out = unsafe { std::slice::from_raw_parts_mut(self.out.start().wrapping_offset(at), row) };
+            program.chain.decode(&mut worker.tools, bytes, &program.sizes, Target::Slice(out))?;
+            return Ok(());
+        }
+        let chunk = match program.chain.is_empty() {
+            true => bytes,
+            false => program.chain.view(&mut worker.tools, bytes, &program.sizes)?,
+        };
+        // SAFETY: `chunk` is the whole chunk (its size was checked) or, from `start` on, the hull of its box; `out` as in `straight`.
+        unsafe { mover.copy(chunk.as_ptr().wrapping_sub(start).cast_mut(), self.out.start()) };
+        Ok(())
+    }
+
+    fn scattered(&self, local: &mut Movers<'a>, worker: &mut Worker, unit: usize, read: ReadPart<'_>) -> Outcome {
+        let walked = self.slabs(unit).unwrap_or(0);
+        local.chunk.select(unit, walked);
+        let mover = &local.chunk;
+        let hull = self.boxes.hull(unit, mover.walked(), &self.program.strides, self.program.itemsize).1;
+        let bytes = worker.chunk.room(hull.len())?;
+        mover.parts(&mut |(chunk, array)| {
+            read(chunk as usize, bytes)?;
+            // SAFETY: `bytes` is the hull of this part, which begins with its first element; `out` as in `straight`.
+            unsafe { mover.copy_part(bytes.as_mut_ptr(), self.out.start().wrapping_offset(array)) };
+            Ok(())
+        })
+    }
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // the contract's columns
+fn decode_chunks(
+    py: Python<'_>,
+    program: &Bound<'_, Program>,
+    files: Option<&Bound<'_, Files>>,
+    buffers: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+    expect: Option<&Bound<'_, PyAny>>,
+    index: &Bound<'_, PyAny>,
+    entries: &Bound<'_, PyAny>,
+    runs: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    threads: isize,
+) -> PyResult<FailureRows> {
+    let program = program.get();
+    let files = files.map(Bound::get);
+    let buffers = Bytes::all(buffers, "buffers")?;
+    let rows = Column::<3>::new(rows, "rows")?;
+    let sources = Sources::new(files, &buffers);
+    sources.check(&rows)?;
+    let watch = parse_expect(expect, files)?;
+    let index = Table::new(index, "index", program.shape.len())?;
+    let (entries, runs) = (Column::<2>::new(entries, "entries")?, Column::<4>::new(runs, "runs")?);
+    let out = Strided::writable(out, "out")?;
+    if index.rows() != rows.len() {
+        return Err(wrong(format!("index: expected {} rows, got {}", rows.len(), index.rows())));
+    }
+    if out.itemsize() != program.itemsize {
+        return Err(wrong(format!("out: its items have {} bytes, the program's {}", out.itemsize(), program.itemsize)));
+    }
+    let boxes = Boxes::new(&index, &entries, &runs, &program.shape, out.shape()).map_err(wrong)?;
+    let no_strides = vec![0; program.shape.len()];
+    let plain = Item::Plain { size: program.itemsize };
+    let chunks = Chunks { program, boxes, out: out.room(), out_strides: out.strides(), no_strides, plain };
+    let rows: &[[i64; 3]] = &rows;
+    let failures = detached(py, || fetch(&sources, rows, watch.as_ref(), threads, &&chunks))?;
+    Ok(failures.into_rows())
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(decode_chunks, module)?)
+}

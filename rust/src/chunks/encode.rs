@@ -1,0 +1,381 @@
+//! `encode_chunks` and `encode_points`: chunks gathered from a strided array, merged with old ones, encoded into segments.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use pyo3::prelude::*;
+
+use crate::chunks::box_copies::{Direction, Mover, Sides};
+use crate::chunks::boxes::Boxes;
+use crate::chunks::chain::Target;
+use crate::chunks::copy::{fill, is_all};
+use crate::chunks::decode::FailureRows;
+use crate::chunks::points::Points;
+use crate::chunks::program::Program;
+use crate::columns::{Bytes, Column, ColumnMut, Room, Strided, Table, wrong};
+use crate::failures::{Failures, MISSING, Outcome};
+use crate::memory::Growing;
+use crate::segment::Segment;
+use crate::sources::{Blob, Files, Opened, Sources, span};
+use crate::threads::{Lease, Worker, detached, share};
+
+/// Decoded bytes that a segment is made from, more or less; the same whatever the number of threads, as are the segments.
+const SEGMENT: usize = 1 << 20;
+/// What is less is not worth a thread, when it goes through a codec and when it is only copied.
+const WORTH_A_THREAD: usize = 64 << 10;
+const WORTH_A_THREAD_COPIED: usize = 1 << 20;
+
+/// Where the elements of new chunks come from.
+trait Gather: Sync {
+    type Local<'a>
+    where
+        Self: 'a;
+
+    fn local(&self) -> Self::Local<'_>;
+
+    /// Turns to a chunk.
+    fn select(&self, local: &mut Self::Local<'_>, unit: usize);
+
+    /// Whether every element of the chunk is given.
+    fn covers(&self, unit: usize) -> bool;
+
+    /// The whole chunk, where it lies in the source just as it is stored.
+    fn ready(&self, local: &Self::Local<'_>, unit: usize) -> Option<&[u8]>;
+
+    fn gather(&self, local: &mut Self::Local<'_>, unit: usize, chunk: &mut [u8]);
+}
+
+struct BoxGather<'a> {
+    program: &'a Program,
+    boxes: Boxes<'a>,
+    source: Room,
+    strides: &'a [isize],
+}
+
+impl Gather for BoxGather<'_> {
+    type Local<'b>
+        = Mover<'b>
+    where
+        Self: 'b;
+
+    fn local(&self) -> Mover<'_> {
+        let program = self.program;
+        let sides = Sides { direction: Direction::ToChunk, item: &program.item, chunk: &program.strides, array: self.strides };
+        Mover::new(&self.boxes, sides)
+    }
+
+    fn select(&self, mover: &mut Mover<'_>, unit: usize) {
+        if !self.boxes.is_empty(unit) {
+            mover.select(unit, 0);
+        }
+    }
+
+    fn covers(&self, unit: usize) -> bool {
+        self.boxes.covers(unit, &self.program.shape)
+    }
+
+    fn ready(&self, mover: &Mover<'_>, unit: usize) -> Option<&[u8]> {
+        if self.boxes.is_empty(unit) {
+            return None;
+        }
+        let (_, at, len) = mover.one_row().filter(|row| row.2 == self.program.size)?;
+        // SAFETY: the selected box lies inside the source, which is lent for the call, as `len` bytes one after the other from `at` on.
+        Some(unsafe { std::slice::from_raw_parts(self.source.start().wrapping_offset(at), len) })
+    }
+
+    fn gather(&self, mover: &mut Mover<'_>, unit: usize, chunk: &mut [u8]) {
+        if !self.boxes.is_empty(unit) {
+            debug_assert_eq!(chunk.len(), self.program.size);
+            // SAFETY: `chunk` is a whole chunk of our own; the box lies inside the source, which is lent for the call.
+            unsafe { mover.copy(chunk.as_mut_ptr(), self.source.start()) };
+        }
+    }
+}
+
+impl Gather for Points<'_> {
+    type Local<'b>
+        = ()
+    where
+        Self: 'b;
+
+    fn local(&self) {}
+
+    fn select(&self, (): &mut (), _unit: usize) {}
+
+    fn covers(&self, unit: usize) -> bool {
+        Points::covers(self, unit)
+    }
+
+    fn ready(&self, (): &(), _unit: usize) -> Option<&[u8]> {
+        None
+    }
+
+    fn gather(&self, (): &mut (), unit: usize, chunk: &mut [u8]) {
+        Points::gather(self, unit, chunk);
+    }
+}
+
+/// The old chunks, which give what is not gathered.
+struct Old<'a> {
+    sources: Sources<'a>,
+    rows: &'a [[i64; 3]],
+}
+
+struct Encode<'a, G> {
+    program: &'a Program,
+    gather: &'a G,
+    old: Option<Old<'a>>,
+    keep_fill: bool,
+}
+
+/// What one ticket makes.
+struct Slot<'a> {
+    units: Range<usize>,
+    lengths: &'a mut [[i64; 1]],
+    segment: Growing,
+}
+
+impl<G: Gather> Encode<'_, G> {
+    fn slot(&self, worker: &mut Worker, local: &mut G::Local<'_>, slot: &mut Slot<'_>, failures: &Failures) {
+        let bound = self.program.chain.bound(self.program.size).unwrap_or(0);
+        if let Ok(segment) = Growing::with_room(bound.saturating_mul(slot.units.len())) {
+            slot.segment = segment; // otherwise it grows, and what does not fit fails alone
+        }
+        for unit in slot.units.clone() {
+            let start = slot.segment.len();
+            let length = self.unit(worker, local, unit, &mut slot.segment).unwrap_or_else(|fault| {
+                failures.add(unit, fault);
+                Some(0)
+            });
+            if length.is_none_or(|length| length == 0) {
+                slot.segment.cut(start);
+            }
+            slot.lengths[unit - slot.units.start] = [length.map_or(-1, |length| length as i64)];
+        }
+    }
+
+    /// Appends a chunk; its length, or None where it is nothing but the fill value.
+    fn unit(&self, worker: &mut Worker, local: &mut G::Local<'_>, unit: usize, out: &mut Growing) -> Outcome<Option<usize>> {
+        let program = self.program;
+        let is_fill = |chunk: &[u8], stored: &[u8]| !self.keep_fill && is_all(chunk, stored);
+        self.gather.select(local, unit);
+        if self.gather.covers(unit)
+            && let Some(chunk) = self.gather.ready(local, unit)
+        {
+            // Nothing is swapped here, so the fill value is as it is stored.
+            let skip = is_fill(chunk, &program.stored_fill);
+            return if skip { Ok(None) } else { program.chain.encode(&mut worker.tools, chunk, out).map(Some) };
+        }
+        if program.chain.is_empty() {
+            self.assemble(worker, local, unit, Place::Segment(out))?;
+            let start = out.len();
+            out.advance(program.size);
+            let skip = is_fill(&out.bytes()[start..], &program.stored_fill);
+            return Ok((!skip).then_some(program.size));
+        }
+        let mut scratch = std::mem::take(&mut worker.chunk);
+        let done = self.assemble(worker, local, unit, Place::Scratch(&mut scratch)).and_then(|()| {
+            let chunk = &scratch.bytes()[..program.size];
+            if is_fill(chunk, &program.stored_fill) {
+                return Ok(None);
+            }
+            program.chain.encode(&mut worker.tools, chunk, out).map(Some)
+        });
+        worker.chunk = scratch;
+        done
+    }
+
+    fn assemble(&self, worker: &mut Worker, local: &mut G::Local<'_>, unit: usize, place: Place<'_>) -> Outcome {
+        let chunk = match place {
+            Place::Segment(out) => out.tail(self.program.size)?,
+            Place::Scratch(scratch) => scratch.room(self.program.size)?,
+        };
+        if !self.gather.covers(unit) {
+            self.load_old(worker, unit, chunk)?;
+        }
+        self.gather.gather(local, unit, chunk);
+        Ok(())
+    }
+
+    fn load_old(&self, worker: &mut Worker, unit: usize, chunk: &mut [u8]) -> Outcome {
+        let program = self.program;
+        let none = (Blob::Missing, [MISSING, 0, 0]);
+        let (blob, [_, start, length]) = match &self.old {
+            Some(old) => (old.sources.blob(old.rows[unit][0]).unwrap_or(Blob::Missing), old.rows[unit]),
+            None => none,
+        };
+        let mut decode = |worker: &mut Worker, bytes: &[u8]| {
+            program.chain.decode(&mut worker.tools, bytes, &program.sizes, Target::Slice(chunk)).map(|_| ())
+        };
+        match blob {
+            Blob::Missing => {}
+            Blob::Buffer(bytes) => {
+                let (start, length) = span(start, length, bytes.len() as u64)?;
+                program.check_length(length)?;
+                return decode(worker, &bytes[start as usize..(start + length) as usize]);
+            }
+            Blob::File(files, number) => {
+                if let Some(handle) = files.handle(number)? {
+                    let opened: &Opened = std::borrow::Borrow::borrow(&handle);
+                    let (start, length) = span(start, length, opened.version.size as u64)?;
+                    program.check_length(length)?;
+                    let mut read = std::mem::take(&mut worker.read);
+                    let bytes = read.room(length as usize)?;
+                    let done = opened.read_at(start, bytes).and_then(|()| decode(worker, bytes));
+                    worker.read = read;
+                    return done;
+                }
+            }
+        }
+        fill(chunk, &program.stored_fill);
+        Ok(())
+    }
+}
+
+enum Place<'a> {
+    Segment(&'a mut Growing),
+    Scratch(&'a mut crate::memory::Memory),
+}
+
+/// Runs of chunks that make a segment each: never over the end of a group.
+fn tickets(groups: &[[i64; 1]], units: usize, size: usize) -> Result<Vec<Range<usize>>, String> {
+    let sound = groups.first() == Some(&[0]) && groups.is_sorted() && groups.last() == Some(&[units as i64]);
+    if !sound {
+        return Err(format!("groups: does not go from 0 upward to {units}"));
+    }
+    let most = (SEGMENT / size).max(1);
+    let mut tickets = Vec::new();
+    for pair in groups.windows(2) {
+        let (mut at, end) = (pair[0][0] as usize, pair[1][0] as usize);
+        while at < end {
+            let next = end.min(at + most);
+            tickets.push(at..next);
+            at = next;
+        }
+    }
+    Ok(tickets)
+}
+
+type Answer = (Vec<Segment>, Vec<usize>, FailureRows);
+
+fn run<G: Gather>(
+    py: Python<'_>,
+    encode: &Encode<'_, G>,
+    groups: &[[i64; 1]],
+    mut lengths: &mut [[i64; 1]],
+    threads: isize,
+) -> PyResult<Answer> {
+    let (program, units) = (encode.program, lengths.len());
+    let tickets = tickets(groups, units, program.size).map_err(wrong)?;
+    let table = std::iter::once(0).chain(tickets.iter().map(|units| units.end)).collect();
+    let mut slots = Vec::with_capacity(tickets.len());
+    for units in tickets {
+        let (mine, rest) = lengths.split_at_mut(units.len());
+        lengths = rest;
+        slots.push(Mutex::new(Slot { units, lengths: mine, segment: Growing::default() }));
+    }
+    let enough = if program.chain.is_empty() { WORTH_A_THREAD_COPIED } else { WORTH_A_THREAD };
+    let threads = if units.saturating_mul(program.size) < enough { 1 } else { threads.max(1) as usize };
+    let failures = Failures::default();
+    detached(py, || {
+        share(
+            slots.len(),
+            threads,
+            || (Lease::take(), encode.gather.local()),
+            |(worker, local), ticket| {
+                // Each ticket is one thread's: the lock is never waited for.
+                if let Ok(mut slot) = slots[ticket].lock() {
+                    encode.slot(worker, local, &mut slot, &failures);
+                }
+            },
+        );
+    })?;
+    let segments = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).segment);
+    Ok((segments.map(Segment::new).collect(), table, failures.into_rows()))
+}
+
+/// The `old` of a call, held.
+struct OldColumns<'py> {
+    files: Option<Bound<'py, Files>>,
+    buffers: Vec<Bytes>,
+    rows: Column<3>,
+}
+
+impl<'py> OldColumns<'py> {
+    fn new(old: Option<&Bound<'py, PyAny>>, units: usize) -> PyResult<Option<OldColumns<'py>>> {
+        let Some(old) = old else { return Ok(None) };
+        let (files, buffers, rows): (Option<Bound<'py, Files>>, Bound<'py, PyAny>, Bound<'py, PyAny>) = old.extract()?;
+        Ok(Some(OldColumns { files, buffers: Bytes::all(&buffers, "old")?, rows: Column::of(&rows, "old", units)? }))
+    }
+
+    fn view(&self) -> PyResult<Old<'_>> {
+        let old = Old { sources: Sources::new(self.files.as_ref().map(Bound::get), &self.buffers), rows: &self.rows };
+        old.sources.check(old.rows)?;
+        Ok(old)
+    }
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // the contract's columns
+fn encode_chunks(
+    py: Python<'_>,
+    program: &Bound<'_, Program>,
+    source: &Bound<'_, PyAny>,
+    index: &Bound<'_, PyAny>,
+    entries: &Bound<'_, PyAny>,
+    runs: &Bound<'_, PyAny>,
+    old: Option<&Bound<'_, PyAny>>,
+    groups: &Bound<'_, PyAny>,
+    keep_fill: bool,
+    threads: isize,
+    lengths: &Bound<'_, PyAny>,
+) -> PyResult<Answer> {
+    let program = program.get();
+    let index = Table::new(index, "index", program.shape.len())?;
+    let (entries, runs) = (Column::<2>::new(entries, "entries")?, Column::<4>::new(runs, "runs")?);
+    let source = Strided::readable(source, "source")?;
+    if source.itemsize() != program.itemsize {
+        return Err(wrong(format!("source: its items have {} bytes, the program's {}", source.itemsize(), program.itemsize)));
+    }
+    let boxes = Boxes::new(&index, &entries, &runs, &program.shape, source.shape()).map_err(wrong)?;
+    let units = boxes.units();
+    let old = OldColumns::new(old, units)?;
+    let groups = Column::<1>::new(groups, "groups")?;
+    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", units)?;
+    let gather = BoxGather { program, boxes, source: source.room(), strides: source.strides() };
+    let old = old.as_ref().map(OldColumns::view).transpose()?;
+    let encode = Encode { program, gather: &gather, old, keep_fill };
+    run(py, &encode, &groups, lengths.rows(), threads)
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // the contract's columns
+fn encode_points(
+    py: Python<'_>,
+    program: &Bound<'_, Program>,
+    source: &Bound<'_, PyAny>,
+    first: &Bound<'_, PyAny>,
+    points: &Bound<'_, PyAny>,
+    old: Option<&Bound<'_, PyAny>>,
+    groups: &Bound<'_, PyAny>,
+    keep_fill: bool,
+    threads: isize,
+    lengths: &Bound<'_, PyAny>,
+) -> PyResult<Answer> {
+    let program = program.get();
+    let (first, points) = (Column::<1>::new(first, "first")?, Column::<2>::new(points, "points")?);
+    let source = Strided::readable(source, "source")?;
+    let units = first.len().saturating_sub(1);
+    let gather = Points::new(program, &first, &points, &source, units).map_err(wrong)?;
+    let old = OldColumns::new(old, units)?;
+    let groups = Column::<1>::new(groups, "groups")?;
+    let mut lengths = ColumnMut::<1>::of(lengths, "lengths", units)?;
+    let old = old.as_ref().map(OldColumns::view).transpose()?;
+    let encode = Encode { program, gather: &gather, old, keep_fill };
+    run(py, &encode, &groups, lengths.rows(), threads)
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(encode_chunks, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_points, module)?)
+}

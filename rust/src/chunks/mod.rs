@@ -1,0 +1,10 @@
+//! Chunks: decoded into and encoded from strided arrays. Where their bytes come from is in sources.rs and fetch.rs.
+
+pub(crate) mod box_copies;
+pub(crate) mod boxes;
+pub(crate) mod chain;
+pub(crate) mod copy;
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod points;
+pub(crate) mod program;

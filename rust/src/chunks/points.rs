@@ -1,0 +1,193 @@
+//! Points: single elements of chunks, each with its place in a one-dimensional array. The columns and `decode_points`.
+
+use std::ops::Range;
+
+use pyo3::prelude::*;
+
+use crate::chunks::decode::FailureRows;
+use crate::chunks::program::Program;
+use crate::columns::{Bytes, Column, Room, Strided, wrong};
+use crate::failures::Outcome;
+use crate::fetch::{ReadPart, Sink, Wanted, fetch, parse_expect};
+use crate::sources::{Files, Sources};
+use crate::threads::{Worker, detached};
+
+/// A read costs about as much as copying this many bytes.
+const COST_OF_A_READ: usize = 4 << 10;
+
+/// The points of n chunks, checked, and the array that they lie in.
+pub struct Points<'a> {
+    pub program: &'a Program,
+    first: &'a [[i64; 1]],
+    points: &'a [[i64; 2]],
+    array: Room,
+    stride: isize,
+}
+
+impl<'a> Points<'a> {
+    pub fn new(
+        program: &'a Program,
+        first: &'a [[i64; 1]],
+        points: &'a [[i64; 2]],
+        array: &'a Strided,
+        units: usize,
+    ) -> Result<Points<'a>, String> {
+        if first.len().checked_sub(1) != Some(units) {
+            return Err(format!("first: expected {} numbers, got {}", units + 1, first.len()));
+        }
+        let (&[extent], &[stride]) = (array.shape(), array.strides()) else {
+            return Err(format!("the array has {} dimensions, not one", array.shape().len()));
+        };
+        if array.itemsize() != program.itemsize {
+            return Err(format!("the array's items have {} bytes, the program's {}", array.itemsize(), program.itemsize));
+        }
+        if first[0][0] < 0 || !first.is_sorted() || first[units][0] > points.len() as i64 {
+            return Err(format!("first: does not go upward within 0..={}", points.len()));
+        }
+        let inside = |value: i64, end: usize| usize::try_from(value).is_ok_and(|value| value < end);
+        if let Some(point) = points.iter().find(|point| !inside(point[0], program.elements) || !inside(point[1], extent)) {
+            return Err(format!("points: {point:?} lies outside the chunk or the array"));
+        }
+        Ok(Points { program, first, points, array: array.room(), stride })
+    }
+
+    fn of(&self, unit: usize) -> &'a [[i64; 2]] {
+        &self.points[self.first[unit][0] as usize..self.first[unit + 1][0] as usize]
+    }
+
+    /// Where each point of a chunk lies in it, in bytes, and in the array.
+    fn places(&self, unit: usize) -> impl Iterator<Item = (usize, *mut u8)> {
+        self.of(unit).iter().map(|&[position, at]| {
+            let offset = self.stride.wrapping_mul(at as isize);
+            (self.program.offset(position as usize), self.array.start().wrapping_offset(offset))
+        })
+    }
+
+    fn hull(&self, unit: usize) -> Range<usize> {
+        let (low, high) = self.places(unit).fold((usize::MAX, 0), |(low, high), (offset, _)| (low.min(offset), high.max(offset)));
+        if low > high { 0..0 } else { low..high + self.program.itemsize }
+    }
+
+    /// Whether the points are every element of the chunk.
+    pub fn covers(&self, unit: usize) -> bool {
+        let (points, elements) = (self.of(unit), self.program.elements);
+        if points.len() < elements {
+            return false;
+        }
+        let mut seen = vec![false; elements]; // no more than there are points
+        points.iter().for_each(|point| seen[point[0] as usize] = true);
+        seen.into_iter().all(|seen| seen)
+    }
+
+    /// Copies the points of a chunk out of it.
+    fn scatter(&self, unit: usize, chunk: &[u8], start: usize) {
+        let item = &self.program.item;
+        for (offset, place) in self.places(unit) {
+            let from = &chunk[offset - start..][..item.size()];
+            // SAFETY: `from` is one item; `place` lies in the array (Points::new), which is lent for the call.
+            unsafe { item.copy(from.as_ptr(), place) };
+        }
+    }
+
+    /// Copies the points of a chunk into it.
+    pub fn gather(&self, unit: usize, chunk: &mut [u8]) {
+        let item = &self.program.item;
+        for (offset, place) in self.places(unit) {
+            let to = &mut chunk[offset..][..item.size()];
+            // SAFETY: as in `scatter`, the other way.
+            unsafe { item.copy(place, to.as_mut_ptr()) };
+        }
+    }
+}
+
+impl<'a> Sink for &'a Points<'a> {
+    type Local = ();
+
+    fn local(&self) {}
+
+    fn weight(&self, unit: usize) -> usize {
+        if self.decodes() { self.program.size } else { self.of(unit).len() * self.program.itemsize }
+    }
+
+    fn decodes(&self) -> bool {
+        !self.program.chain.is_empty()
+    }
+
+    fn check_length(&self, _unit: usize, length: u64) -> Outcome {
+        self.program.check_length(length)
+    }
+
+    fn wanted(&self, unit: usize) -> Wanted {
+        if self.decodes() {
+            return Wanted::All;
+        }
+        let hull = self.hull(unit);
+        if hull.len() > COST_OF_A_READ && hull.len() / COST_OF_A_READ > self.of(unit).len() {
+            return Wanted::Scattered;
+        }
+        Wanted::Part(hull)
+    }
+
+    fn missing(&self, (): &mut (), _worker: &mut Worker, unit: usize) -> Outcome {
+        for (_, place) in self.places(unit) {
+            let fill = &self.program.fill;
+            // SAFETY: as in `scatter`; the fill value is one item.
+            unsafe { std::ptr::copy_nonoverlapping(fill.as_ptr(), place, fill.len()) };
+        }
+        Ok(())
+    }
+
+    fn take(&self, (): &mut (), worker: &mut Worker, unit: usize, bytes: &[u8], start: usize) -> Outcome {
+        let program = self.program;
+        let chunk = match self.decodes() {
+            true => program.chain.view(&mut worker.tools, bytes, &program.sizes)?,
+            false => bytes,
+        };
+        self.scatter(unit, chunk, start);
+        Ok(())
+    }
+
+    fn scattered(&self, (): &mut (), worker: &mut Worker, unit: usize, read: ReadPart<'_>) -> Outcome {
+        let item = &self.program.item;
+        for (offset, place) in self.places(unit) {
+            let bytes = worker.chunk.room(item.size())?;
+            read(offset, bytes)?;
+            // SAFETY: as in `scatter`.
+            unsafe { item.copy(bytes.as_ptr(), place) };
+        }
+        Ok(())
+    }
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // the contract's columns
+fn decode_points(
+    py: Python<'_>,
+    program: &Bound<'_, Program>,
+    files: Option<&Bound<'_, Files>>,
+    buffers: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+    expect: Option<&Bound<'_, PyAny>>,
+    first: &Bound<'_, PyAny>,
+    points: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    threads: isize,
+) -> PyResult<FailureRows> {
+    let program = program.get();
+    let files = files.map(Bound::get);
+    let buffers = Bytes::all(buffers, "buffers")?;
+    let rows = Column::<3>::new(rows, "rows")?;
+    let sources = Sources::new(files, &buffers);
+    sources.check(&rows)?;
+    let watch = parse_expect(expect, files)?;
+    let (first, points) = (Column::<1>::new(first, "first")?, Column::<2>::new(points, "points")?);
+    let out = Strided::writable(out, "out")?;
+    let points = Points::new(program, &first, &points, &out, rows.len()).map_err(wrong)?;
+    let rows: &[[i64; 3]] = &rows;
+    let failures = detached(py, || fetch(&sources, rows, watch.as_ref(), threads, &&points))?;
+    Ok(failures.into_rows())
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(decode_points, module)?)
+}

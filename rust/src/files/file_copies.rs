@@ -1,0 +1,384 @@
+//! Copies of whole files from beneath one root to beneath another, many in one call, without locks: nobody else writes the new names yet.
+//!
+//! A copy has no name before it is whole (new_file.rs), so a crash leaves nothing of it; then it gets its name, over what is there. It bears the time of change of
+//! its source. Each is made from one open descriptor, and once more where the file was changed in place meanwhile.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use pyo3::prelude::*;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, copy_file_range, fstat, openat};
+use rustix::io::{Errno, Result as System, pread, pwrite};
+
+use crate::columns::{ColumnMut, wrong};
+use crate::files::beneath::retry;
+use crate::files::folders::{Make, check_names, open_folder, sync};
+use crate::files::lock::Wait;
+use crate::files::name_threads::carry_out;
+use crate::files::new_file::{link_unnamed, open_unnamed};
+
+const ATTEMPTS: usize = 3; // to copy a file that others change
+const TRIES: usize = 64; // to find a name that nobody has
+const PART: u64 = 1 << 26; // bytes of one call of the system: between two, Ctrl-C is heard
+const BUFFER: u64 = 1 << 18;
+
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const NEW: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A row of the result.
+type Answer = [i64; 2];
+
+const ABSENT: Answer = [-1, 0];
+const CHANGED: Answer = [-2, 0];
+
+fn not_read(error: Errno) -> Answer {
+    [error.raw_os_error() as i64, 0]
+}
+
+fn not_written(error: Errno) -> Answer {
+    [error.raw_os_error() as i64, 1]
+}
+
+struct Batch<'a> {
+    source: BorrowedFd<'a>,
+    sources: &'a [String],
+    root: BorrowedFd<'a>,
+    names: &'a [String],
+    sync: bool,
+}
+
+/// The folder that was entered last.
+#[derive(Default)]
+struct Held(Option<(String, OwnedFd)>);
+
+impl Held {
+    /// The folder of a name, and its last component.
+    fn enter<'a>(&'a mut self, root: BorrowedFd<'a>, name: &'a str, make: Make) -> System<(BorrowedFd<'a>, &'a str)> {
+        let Some((path, base)) = name.rsplit_once('/') else { return Ok((root, name)) };
+        let held = match self.0.take() {
+            Some(held) if held.0 == path => held,
+            _ => (path.to_owned(), open_folder(root, path, make)?),
+        };
+        Ok((self.0.insert(held).1.as_fd(), base))
+    }
+}
+
+/// What one thread keeps from name to name.
+#[derive(Default)]
+struct Desk {
+    from: Held,
+    to: Held,
+    scratch: Vec<u8>,
+}
+
+fn copy_one(batch: &Batch<'_>, number: usize, desk: &mut Desk, wait: &Wait<'_>) -> Answer {
+    let Desk { from, to, scratch } = desk;
+    let (from, old) = match from.enter(batch.source, &batch.sources[number], Make::Nothing) {
+        Ok(entered) => entered,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return ABSENT,
+        Err(error) => return not_read(error),
+    };
+    for _ in 0..ATTEMPTS {
+        let (file, before) = match open_file(from, old) {
+            Ok(opened) => opened,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => return ABSENT,
+            Err(error) => return not_read(error),
+        };
+        let (folder, base) = match to.enter(batch.root, &batch.names[number], Make::Loose) {
+            Ok(entered) => entered,
+            Err(error) => return not_written(error),
+        };
+        let pour = |made: BorrowedFd<'_>| pour(file.as_fd(), made, before.st_size as u64, scratch, wait);
+        match copy_open(file.as_fd(), &before, folder, base, batch.sync, pour) {
+            Ok(true) => return [0, before.st_size],
+            Ok(false) => {}
+            Err(error) => return not_written(error),
+        }
+    }
+    CHANGED
+}
+
+/// A file to read; ISDIR for a folder, INVAL for what is neither.
+fn open_file(folder: BorrowedFd<'_>, base: &str) -> System<(OwnedFd, Stat)> {
+    let file = retry(|| openat(folder, base, READ, Mode::empty()))?; // NONBLOCK: of a pipe nobody waits for the other end
+    let stat = fstat(&file)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((file, stat)),
+        FileType::Directory => Err(Errno::ISDIR),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Makes `base` in `folder` a copy of an open file, of which `pour` writes the bytes and says how many there were. False where the file was changed meanwhile; then,
+/// and when anything fails, the name is as it was.
+fn copy_open(
+    file: BorrowedFd<'_>,
+    before: &Stat,
+    folder: BorrowedFd<'_>,
+    base: &str,
+    durable: bool,
+    mut pour: impl FnMut(BorrowedFd<'_>) -> System<u64>,
+) -> System<bool> {
+    let mut fill = |made: BorrowedFd<'_>| {
+        let poured = pour(made)?;
+        let after = fstat(file)?;
+        let state = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+        if poured != before.st_size as u64 || state(&after) != state(before) {
+            return Ok(false);
+        }
+        let last_access = Timespec { tv_sec: before.st_atime as _, tv_nsec: before.st_atime_nsec as _ };
+        let last_modification = Timespec { tv_sec: before.st_mtime as _, tv_nsec: before.st_mtime_nsec as _ };
+        retry(|| rustix::fs::futimens(made, &Timestamps { last_access, last_modification }))?;
+        if durable {
+            sync(made)?;
+        }
+        Ok(true)
+    };
+    if let Ok(made) = open_unnamed(folder) {
+        if !fill(made.as_fd())? {
+            return Ok(false);
+        }
+        match link_over(folder, &made, base) {
+            Ok(()) => return Ok(true),
+            Err(Errno::NOENT) => return Err(Errno::NOENT),
+            Err(_) => {} // if that is the disk's last word, the other way meets it too
+        }
+    }
+    copy_named(folder, base, fill)
+}
+
+/// Where the disk has no files without a name: under one that no listing shows, until the copy is whole.
+fn copy_named(folder: BorrowedFd<'_>, base: &str, fill: impl FnOnce(BorrowedFd<'_>) -> System<bool>) -> System<bool> {
+    let (made, between) = with_new_name(|name| retry(|| openat(folder, name, NEW, Mode::from_raw_mode(0o666))))?;
+    let done = fill(made.as_fd()).and_then(|whole| if whole { rename(folder, &between, base).map(|()| true) } else { Ok(false) });
+    if !matches!(done, Ok(true)) {
+        remove(folder, &between);
+    }
+    done
+}
+
+/// Gives a file without a name its name, over what is there.
+fn link_over(folder: BorrowedFd<'_>, made: &OwnedFd, base: &str) -> System<()> {
+    match link_unnamed(folder, made, base) {
+        Err(Errno::EXIST) => {}
+        done => return done,
+    }
+    let ((), between) = with_new_name(|name| link_unnamed(folder, made, name))?;
+    let done = rename(folder, &between, base);
+    if done.is_err() {
+        remove(folder, &between);
+    }
+    done
+}
+
+fn rename(folder: BorrowedFd<'_>, old: &str, new: &str) -> System<()> {
+    retry(|| rustix::fs::renameat(folder, old, folder, new))
+}
+
+/// Takes away what could not become a copy; should that fail, listings do not show it.
+fn remove(folder: BorrowedFd<'_>, name: &str) {
+    let _ = retry(|| rustix::fs::unlinkat(folder, name, AtFlags::empty()));
+}
+
+/// Calls with a name that ends like those of locks, which listings hide, and with another one while somebody has it.
+fn with_new_name<T>(mut create: impl FnMut(&str) -> System<T>) -> System<(T, String)> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    for _ in 0..TRIES {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let name = format!(".copy-{:x}-{now:x}-{:x}.__lock", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        match create(&name) {
+            Err(Errno::EXIST) => {}
+            created => return created.map(|created| (created, name)),
+        }
+    }
+    Err(Errno::EXIST)
+}
+
+/// Copies the first `size` bytes into an empty file; how many there were. INTR where the call is to stop.
+fn pour(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, scratch: &mut Vec<u8>, wait: &Wait<'_>) -> System<u64> {
+    let done = pour_inside(file, made, size, wait)?;
+    pour_by_hand(file, made, done, size, scratch)
+}
+
+/// Lets the system copy, as far as it can and will; how many bytes it did.
+fn pour_inside(file: BorrowedFd<'_>, made: BorrowedFd<'_>, size: u64, wait: &Wait<'_>) -> System<u64> {
+    let (mut read, mut written) = (0, 0);
+    let mut asked = Instant::now();
+    while read < size {
+        let left = (size - read).min(PART) as usize;
+        match retry(|| copy_file_range(file, Some(&mut read), made, Some(&mut written), left)) {
+            Ok(0) | Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM | Errno::BADF) => break,
+            Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+        if wait.poll(&mut asked) {
+            return Err(Errno::INTR);
+        }
+    }
+    Ok(written)
+}
+
+fn pour_by_hand(file: BorrowedFd<'_>, made: BorrowedFd<'_>, mut done: u64, size: u64, scratch: &mut Vec<u8>) -> System<u64> {
+    if done < size && (scratch.len() as u64) < (size - done).min(BUFFER) {
+        scratch.resize((size - done).min(BUFFER) as usize, 0);
+    }
+    while done < size {
+        let most = (scratch.len() as u64).min(size - done) as usize;
+        let count = retry(|| pread(file, &mut scratch[..most], done))?;
+        if count == 0 {
+            break;
+        }
+        let mut rest = &scratch[..count];
+        while !rest.is_empty() {
+            let count = retry(|| pwrite(made, rest, done))?;
+            if count == 0 {
+                return Err(Errno::IO);
+            }
+            done += count as u64;
+            rest = &rest[count..];
+        }
+    }
+    Ok(done)
+}
+
+#[pyfunction]
+#[pyo3(signature = (source, sources, root, names, sync, threads, result))]
+#[allow(clippy::too_many_arguments)] // the contract's
+fn copy_files(
+    py: Python<'_>,
+    source: i32,
+    sources: Vec<String>,
+    root: i32,
+    names: Vec<String>,
+    sync: bool,
+    threads: usize,
+    result: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    if source < 0 || root < 0 {
+        return Err(wrong("source, root: not a descriptor"));
+    }
+    if sources.len() != names.len() {
+        return Err(wrong(format!("sources: expected {} entries, got {}", names.len(), sources.len())));
+    }
+    check_names(&sources, "sources")?;
+    check_names(&names, "names")?;
+    let mut result = ColumnMut::<2>::of(result, "result", names.len())?;
+    // SAFETY: the descriptors are the caller's and stay open during the call; should one not be open, every use of it says so.
+    let (source, root) = unsafe { (BorrowedFd::borrow_raw(source), BorrowedFd::borrow_raw(root)) };
+    let batch = Batch { source, sources: &sources, root, names: &names, sync };
+    carry_out(py, threads, result.rows(), not_written(Errno::IO), |number, desk, wait| copy_one(&batch, number, desk, wait))
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(copy_files, module)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::io::Write;
+    use std::path::PathBuf;
+    use std::sync::atomic::AtomicBool;
+
+    /// A folder with a file "source", removed in the end.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str, value: &[u8]) -> Place {
+            let path = std::env::temp_dir().join(format!("frazil-copies-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join("source"), value).unwrap();
+            Place(path)
+        }
+
+        fn folder(&self) -> File {
+            File::open(&self.0).unwrap()
+        }
+
+        fn names(&self) -> Vec<String> {
+            let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<_> = names.collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn both_ways_copy_the_bytes_there_are() {
+        let value: Vec<u8> = (0..2 * BUFFER as usize + 5).map(|i| (i % 251) as u8).collect();
+        let place = Place::new("bytes", &value);
+        let wait = Wait { stop: &AtomicBool::new(false), signals: None };
+        let source = File::open(place.0.join("source")).unwrap();
+        type Way = fn(BorrowedFd<'_>, BorrowedFd<'_>, u64, &Wait<'_>) -> System<u64>;
+        let ways: [Way; 2] = [
+            |file, made, size, wait| pour(file, made, size, &mut vec![], wait),
+            |file, made, size, _| pour_by_hand(file, made, 0, size, &mut vec![0; 10]),
+        ];
+        for way in ways {
+            for size in [0, 1, value.len() as u64, value.len() as u64 + 9] {
+                let made = File::create(place.0.join("made")).unwrap();
+                let there = size.min(value.len() as u64);
+                assert_eq!(way(source.as_fd(), made.as_fd(), size, &wait), Ok(there));
+                assert_eq!(fs::read(place.0.join("made")).unwrap(), value[..there as usize]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_changes_meanwhile_is_no_copy() {
+        let place = Place::new("changes", b"value");
+        let folder = place.folder();
+        fs::write(place.0.join("old"), b"old").unwrap();
+        let (file, before) = open_file(folder.as_fd(), "source").unwrap();
+        let write_also = |made: BorrowedFd<'_>| {
+            File::options().append(true).open(place.0.join("source")).unwrap().write_all(b"more").unwrap();
+            pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![])
+        };
+        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, write_also), Ok(false));
+        let (file, before) = open_file(folder.as_fd(), "source").unwrap();
+        let cut = |made: BorrowedFd<'_>| pour_by_hand(file.as_fd(), made, 0, 4, &mut vec![]);
+        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "old", false, cut), Ok(false));
+        assert_eq!(copy_named(folder.as_fd(), "old", |_| Ok(false)), Ok(false));
+        assert_eq!(fs::read(place.0.join("old")).unwrap(), b"old");
+        assert_eq!(place.names(), ["old", "source"]);
+    }
+
+    #[test]
+    fn a_copy_gets_its_name_when_it_is_whole_and_fails_without_a_trace() {
+        let place = Place::new("names", b"value");
+        let folder = place.folder();
+        let (file, before) = open_file(folder.as_fd(), "source").unwrap();
+        fs::create_dir(place.0.join("folder")).unwrap();
+        let fill = |made: BorrowedFd<'_>| {
+            assert!(place.names().iter().all(|name| name == "source" || name == "folder" || name.ends_with('d')));
+            pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![])
+        };
+        let hidden = |made: BorrowedFd<'_>| {
+            assert!(place.names()[0].ends_with(".__lock"));
+            pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![]).map(|_| true)
+        };
+        for _ in 0..2 {
+            assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "unnamed", true, fill), Ok(true));
+            assert_eq!(copy_named(folder.as_fd(), "named", hidden), Ok(true));
+        }
+        let full = |_: BorrowedFd<'_>| Err(Errno::NOSPC);
+        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "unnamed", false, full), Err(Errno::NOSPC));
+        assert_eq!(copy_named(folder.as_fd(), "named", |_| Err(Errno::NOSPC)), Err(Errno::NOSPC));
+        let pour = |made: BorrowedFd<'_>| pour_by_hand(file.as_fd(), made, 0, 5, &mut vec![]);
+        assert_eq!(copy_open(file.as_fd(), &before, folder.as_fd(), "folder", false, pour), Err(Errno::ISDIR));
+        assert_eq!(place.names(), ["folder", "named", "source", "unnamed"]);
+        for name in ["named", "unnamed"] {
+            assert_eq!(fs::read(place.0.join(name)).unwrap(), b"value");
+        }
+        let changed = |name: &str| fs::metadata(place.0.join(name)).unwrap().modified().unwrap();
+        assert_eq!(changed("unnamed"), changed("source"));
+    }
+}

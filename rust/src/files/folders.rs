@@ -1,0 +1,74 @@
+//! The folders that names beneath a root lie in: checked, opened, made where they are missing. Files in them are others' affair.
+
+use pyo3::prelude::*;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, Result as System};
+
+use crate::columns::wrong;
+use crate::files::beneath::{resolve_beneath, retry};
+
+pub(crate) const TRIES: usize = 64; // how often a folder may be removed under our feet
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Whether folders that are missing are made, and on the medium before anything is in them.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Make {
+    Nothing,
+    Loose,
+    Durable,
+}
+
+/// Raises ValueError for what is no name of a file beneath a root.
+pub(crate) fn check_names(names: &[String], what: &str) -> PyResult<()> {
+    for name in names {
+        if name.split('/').any(|part| matches!(part, "" | "." | "..")) || name.contains('\0') {
+            return Err(wrong(format!("{what}: {name:?} is not the name of a file beneath the root")));
+        }
+    }
+    Ok(())
+}
+
+/// The folder of a path. NOENT where there is none, or, if it should be made, where somebody removes it at the same time.
+pub(crate) fn open_folder(root: BorrowedFd<'_>, path: &str, make: Make) -> System<OwnedFd> {
+    let mut tries = 0;
+    loop {
+        let opened = match resolve_beneath(root, path, FOLDER, Mode::empty()) {
+            Err(Errno::NOENT) if make != Make::Nothing => make_folders(root, path, make == Make::Durable),
+            opened => opened,
+        };
+        tries += 1;
+        if make == Make::Nothing || tries == TRIES || !matches!(opened, Err(Errno::NOENT)) {
+            return opened;
+        }
+    }
+}
+
+/// Makes what is missing of a path, one component after the other; NOENT where somebody removes it at the same time.
+fn make_folders(root: BorrowedFd<'_>, path: &str, durable: bool) -> System<OwnedFd> {
+    let mut folder: Option<OwnedFd> = None;
+    for part in path.split('/') {
+        let here = folder.as_ref().map_or(root, |fd| fd.as_fd());
+        let open = || retry(|| rustix::fs::openat(here, part, FOLDER | OFlags::NOFOLLOW, Mode::empty()));
+        let mut opened = open();
+        if let Err(Errno::NOENT) = opened {
+            match retry(|| rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777))) {
+                Ok(()) | Err(Errno::EXIST) if durable => sync(here)?, // who else has made it may not have got so far
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            }
+            opened = open();
+        }
+        folder = Some(opened?);
+    }
+    folder.ok_or(Errno::INVAL)
+}
+
+/// On macOS fsync does not reach the medium; rustix has the call that does.
+pub(crate) fn sync(file: BorrowedFd<'_>) -> System<()> {
+    #[cfg(target_vendor = "apple")]
+    if retry(|| rustix::fs::fcntl_fullfsync(file)).is_ok() {
+        return Ok(());
+    }
+    retry(|| rustix::fs::fsync(file))
+}

@@ -1,0 +1,192 @@
+//! The write lock of one name, by tensorstore's protocol, so that its writers and ours exclude each other.
+//!
+//! Whoever replaces or removes `key` first opens `key.__lock` and takes an open-file-description write lock on it. While he waited,
+//! the one before may have renamed that file over `key` or removed it, so the descriptor must still be the file of that name; otherwise
+//! he opens it again. The new value is written into the lock file, which is renamed over `key`. A crash leaves at worst a lock file that nobody
+//! holds: the next writer takes it over. What is written and when it is published is publish.rs's affair.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::{Errno, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::files::beneath::retry;
+
+const SUFFIX: &str = ".__lock";
+pub(crate) const LONGEST_NAME: usize = 255 - SUFFIX.len(); // bytes of a key's last component, so that its lock file has a name
+const SHORTEST: Duration = Duration::from_micros(20);
+const LONGEST: Duration = Duration::from_millis(2);
+const BETWEEN_SIGNALS: Duration = Duration::from_millis(20);
+
+/// How a thread waits inside one call: patiently, but not deaf. `signals` is given to the thread that Python called: it
+/// returns true when a signal's handler raised. All the others stop because that one says so.
+pub(crate) struct Wait<'a> {
+    pub stop: &'a AtomicBool,
+    pub signals: Option<&'a dyn Fn() -> bool>,
+}
+
+impl Wait<'_> {
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Asks Python whether a signal came, at most once in BETWEEN_SIGNALS since `asked`.
+    pub fn poll(&self, asked: &mut Instant) -> bool {
+        if let Some(signals) = self.signals
+            && asked.elapsed() >= BETWEEN_SIGNALS
+        {
+            *asked = Instant::now();
+            if signals() {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        self.stopped()
+    }
+}
+
+/// A held lock. Dropped unpublished, it removes its file again.
+pub(crate) struct Lock<'f> {
+    folder: BorrowedFd<'f>,
+    name: String,
+    file: OwnedFd,
+    published: bool,
+}
+
+impl<'f> Lock<'f> {
+    /// Waits for the lock of `key` in `folder`; its file is empty then. NOENT says that the folder itself was removed, INTR that the call is to stop.
+    pub fn acquire(folder: BorrowedFd<'f>, key: &str, wait: &Wait<'_>) -> Result<Self> {
+        let name = [key, SUFFIX].concat();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        loop {
+            let file = retry(|| rustix::fs::openat(folder, &name, flags, Mode::from_raw_mode(0o666)))?;
+            wait_for(file.as_fd(), wait)?;
+            let held = rustix::fs::fstat(&file)?;
+            if FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
+                return Err(Errno::INVAL);
+            }
+            if is_named(folder, &name, &held)? {
+                if held.st_nlink > 1 {
+                    // A crash, or a copy of the store made of links, left a value with this name too: it is not ours to cut.
+                    retry(|| rustix::fs::unlinkat(folder, &name, AtFlags::empty()))?;
+                    unlock(file.as_fd());
+                    continue;
+                }
+                let lock = Lock { folder, name, file, published: false };
+                if held.st_size > 0 {
+                    retry(|| rustix::fs::ftruncate(&lock.file, 0))?;
+                }
+                return Ok(lock);
+            }
+            unlock(file.as_fd());
+        }
+    }
+
+    /// Whether somebody is at `key`, or died there.
+    pub fn is_there(folder: BorrowedFd<'_>, key: &str) -> Result<bool> {
+        match retry(|| rustix::fs::statat(folder, [key, SUFFIX].concat(), AtFlags::SYMLINK_NOFOLLOW)) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Renames the lock file to `key`, if nothing has that name (EXIST), where the file system can rename so (else cannot_rename).
+    /// It has one name at any moment: after a crash between a link and an unlink, the next one to take the lock would cut the value.
+    pub fn publish_new(&mut self, key: &str) -> Result<()> {
+        rename_new(self.folder, &self.name, key)?;
+        self.published = true;
+        Ok(())
+    }
+
+    /// Gives the lock file the name `key` too, if nothing has it (EXIST).
+    pub fn link(&self, key: &str) -> Result<()> {
+        retry(|| rustix::fs::linkat(self.folder, &self.name, self.folder, key, AtFlags::empty()))
+    }
+
+    /// Renames the lock file over `key` and lets go.
+    pub fn publish(mut self, key: &str) -> Result<()> {
+        retry(|| rustix::fs::renameat(self.folder, &self.name, self.folder, key))?;
+        self.published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        if !self.published {
+            // Nobody who keeps the protocol renames or removes a file whose lock is ours; for those who do not, look again.
+            let ours = rustix::fs::fstat(&self.file).and_then(|held| is_named(self.folder, &self.name, &held));
+            if ours == Ok(true) {
+                let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
+            }
+        }
+        // Closing would do, were it not for a child forked meanwhile, which has the same open file description.
+        unlock(self.file.as_fd());
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn rename_new(folder: BorrowedFd<'_>, from: &str, to: &str) -> Result<()> {
+    retry(|| rustix::fs::renameat_with(folder, from, folder, to, rustix::fs::RenameFlags::NOREPLACE))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn rename_new(_: BorrowedFd<'_>, _: &str, _: &str) -> Result<()> {
+    Err(Errno::NOSYS)
+}
+
+fn is_named(folder: BorrowedFd<'_>, name: &str, held: &Stat) -> Result<bool> {
+    match retry(|| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
+        Ok(named) => Ok(named.st_ino == held.st_ino && named.st_dev == held.st_dev),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Polls, since a blocking wait would not hear Ctrl-C. The pauses are short beside a write, and grow.
+fn wait_for(file: BorrowedFd<'_>, wait: &Wait<'_>) -> Result<()> {
+    let mut pause = SHORTEST;
+    let mut asked = Instant::now();
+    loop {
+        match set_lock(file, true) {
+            Ok(()) => return Ok(()),
+            Err(Errno::AGAIN | Errno::ACCESS | Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        if wait.poll(&mut asked) {
+            return Err(Errno::INTR);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST);
+    }
+}
+
+fn unlock(file: BorrowedFd<'_>) {
+    let _ = set_lock(file, false);
+}
+
+/// Takes (or gives back) the write lock on the whole file if that is possible at once. A lock of the open file description, not of the
+/// process: threads exclude each other too, and closing another descriptor of the file does not lose it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[allow(unsafe_code)]
+fn set_lock(file: BorrowedFd<'_>, exclusive: bool) -> Result<()> {
+    use rustix::fd::AsRawFd;
+    let kind = if exclusive { libc::F_WRLCK } else { libc::F_UNLCK };
+    let whole = libc::flock { l_type: kind as libc::c_short, l_whence: libc::SEEK_SET as libc::c_short, l_start: 0, l_len: 0, l_pid: 0 };
+    // SAFETY: the descriptor is open, as it is borrowed; F_OFD_SETLK reads one `struct flock` from the pointer, which is valid for the call.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const whole) };
+    if answer == 0 { Ok(()) } else { Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)) }
+}
+
+/// Where there are no such locks, flock has the same owner (the open file description), and it is what tensorstore takes there.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn set_lock(file: BorrowedFd<'_>, exclusive: bool) -> Result<()> {
+    use rustix::fs::FlockOperation;
+    let operation = if exclusive { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::Unlock };
+    rustix::fs::flock(file, operation)
+}

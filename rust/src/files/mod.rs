@@ -1,0 +1,10 @@
+//! Files and folders beneath a root: opened, published under their locks, created, copied. What is in them is decided elsewhere.
+
+pub(crate) mod beneath;
+pub(crate) mod file_copies;
+pub(crate) mod folders;
+pub(crate) mod lock;
+pub(crate) mod name_threads;
+pub(crate) mod new_file;
+pub(crate) mod pieces;
+pub(crate) mod publish;

@@ -1,0 +1,82 @@
+//! Threads that share the names of one call, with the GIL released. What is done with a name is the caller's affair.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+use crate::files::lock::Wait;
+
+const RUN: usize = 16; // names that a thread takes at once: they often lie in one folder
+
+/// Says that a thread is done, however it ends.
+struct Leaving<'a> {
+    busy: &'a AtomicUsize,
+    caller: &'a Thread,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.busy.fetch_sub(1, Ordering::Release);
+        self.caller.unpark();
+    }
+}
+
+/// Does `step` for each row of the result, on some threads, of which each has a desk; Ctrl-C stops it between two rows and while it waits. `lost` is the answer of
+/// those whose thread died.
+pub(crate) fn carry_out<const W: usize, Desk: Default>(
+    py: Python<'_>,
+    threads: usize,
+    result: &mut [[i64; W]],
+    lost: [i64; W],
+    step: impl Fn(usize, &mut Desk, &Wait<'_>) -> [i64; W] + Sync,
+) -> PyResult<()> {
+    let count = result.len();
+    let threads = threads.clamp(1, count.div_ceil(RUN).max(1));
+    let (stop, next, busy) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(threads));
+    let caller = std::thread::current();
+    result.fill(lost);
+    let work = |wait: Wait<'_>| {
+        let _done = Leaving { busy: &busy, caller: &caller };
+        let (mut desk, mut answers, mut asked) = (Desk::default(), Vec::new(), Instant::now());
+        loop {
+            let run = next.fetch_add(RUN, Ordering::Relaxed);
+            for number in run..count.min(run.saturating_add(RUN)) {
+                if wait.poll(&mut asked) {
+                    break;
+                }
+                answers.push((number, step(number, &mut desk, &wait)));
+            }
+            if run >= count || wait.stopped() {
+                break;
+            }
+        }
+        answers
+    };
+    let raised = py.detach(|| {
+        let raised = std::cell::RefCell::new(None);
+        let signals = || {
+            let checked = Python::try_attach(|py| py.check_signals());
+            let Some(Err(error)) = checked else { return false };
+            *raised.borrow_mut() = Some(error);
+            true
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| work(Wait { stop: &stop, signals: None }))).collect();
+            let wait = || Wait { stop: &stop, signals: Some(&signals) };
+            let mut answers = work(wait());
+            let mut asked = Instant::now();
+            while busy.load(Ordering::Acquire) > 0 {
+                std::thread::park_timeout(Duration::from_millis(20));
+                wait().poll(&mut asked);
+            }
+            answers.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
+            for (number, answer) in answers {
+                result[number] = answer;
+            }
+        });
+        raised.into_inner()
+    });
+    raised.map_or(Ok(()), Err)
+}

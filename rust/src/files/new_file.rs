@@ -1,0 +1,202 @@
+//! A new file that gets its name only when it is whole, and only if nobody has that name: what the file system itself decides, also among writers
+//! that know no locks. What is written into it, and what it means that the name is taken, is publish.rs's affair.
+//!
+//! The file has no name while it is written (O_TMPFILE), so nobody who lists the folder meets it, and a crash leaves nothing. Where the file system
+//! has no such files, it has a name that sorts behind all others and ends like those of locks, which listings hide; its lock is held, so whoever clears
+//! the folder waits.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::AtFlags;
+use rustix::io::{Errno, Result as System};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::files::beneath::retry;
+use crate::files::lock::{LONGEST_NAME, Lock, Wait};
+use crate::files::pieces::Trouble;
+
+/// Creates `base` in `folder`: what `write` says, which may be called again with another empty file; None where something has that name.
+/// NOENT says that the folder was removed.
+pub(crate) fn create_whole<T>(
+    folder: BorrowedFd<'_>,
+    base: &str,
+    wait: &Wait<'_>,
+    mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, Trouble>,
+) -> Result<Option<T>, Trouble> {
+    if base.len() > LONGEST_NAME {
+        return Err(Errno::NAMETOOLONG.into()); // it could not be locked, and so neither replaced nor erased
+    }
+    if let Ok(file) = open_unnamed(folder) {
+        let written = write(file.as_fd())?;
+        match link_unnamed(folder, &file, base) {
+            Ok(()) => return Ok(Some(written)),
+            Err(Errno::EXIST) => return Ok(None),
+            Err(Errno::NOENT) => return Err(Errno::NOENT.into()),
+            Err(_) => {} // if that is the disk's last word, the other way meets it too
+        }
+    }
+    create_named(folder, base, wait, write)
+}
+
+fn create_named<T>(
+    folder: BorrowedFd<'_>,
+    base: &str,
+    wait: &Wait<'_>,
+    mut write: impl FnMut(BorrowedFd<'_>) -> Result<T, Trouble>,
+) -> Result<Option<T>, Trouble> {
+    let mut lock = Lock::acquire(folder, &last_name(), wait)?;
+    let written = write(lock.file())?;
+    let placed = match lock.publish_new(base) {
+        Err(error) if cannot_rename(error) => lock.link(base), // and dropping the lock removes the other name
+        renamed => renamed,
+    };
+    match placed {
+        Ok(()) => Ok(Some(written)),
+        Err(Errno::EXIST) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a rename was refused because it must not replace anything, which not every file system can.
+pub(crate) fn cannot_rename(error: Errno) -> bool {
+    [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error)
+}
+
+/// A name of which the lock's file sorts behind all others in a folder. Should two have the same one, they wait for each other.
+fn last_name() -> String {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    format!("~{:x}-{now:x}-{:x}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn open_unnamed(folder: BorrowedFd<'_>) -> System<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    retry(|| rustix::fs::openat(folder, ".", flags, Mode::from_raw_mode(0o666)))
+}
+
+/// NOENT says that the folder was removed, nothing else.
+#[cfg(target_os = "linux")]
+pub(crate) fn link_unnamed(folder: BorrowedFd<'_>, file: &OwnedFd, base: &str) -> System<()> {
+    use rustix::fd::AsRawFd;
+    // By the descriptor alone, which older systems grant to some; else by the name that it has in /proc, if that is there.
+    match retry(|| rustix::fs::linkat(file, "", folder, base, AtFlags::EMPTY_PATH)) {
+        Err(error) if error != Errno::EXIST => {}
+        done => return done,
+    }
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match retry(|| rustix::fs::linkat(rustix::fs::CWD, &name, folder, base, AtFlags::SYMLINK_FOLLOW)) {
+        Err(Errno::NOENT) if rustix::fs::fstat(folder)?.st_nlink > 0 => Err(Errno::OPNOTSUPP),
+        done => done,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn open_unnamed(_: BorrowedFd<'_>) -> System<OwnedFd> {
+    Err(Errno::OPNOTSUPP)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn link_unnamed(_: BorrowedFd<'_>, _: &OwnedFd, _: &str) -> System<()> {
+    Err(Errno::OPNOTSUPP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::PathBuf;
+    use std::sync::atomic::AtomicBool;
+
+    /// An empty folder, removed in the end.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let path = std::env::temp_dir().join(format!("frazil-fresh-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Place(path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<_> = names.collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn fill(file: BorrowedFd<'_>) -> Result<u8, Trouble> {
+        rustix::io::pwrite(file, b"value", 0)?;
+        Ok(7)
+    }
+
+    #[test]
+    fn both_ways_create_and_replace_nothing() {
+        let place = Place::new("both");
+        let folder = fs::File::open(&place.0).unwrap();
+        let wait = Wait { stop: &AtomicBool::new(false), signals: None };
+        let unnamed = create_whole(folder.as_fd(), "Z.json", &wait, |file| {
+            assert!(place.names().iter().all(|name| name.as_str() >= "~"));
+            fill(file)
+        });
+        assert!(matches!(unnamed, Ok(Some(7))));
+        let named = create_named(folder.as_fd(), "a.json", &wait, |file| {
+            let names = place.names();
+            assert_eq!(names[0], "Z.json");
+            assert!(names[1].starts_with('~') && names[1].ends_with(".__lock"));
+            fill(file)
+        });
+        assert!(matches!(named, Ok(Some(7))));
+        fs::create_dir(place.0.join("folder")).unwrap();
+        for base in ["a.json", "Z.json", "folder"] {
+            assert!(matches!(create_whole(folder.as_fd(), base, &wait, fill), Ok(None)));
+            assert!(matches!(create_named(folder.as_fd(), base, &wait, fill), Ok(None)));
+        }
+        assert_eq!(place.names(), ["Z.json", "a.json", "folder"]);
+        for base in ["a.json", "Z.json"] {
+            assert_eq!(fs::read(place.0.join(base)).unwrap(), b"value");
+            assert_eq!(fs::metadata(place.0.join(base)).unwrap().nlink(), 1);
+        }
+    }
+
+    #[test]
+    fn what_fails_leaves_nothing() {
+        let place = Place::new("fails");
+        let folder = fs::File::open(&place.0).unwrap();
+        let wait = Wait { stop: &AtomicBool::new(false), signals: None };
+        let fail = |_: BorrowedFd<'_>| -> Result<(), Trouble> { Err(Errno::NOSPC.into()) };
+        let failed = |done| matches!(done, Err(Trouble::System(Errno::NOSPC)));
+        assert!(failed(create_whole(folder.as_fd(), "a", &wait, fail)));
+        assert!(failed(create_named(folder.as_fd(), "a", &wait, fail)));
+        assert!(place.names().is_empty());
+        fs::remove_dir(&place.0).unwrap();
+        let gone = create_whole(folder.as_fd(), "a", &wait, fill);
+        assert!(matches!(gone, Err(Trouble::System(Errno::NOENT))));
+        let long = create_whole(folder.as_fd(), &"n".repeat(249), &wait, fill);
+        assert!(matches!(long, Err(Trouble::System(Errno::NAMETOOLONG))));
+    }
+
+    #[test]
+    fn a_linked_lock_file_is_never_cut() {
+        let place = Place::new("linked");
+        let folder = fs::File::open(&place.0).unwrap();
+        let wait = Wait { stop: &AtomicBool::new(false), signals: None };
+        fs::write(place.0.join("a"), b"value").unwrap();
+        fs::hard_link(place.0.join("a"), place.0.join("b.__lock")).unwrap();
+        let mut lock = Lock::acquire(folder.as_fd(), "b", &wait).unwrap();
+        assert_eq!(fs::read(place.0.join("a")).unwrap(), b"value");
+        assert_eq!(lock.publish_new("a"), Err(Errno::EXIST));
+        lock.link("c").unwrap();
+        drop(lock);
+        assert_eq!(place.names(), ["a", "c"]);
+    }
+}

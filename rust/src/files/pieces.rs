@@ -1,0 +1,194 @@
+//! One new file put together from pieces: buffers in memory and parts of other files. Under which name it appears is publish.rs's affair.
+
+use rustix::fd::BorrowedFd;
+use rustix::fs::copy_file_range;
+use rustix::io::{Errno, pwrite};
+use std::borrow::Borrow;
+
+use crate::failures::{Code, Fault};
+use crate::files::beneath::retry;
+use crate::sources::{Blob, Handle, Opened, Sources, span};
+
+const GATHERED: usize = 1 << 20; // small pieces are written together, about so much at once
+const SMALL: usize = 1 << 16; // what is not smaller is written from where it lies
+const COPIED: usize = 1 << 18; // from here on the system copies from file to file
+
+/// Why a value could not be written.
+pub enum Trouble {
+    System(Errno),
+    Piece(Code),
+}
+
+impl From<Errno> for Trouble {
+    fn from(error: Errno) -> Trouble {
+        Trouble::System(error)
+    }
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Trouble {
+        Trouble::Piece(fault.code)
+    }
+}
+
+/// Writes the rows one after the other into an empty file. `gathered` is scratch memory, kept from one value to the next.
+pub fn write_pieces(file: BorrowedFd<'_>, sources: &Sources<'_>, rows: &[[i64; 3]], gathered: &mut Vec<u8>) -> Result<(), Trouble> {
+    gathered.clear();
+    let mut target = Target { file, at: 0, gathered };
+    let mut last: Option<(usize, Handle<'_>)> = None;
+    let mut rest = rows;
+    while let Some((row, after)) = take_run(rest) {
+        rest = after;
+        match sources.blob(row[0]) {
+            None | Some(Blob::Missing) => return Err(Trouble::Piece(Code::Range)),
+            Some(Blob::Buffer(bytes)) => {
+                let (start, length) = span(row[1], row[2], bytes.len() as u64)?;
+                target.bytes(&bytes[start as usize..(start + length) as usize])?;
+            }
+            Some(Blob::File(files, number)) => {
+                if last.as_ref().is_none_or(|(held, _)| *held != number) {
+                    let handle = files.handle(number)?.ok_or_else(|| Fault::io(Errno::NOENT))?;
+                    last = Some((number, handle));
+                }
+                if let Some((_, handle)) = &last {
+                    let opened: &Opened = handle.borrow();
+                    let (start, length) = span(row[1], row[2], opened.version.size as u64)?;
+                    target.part_of(opened, start, length)?;
+                }
+            }
+        }
+    }
+    target.flush()
+}
+
+/// The first row, with those behind it that go on in the same file where it ends.
+fn take_run(rows: &[[i64; 3]]) -> Option<([i64; 3], &[[i64; 3]])> {
+    let (&[blob, start, mut length], mut rest) = rows.split_first()?;
+    if blob >= 0 && start >= 0 && length >= 0 {
+        while let Some((&[next, from, more], after)) = rest.split_first()
+            && next == blob
+            && more >= 0
+            && start.checked_add(length) == Some(from)
+            && let Some(both) = length.checked_add(more)
+        {
+            (length, rest) = (both, after);
+        }
+    }
+    Some(([blob, start, length], rest))
+}
+
+struct Target<'a> {
+    file: BorrowedFd<'a>,
+    at: u64,
+    gathered: &'a mut Vec<u8>,
+}
+
+impl Target<'_> {
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        if bytes.len() >= SMALL {
+            self.flush()?;
+            return self.write(bytes);
+        }
+        self.make_room(bytes.len())?;
+        self.gathered.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn part_of(&mut self, from: &Opened, mut start: u64, mut length: u64) -> Result<(), Trouble> {
+        if length >= COPIED as u64 {
+            self.flush()?;
+            let copied = self.copy(from, start, length)?;
+            (start, length) = (start + copied, length - copied);
+        }
+        while length > 0 {
+            let part = length.min(GATHERED as u64) as usize;
+            self.make_room(part)?;
+            let held = self.gathered.len();
+            self.gathered.resize(held + part, 0);
+            from.read_at(start, &mut self.gathered[held..])?;
+            (start, length) = (start + part as u64, length - part as u64);
+        }
+        Ok(())
+    }
+
+    /// Lets the system copy, as far as it can and will; how many bytes it did.
+    fn copy(&mut self, from: &Opened, start: u64, length: u64) -> Result<u64, Trouble> {
+        let (mut read, mut written) = (start, self.at);
+        while read < start + length {
+            let left = (start + length - read).min(1 << 30) as usize;
+            match retry(|| copy_file_range(&from.file, Some(&mut read), self.file, Some(&mut written), left)) {
+                Ok(0) | Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM | Errno::BADF) => break,
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.at = written;
+        Ok(read - start)
+    }
+
+    fn make_room(&mut self, length: usize) -> Result<(), Trouble> {
+        if self.gathered.len() + length > GATHERED {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Trouble> {
+        let gathered = std::mem::take(self.gathered);
+        let done = self.write(&gathered);
+        *self.gathered = gathered;
+        self.gathered.clear();
+        done
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Trouble> {
+        while !bytes.is_empty() {
+            let count = retry(|| pwrite(self.file, bytes, self.at))?;
+            if count == 0 {
+                return Err(Errno::IO.into());
+            }
+            self.at += count as u64;
+            bytes = &bytes[count..];
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_go_on_become_one() {
+        let rows = [[0, 5, 3], [0, 8, 2], [0, 11, 1], [1, 12, 1], [-1, 0, 4], [-1, 4, 4]];
+        let (mut rest, mut runs) = (&rows[..], vec![]);
+        while let Some((run, after)) = take_run(rest) {
+            runs.push(run);
+            rest = after;
+        }
+        assert_eq!(runs, [[0, 5, 5], [0, 11, 1], [1, 12, 1], [-1, 0, 4], [-1, 4, 4]]);
+        assert_eq!(take_run(&[[0, i64::MAX, 1], [0, 0, 1]]).map(|run| run.0), Some([0, i64::MAX, 1]));
+    }
+
+    #[test]
+    fn pieces_are_written_in_order() {
+        let path = std::env::temp_dir().join(format!("frazil-pieces-{}", std::process::id()));
+        let large: Vec<u8> = (0..GATHERED + SMALL).map(|i| (i % 251) as u8).collect();
+        let sources = Sources { files: None, buffers: vec![&large, b"small"] };
+        let rows = [[-2, 0, -1], [-1, 0, -1], [-2, -2, -1], [-1, 7, 100], [-2, 5, 0], [-1, 1, SMALL as i64 - 1]];
+        let mut expected = b"small".to_vec();
+        expected.extend(&large);
+        expected.extend(b"ll");
+        expected.extend(&large[7..107]);
+        expected.extend(&large[1..SMALL]);
+        let file = std::fs::File::create(&path).unwrap();
+        let mut scratch = vec![];
+        assert!(write_pieces(std::os::fd::AsFd::as_fd(&file), &sources, &rows, &mut scratch).is_ok());
+        assert_eq!(std::fs::read(&path).unwrap(), expected);
+        for row in [[-2, 0, 6], [-3, 0, 0], [0, 0, 0], [i64::MIN, 0, 0]] {
+            let done = write_pieces(std::os::fd::AsFd::as_fd(&file), &sources, &[row], &mut scratch);
+            assert!(matches!(done, Err(Trouble::Piece(Code::Range))));
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,369 @@
+//! Replacing and removing whole files beneath a root, many in one call, each under its lock (lock.rs).
+//!
+//! A value is written into the lock file and renamed over its key, so a reader sees the old file or the new one, and a crash leaves the old. Where no file
+//! may be there, the file system refuses to replace one: that holds also against writers that take no locks. What everybody only ever creates needs no
+//! lock at all (create_file, new_file.rs).
+
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pyo3::prelude::*;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::{Errno, Result as System};
+
+use crate::columns::{Bytes, Column, ColumnMut, wrong};
+use crate::files::beneath::retry;
+use crate::files::folders::{Make, TRIES, check_names, open_folder, sync};
+use crate::files::lock::{Lock, Wait};
+use crate::files::name_threads::carry_out;
+use crate::files::new_file::{cannot_rename, create_whole};
+use crate::files::pieces::{Trouble, write_pieces};
+use crate::sources::{Files, Sources, Version};
+
+/// The answer for a name whose thread died.
+const LOST: Answer = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
+
+/// What must be under a name.
+enum Expect {
+    Any,
+    Absent,
+    Is(Version),
+}
+
+impl Expect {
+    fn parse(bytes: Option<&[u8]>) -> PyResult<Expect> {
+        match bytes {
+            None => Ok(Expect::Any),
+            Some([]) => Ok(Expect::Absent),
+            Some(bytes) => Version::parse(bytes).map(Expect::Is).ok_or_else(|| wrong("expect: a version is 24 bytes")),
+        }
+    }
+
+    fn admits(&self, present: Option<Version>) -> bool {
+        match self {
+            Expect::Any => true,
+            Expect::Absent => present.is_none(),
+            Expect::Is(version) => present == Some(*version),
+        }
+    }
+}
+
+/// A row of the result.
+type Answer = [i64; 4];
+
+fn published(version: Version) -> Answer {
+    [0, version.inode, version.size, version.changed]
+}
+
+fn changed(present: Option<Version>) -> Answer {
+    present.map_or([-1, 0, -1, 0], |version| [-1, version.inode, version.size, version.changed])
+}
+
+fn refused(trouble: &Trouble) -> Answer {
+    match trouble {
+        Trouble::System(error) => [error.raw_os_error() as i64, 0, 0, 0],
+        Trouble::Piece(code) => [-2, *code as i64, 0, 0],
+    }
+}
+
+/// Names beneath a root, with what must be there.
+struct Batch<'a> {
+    root: BorrowedFd<'a>,
+    names: &'a [String],
+    expect: Vec<Expect>,
+    sync: bool,
+}
+
+impl<'a> Batch<'a> {
+    fn new(root: i32, names: &'a [String], expect: Vec<Expect>, sync: bool) -> PyResult<Self> {
+        if root < 0 {
+            return Err(wrong("root: not a descriptor"));
+        }
+        if names.len() != expect.len() {
+            return Err(wrong(format!("expect: expected {} entries, got {}", names.len(), expect.len())));
+        }
+        check_names(names, "names")?;
+        // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, every use of it says so.
+        Ok(Batch { root: unsafe { BorrowedFd::borrow_raw(root) }, names, expect, sync })
+    }
+
+    fn make(&self, missing: bool) -> Make {
+        match (missing, self.sync) {
+            (false, _) => Make::Nothing,
+            (true, false) => Make::Loose,
+            (true, true) => Make::Durable,
+        }
+    }
+}
+
+/// What one thread keeps from name to name: the folder it was in last, and scratch memory.
+#[derive(Default)]
+struct Desk {
+    folder: Option<(String, OwnedFd)>,
+    scratch: Vec<u8>,
+}
+
+impl Desk {
+    /// Calls `act` with the folder of `name` and its last component; again in a new folder when the folder was removed meanwhile.
+    fn within<T>(
+        &mut self,
+        batch: &Batch<'_>,
+        name: &str,
+        make: bool,
+        mut act: impl FnMut(BorrowedFd<'_>, &str, &mut Vec<u8>) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let Some((path, base)) = name.rsplit_once('/') else {
+            return act(batch.root, name, &mut self.scratch);
+        };
+        let mut tries = 0;
+        loop {
+            let (held, folder) = match self.folder.take() {
+                Some((held, folder)) if held == path => (held, folder),
+                _ => (path.to_owned(), open_folder(batch.root, path, batch.make(make))?),
+            };
+            let done = act(folder.as_fd(), base, &mut self.scratch);
+            tries += 1;
+            if !make || tries == TRIES || !matches!(done, Err(Trouble::System(Errno::NOENT))) {
+                self.folder = Some((held, folder));
+                return done;
+            }
+        }
+    }
+}
+
+/// The file under a name in a folder; what is not a regular file is refused.
+fn present(folder: BorrowedFd<'_>, base: &str) -> System<Option<Version>> {
+    let stat = match retry(|| rustix::fs::statat(folder, base, AtFlags::SYMLINK_NOFOLLOW)) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match FileType::from_raw_mode(stat.st_mode as _) {
+        FileType::RegularFile => Ok(Some(Version::of(&stat))),
+        FileType::Directory => Err(Errno::ISDIR),
+        FileType::Symlink => Err(Errno::LOOP),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Gives the file a time of change of its own, later than that of the version before. The system's stamps stand still for milliseconds, and an
+/// inode is soon used again: two versions of a key could look the same, and a conditional put would replace what its caller never saw.
+fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
+    let time = before.map_or(now, |version| now.max(version.changed.saturating_add(1)));
+    let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let time = Timespec { tv_sec: time.div_euclid(1_000_000_000), tv_nsec: time.rem_euclid(1_000_000_000) };
+    match retry(|| rustix::fs::futimens(file, &Timestamps { last_access: omit, last_modification: time })) {
+        Err(Errno::PERM) => Ok(()), // a lock file that another user left behind: it keeps the system's stamp
+        done => done,
+    }
+}
+
+/// What a written file needs before it gets its name.
+fn finish(file: BorrowedFd<'_>, before: Option<Version>, durable: bool) -> Result<Version, Trouble> {
+    stamp(file, before)?;
+    if durable {
+        sync(file)?;
+    }
+    Ok(Version::of(&rustix::fs::fstat(file)?))
+}
+
+fn publish_one(
+    batch: &Batch<'_>,
+    number: usize,
+    sources: &Sources<'_>,
+    rows: &[[i64; 3]],
+    desk: &mut Desk,
+    wait: &Wait<'_>,
+) -> Result<Answer, Trouble> {
+    let expect = &batch.expect[number];
+    let make = !matches!(expect, Expect::Is(_)); // a folder made now has no file of that version
+    let done = desk.within(batch, &batch.names[number], make, |folder, base, scratch| {
+        let mut write = |file: BorrowedFd<'_>, before| {
+            write_pieces(file, sources, rows, scratch)?;
+            finish(file, before, batch.sync)
+        };
+        if !matches!(expect, Expect::Any) {
+            let now = present(folder, base)?; // a look is enough to see that it is hopeless
+            if !expect.admits(now) {
+                return Ok(changed(now));
+            }
+        }
+        let lock = Lock::acquire(folder, base, wait)?;
+        let before = present(folder, base)?;
+        if !expect.admits(before) {
+            return Ok(changed(before));
+        }
+        let version = write(lock.file(), before)?;
+        let answer = match expect {
+            Expect::Absent => publish_new(lock, folder, base, wait, version, |file| write(file, None))?,
+            _ => lock.publish(base).map(|()| published(version))?,
+        };
+        if batch.sync {
+            sync(folder)?;
+        }
+        Ok(answer)
+    });
+    match done {
+        Err(Trouble::System(Errno::NOENT | Errno::NOTDIR)) if !make => Ok(changed(None)),
+        done => done,
+    }
+}
+
+/// Gives a written lock file its name, which nothing may have: whoever takes no locks may have come between. `write` is called where that takes another file.
+fn publish_new(
+    mut lock: Lock<'_>,
+    folder: BorrowedFd<'_>,
+    base: &str,
+    wait: &Wait<'_>,
+    version: Version,
+    mut write: impl FnMut(BorrowedFd<'_>) -> Result<Version, Trouble>,
+) -> Result<Answer, Trouble> {
+    for _ in 0..TRIES {
+        let placed = match lock.publish_new(base) {
+            Ok(()) => Some(version),
+            Err(Errno::EXIST) => None,
+            Err(error) if cannot_rename(error) => create_whole(folder, base, wait, &mut write)?,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(version) = placed {
+            return Ok(published(version));
+        }
+        if let Some(present) = present(folder, base)? {
+            return Ok(changed(Some(present)));
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// True where the file is created, false where one is there.
+fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<bool, Trouble> {
+    let sources = Sources { files: None, buffers: vec![value] };
+    let wait = Wait { stop: &AtomicBool::new(false), signals: None };
+    Desk::default().within(batch, &batch.names[0], true, |folder, base, scratch| {
+        for _ in 0..TRIES {
+            if present(folder, base)?.is_some() {
+                return Ok(false);
+            }
+            let created = create_whole(folder, base, &wait, |file| {
+                write_pieces(file, &sources, &[[-1, 0, -1]], scratch)?;
+                finish(file, None, batch.sync)
+            })?;
+            if created.is_some() {
+                if batch.sync {
+                    sync(folder)?;
+                }
+                return Ok(true);
+            }
+        }
+        Err(Errno::AGAIN.into())
+    })
+}
+
+fn erase_one(batch: &Batch<'_>, number: usize, desk: &mut Desk, wait: &Wait<'_>) -> Result<Answer, Trouble> {
+    let expect = &batch.expect[number];
+    let erased = desk.within(batch, &batch.names[number], false, |folder, base, _| {
+        let now = present(folder, base)?;
+        if !expect.admits(now) || (now.is_none() && !Lock::is_there(folder, base)?) {
+            return Ok(changed(now));
+        }
+        let lock = Lock::acquire(folder, base, wait)?;
+        let before = present(folder, base)?;
+        let Some(version) = before.filter(|_| expect.admits(before)) else {
+            return Ok(changed(before));
+        };
+        retry(|| rustix::fs::unlinkat(folder, base, AtFlags::empty()))?;
+        drop(lock);
+        if batch.sync {
+            sync(folder)?;
+        }
+        Ok(published(version))
+    });
+    match erased {
+        Err(Trouble::System(Errno::NOENT | Errno::NOTDIR)) => Ok(changed(None)), // its folder is not there
+        erased => erased,
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (root, names, files, buffers, rows, offsets, expect, sync, threads, result))]
+#[allow(clippy::too_many_arguments)] // the contract's
+fn publish_files(
+    py: Python<'_>,
+    root: i32,
+    names: Vec<String>,
+    files: Option<&Bound<'_, Files>>,
+    buffers: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+    expect: &Bound<'_, PyAny>,
+    sync: bool,
+    threads: usize,
+    result: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let batch = Batch::new(root, &names, expectations(expect)?, sync)?;
+    let buffers = Bytes::all(buffers, "buffers")?;
+    let rows = Column::<3>::new(rows, "rows")?;
+    let offsets = Column::<1>::of(offsets, "offsets", names.len() + 1)?;
+    let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
+    let sources = Sources { files: files.map(|files| files.get()), buffers: buffers.iter().map(Bytes::as_slice).collect() };
+    let rows: &[[i64; 3]] = &rows;
+    let values = offsets.windows(2).map(|pair| {
+        let (from, to) = (usize::try_from(pair[0][0]).ok()?, usize::try_from(pair[1][0]).ok()?);
+        rows.get(from..to)
+    });
+    let values: Vec<_> = values.collect::<Option<_>>().ok_or_else(|| wrong("offsets: they do not rise within the rows"))?;
+    if rows.iter().any(|row| sources.blob(row[0]).is_none()) {
+        return Err(wrong("rows: a blob is neither a file nor a buffer"));
+    }
+    carry_out(py, threads, result.rows(), LOST, |number, desk, wait| {
+        publish_one(&batch, number, &sources, values[number], desk, wait).unwrap_or_else(|trouble| refused(&trouble))
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (root, names, expect, sync, result))]
+fn erase_files(
+    py: Python<'_>,
+    root: i32,
+    names: Vec<String>,
+    expect: &Bound<'_, PyAny>,
+    sync: bool,
+    result: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let batch = Batch::new(root, &names, expectations(expect)?, sync)?;
+    let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
+    carry_out(py, 1, result.rows(), LOST, |number, desk, wait| {
+        erase_one(&batch, number, desk, wait).unwrap_or_else(|trouble| refused(&trouble))
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (root, name, value, sync))]
+fn create_file(py: Python<'_>, root: i32, name: String, value: &Bound<'_, PyAny>, sync: bool) -> PyResult<i32> {
+    let names = [name];
+    let batch = Batch::new(root, &names, vec![Expect::Absent], sync)?;
+    let value = Bytes::new(value, "value")?;
+    let bytes = value.as_slice();
+    Ok(match py.detach(|| create_one(&batch, bytes)) {
+        Ok(true) => 0,
+        Ok(false) => Errno::EXIST.raw_os_error(),
+        Err(Trouble::System(error)) => error.raw_os_error(),
+        Err(Trouble::Piece(_)) => Errno::IO.raw_os_error(),
+    })
+}
+
+fn expectations(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Expect>> {
+    let parse = |item: Bound<'_, PyAny>| {
+        let bytes = (!item.is_none()).then(|| Bytes::new(&item, "expect")).transpose()?;
+        Expect::parse(bytes.as_ref().map(Bytes::as_slice))
+    };
+    expect.try_iter()?.map(|item| parse(item?)).collect()
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(publish_files, module)?)?;
+    module.add_function(wrap_pyfunction!(create_file, module)?)?;
+    module.add_function(wrap_pyfunction!(erase_files, module)?)
+}

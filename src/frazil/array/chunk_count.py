@@ -1,0 +1,63 @@
+"""Counting the innermost chunks that are stored: what is listed, and what the indexes of shards say. Nothing is decoded but shards that have to be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from frazil.array.access import Access, most_objects
+from frazil.array.io.chunk_regions import Region
+from frazil.array.io.shard_lookup import Tables, fetch_indexes, open_shards, tables_below
+from frazil.stores.values import Columns
+
+
+class ChunkCount:
+    """Counts the chunks of one array within a shape."""
+
+    __slots__ = ("_access", "_extents", "_shape")
+
+    def __init__(self, access: Access, shape: tuple[int, ...]) -> None:
+        leaf, counts = access.chain.leaf.shape, access.chain.leaf_counts
+        self._access, self._shape = access, np.array(shape, np.uint64)
+        self._extents = np.array([n * count for n, count in zip(leaf, counts, strict=True)], np.int64)
+
+    def count(self, grid: tuple[int, ...]) -> int:
+        stored = self._access.storage.stored(grid)
+        if not self._access.chain.levels:
+            return len(stored)
+        most = most_objects(self._access)
+        return sum(self._of_shards(stored[low : low + most]) for low in range(0, len(stored), most))
+
+    def _of_shards(self, coords: Columns) -> int:
+        located = self._access.storage.locate(coords)
+        opened = open_shards(self._access, located, coords, fetch_indexes(self._access, located))
+        return self._of_level(0, opened.region, opened.spans, opened.tables, coords * self._extents)
+
+    def _of_level(self, depth: int, region: Region, spans: Columns, tables: Tables, corners: Columns) -> int:
+        """In shards of a level; corners: int64[m, d], the first element of each."""
+        level = self._access.chain.levels[depth]
+        strides, counts, inner = (np.array(of, np.int64) for of in (level.strides, level.counts, level.inner))
+        count = 0
+        for (place, start, _), table, corner in zip(spans.tolist(), tables, corners, strict=True):
+            if table is None:
+                continue
+            number = np.flatnonzero(table[:, 0] >= 0)
+            within = corner + number[:, None] // strides % counts * inner
+            inside = (within.astype(np.uint64) < self._shape).all(axis=1)  # what lies outside may lie beyond 2**63
+            if depth + 1 == len(self._access.chain.levels):
+                count += int(inside.sum())
+                continue
+            below = np.empty((int(inside.sum()), 3), np.int64)
+            below[:, 0], below[:, 1:] = place, table[number[inside]]
+            below[:, 1] += start
+            count += self._below(depth + 1, region, below, within[inside])
+        return count
+
+    def _below(self, depth: int, region: Region, spans: Columns, corners: Columns) -> int:
+        level, storage = self._access.chain.levels[depth], self._access.storage
+
+        def key(i: int) -> tuple[str | None, tuple[int, ...]]:
+            chunk = corners[i] // np.array(self._access.chain.leaf.shape, np.int64)
+            return storage.locate((corners[i] // self._extents)[None]).key(0), tuple(chunk.tolist())
+
+        region, spans, tables = tables_below(self._access, level, region, spans, key)
+        return self._of_level(depth, region, spans, tables, corners)

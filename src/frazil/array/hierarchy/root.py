@@ -1,0 +1,291 @@
+"""Which dialect a hierarchy has, and where its root is: found from `zarr.json`. What nodes are is in nodes.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from frazil.array.arguments import check_flag, check_mapping
+from frazil.array.hierarchy.nodes import Metadata, Place, find_node
+from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.late import LateModule
+from frazil.metadata.extension_guard import Asking
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import Json, as_json
+from frazil.metadata.members import Members, check_integer, check_object
+from frazil.metadata.model import ZarrFormat
+from frazil.metadata.paths import ancestors, join, normalise
+from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, parse_node, read_document
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from frazil.metadata.draft import entry_point
+    from frazil.metadata.draft import layout as draft_layout
+    from frazil.stores.operations import adapted_store
+else:
+    entry_point = LateModule("frazil.metadata.draft.entry_point")
+    draft_layout = LateModule("frazil.metadata.draft.layout")
+    adapted_store = LateModule("frazil.stores.operations.adapted_store")
+
+FORMATS: tuple[ZarrFormat, ...] = (3, "draft", "draft-2021")
+
+
+def locate(place: Place, path: str, zarr_format: object = None) -> tuple[Place, Metadata | None]:
+    """The place of the node at a path as its user wrote it, below the location that `place` is; and the node, None where nothing is there.
+
+    One request; with a path one batch of two, as the zarr.json of the location itself may be the entry point of a hierarchy of the draft, in which
+    nothing else counts. Such a hierarchy may also begin at the node, or between the two.
+    zarr_format  the dialect, where it is known: 3 is one request always
+    Raises MetadataError, UnknownExtensionError, InvalidInputError for a path that the dialect does not have."""
+    known = _format(zarr_format)
+    if place.nodes is not None:
+        kept = _without_documents(place, path, known)
+        return kept, find_node(kept)
+    lenient = normalise(path, str)
+    whole = join(place.path, lenient)
+    if not lenient or known == 3:
+        found = _node_at(place, whole, _documents(place, [whole])[0]) or (
+            place.at(join(place.path, normalise(path))),
+            None,
+        )
+    else:
+        first, last = _documents(place, [place.path, whole])
+        if not isinstance(first, MetadataError) and is_draft_entry(first):
+            found = _inside(place, place.path, first, lenient)
+        else:
+            found = _node_at(place, whole, last) or _below(place, path, lenient, first)
+    node = found[1]
+    if known is not None and node is not None and node.zarr_format != known:
+        raise InvalidInputError(
+            f"a node of zarr_format {node.zarr_format!r} is there, not of {known!r}", path=path or "/"
+        )
+    return found
+
+
+def _without_documents(place: Place, path: str, known: ZarrFormat | None) -> Place:
+    """The place of a node in a hierarchy that a port keeps, which is of one dialect. Raises InvalidInputError where another one is asked for."""
+    if known not in (None, place.layout.zarr_format):
+        raise InvalidInputError(
+            f"nodes of a repository are of zarr_format {place.layout.zarr_format!r}, not of {known!r}", path=path or "/"
+        )
+    return place.at(place.below(path))
+
+
+def _below(place: Place, path: str, lenient: str, first: Json | MetadataError) -> tuple[Place, Metadata | None]:
+    """The node of a hierarchy of the draft that begins between a location, whose zarr.json is `first`, and the node."""
+    if first is not None:
+        _check_document(first, join(place.path, DOCUMENT_NAME))
+    between = ancestors(lenient)[1:]
+    for above, document in zip(between, _documents(place, [join(place.path, part) for part in between]), strict=True):
+        if not isinstance(document, MetadataError) and is_draft_entry(document):
+            return _inside(place, join(place.path, above), document, lenient[len(above) + 1 :])
+    return place.at(join(place.path, normalise(path))), None
+
+
+def _check_document(document: Json | MetadataError, key: str) -> None:
+    """Raises MetadataError for a zarr.json that no dialect has."""
+    try:
+        if isinstance(document, MetadataError):
+            raise document
+        if not is_draft_entry(document):
+            check_integer(Members(check_object(document, None), None).get("zarr_format"), "zarr_format")
+    except MetadataError as error:
+        error.key = key
+        raise
+
+
+def _documents(place: Place, paths: Sequence[str]) -> list[Json | MetadataError]:
+    """What lies in the zarr.json at each path, in one batch of requests: null where there is none, and an error where it is no JSON."""
+    keys = [join(path, DOCUMENT_NAME) for path in paths]
+    if len(keys) == 1:
+        values = [place.store.get(keys[0])]
+    else:
+        values = place.store.get_partial_values((key, (0, None)) for key in keys) if keys else []
+    documents: list[Json | MetadataError] = []
+    for key, value in zip(keys, values, strict=True):
+        try:
+            documents.append(None if value is None else check_object(read_document(value, key), None))
+        except MetadataError as error:
+            error.key = key
+            documents.append(error)
+    return documents
+
+
+def _node_at(place: Place, path: str, document: Json | MetadataError) -> tuple[Place, Metadata | None] | None:
+    """The node that a zarr.json at a path is: of the final dialect, or the root of a hierarchy of the draft; None where there is none."""
+    if document is None:
+        return None
+    if isinstance(document, MetadataError):
+        raise document
+    if is_draft_entry(document):
+        return _inside(place, path, document, "")
+    normalise(path)  # refuses names that nodes of the final dialect do not have
+    key = join(path, DOCUMENT_NAME)
+    return place.at(path), parse_node(check_object(document, None), place.registry.metadata, key=key)
+
+
+def _inside(place: Place, root: str, entry: Json, path: str) -> tuple[Place, Metadata | None]:
+    """The node at a path of the hierarchy of the draft that begins at `root`."""
+    top = drafted(place, root, entry, join(root, DOCUMENT_NAME))
+    found = top.at(normalise(path, top.layout.check_name))
+    return found, find_node(found)
+
+
+def _entry_at(place: Place) -> tuple[Place | None, bool]:
+    """The root of the hierarchy of the draft that begins at a location, or None where none does; and whether a zarr.json is there at all. Raises
+    MetadataError for a zarr.json that is neither the draft's nor a final document."""
+    key = join(place.path, DOCUMENT_NAME)
+    value = place.store.get(key)
+    if value is None:
+        return None, False
+    entry = read_document(value, key)
+    if is_draft_entry(entry):
+        return drafted(place, place.path, entry, key), True
+    _check_document(entry, key)
+    return None, True
+
+
+def drafted(place: Place, root: str, entry: Json, key: str) -> Place:
+    """The root of a hierarchy with this entry point."""
+    try:
+        point = entry_point.parse_entry(entry, place.registry)
+        store = place.store
+        for extension in point.extensions:
+            understand = place.registry.hierarchy_extension(extension.extension.name)
+            if understand is not None:
+                make = cast("Callable[[Extension, Store], object]", understand)
+                name = extension.extension.name
+                with Asking("extension", f"{name} of the hierarchy", extension.path):
+                    made = make(extension.extension, store)
+                    store = as_store(made, f"the extension {name} of the hierarchy", place, extension.path)
+            elif extension.must_understand:
+                raise entry_point.not_understood(extension, "with_hierarchy_extension")
+    except InvalidInputError as error:
+        error.key = error.key or key
+        raise
+    prefix = f"{root}/" if root else ""
+    bare = point.prototype and _is_bare(store, prefix)
+    entry_store = place.store if store is not place.store else None
+    return place._replace(
+        store=store, path="", layout=draft_layout.DraftLayout(prefix, point, bare), entry_store=entry_store
+    )
+
+
+def as_store(made: object, maker: str, place: Place, part: str) -> Store:
+    """What a user's function made, which is a Store or has operations of one. It is made anew for every handle: writers through those that stand in one
+    part of documents over the same store exclude each other. Raises InvalidInputError."""
+    if isinstance(made, Store):
+        return made
+    try:
+        return adapted_store.AdaptedStore(made, known_as=f"{part} over {place.store!r}")  # type: ignore[arg-type] # which refuses what has none
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"{maker} made {type(made).__name__}, which is no store: {error.message}", hint=error.hint
+        ) from None
+
+
+def _is_bare(store: Store, prefix: str) -> bool:
+    """Whether a prototype of 2020 put its chunks below `data/`, as zarrita did, and not below `data/root/`, as xtensor-zarr did: its documents do not say."""
+    if not store.capabilities.listable:
+        return False
+    return store.is_empty(f"{prefix}data/root/") or store.exists(f"{prefix}meta/root/root.array")
+
+
+def for_creation(
+    place: Place,
+    path: str,
+    zarr_format: object,
+    *,
+    overwrite: bool,
+    entry_point: Mapping[str, object] | None = None,
+) -> tuple[Place, str | None]:
+    """The place of a new node, in the dialect of the hierarchy that is there, or in the one asked for where none is; and the prefix of what has to go
+    for it, as a hierarchy of another dialect does: once all else is settled, which create_nodes sees to. Nothing is changed here.
+
+    zarr_format  None: that of the hierarchy, or 3
+    entry_point  members for the zarr.json of a new hierarchy of the draft
+    Raises InvalidInputError for another format or entry point than the hierarchy's."""
+    chosen = _format(zarr_format)
+    check_flag(overwrite, "overwrite")
+    if entry_point is not None:
+        check_mapping(entry_point, "entry_point")
+    if entry_point is not None and chosen == 3:
+        raise InvalidInputError("entry_point is for hierarchies of the draft of 2022 alone", path=path or "/")
+    if place.nodes is not None:
+        if entry_point is not None:
+            raise InvalidInputError("a repository has no entry_point", path=path or "/")
+        return _without_documents(place, path, chosen), None
+    lenient = normalise(path, str)
+    replaced = overwrite and not lenient and chosen is not None
+    broken = False
+    try:
+        there, taken = _entry_at(place)
+    except (MetadataError, UnknownExtensionError) as error:  # no document at all, or one that this call may replace
+        if lenient or (isinstance(error, UnknownExtensionError) and not replaced):
+            raise
+        there, taken, broken = None, True, True
+    root, new = place.path, None
+    prefix = f"{root}/" if root else ""
+    if chosen in ("draft", "draft-2021"):
+        new = drafted(place, root, _new_entry(chosen == "draft-2021", entry_point), join(root, DOCUMENT_NAME))
+    if there is not None and not (replaced and _differs(there, new, entry_point is not None)):
+        if chosen is not None and there.layout.zarr_format != chosen:
+            raise InvalidInputError(
+                f"the hierarchy is of zarr_format {there.layout.zarr_format!r}; a node of {chosen!r} cannot lie in it",
+                path=path or "/",
+                hint="leave zarr_format out, or choose another location",
+            )
+        _check_entry(there, entry_point)
+        return there.at(normalise(path, there.layout.check_name)), None
+    if new is None:
+        if entry_point is not None:
+            raise InvalidInputError("entry_point needs a zarr_format, of the draft of 2022", path=path or "/")
+        return place.at(join(root, normalise(path))), prefix if there is not None else None
+    if there is None and not replaced and taken:
+        raise AlreadyExistsError(
+            "something is there already" if broken else "a node of the final Zarr v3 is there already",
+            key=join(root, DOCUMENT_NAME),
+            path=path or "/",
+            hint="choose another location, or replace it with overwrite=True"
+            if broken
+            else "choose another location, or convert it with frazil.convert",
+        )
+    return new.at(normalise(path, new.layout.check_name)), prefix if replaced else None
+
+
+def _format(zarr_format: object) -> ZarrFormat | None:
+    plain = isinstance(zarr_format, int | str) and not isinstance(zarr_format, bool)
+    chosen = next((known for known in FORMATS if plain and known == zarr_format), None)
+    if zarr_format is not None and chosen is None:
+        raise InvalidInputError(
+            f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}",
+            hint="Zarr v2 cannot be written yet" if plain and zarr_format == 2 else None,
+        )
+    return chosen
+
+
+def _new_entry(old: bool, members: Mapping[str, object] | None) -> dict[str, Json]:
+    given = check_object(as_json({} if members is None else members, "entry_point"), "entry_point")
+    if old and "metadata_encoding" in given:
+        raise InvalidInputError("the older dialect has no encoding but JSON", path="metadata_encoding")
+    return {**entry_point.new_entry(old=old), **given}
+
+
+def _differs(there: Place, new: Place | None, entry_given: bool) -> bool:
+    """Whether the hierarchy has to go for the new one."""
+    if new is None or new.layout.zarr_format != there.layout.zarr_format:
+        return True
+    return entry_given and new.layout != there.layout
+
+
+def _check_entry(there: Place, members: Mapping[str, object] | None) -> None:
+    """Refuses an entry point that the hierarchy has not."""
+    layout = there.layout
+    assert isinstance(layout, draft_layout.DraftLayout)
+    for name, value in (members or {}).items():
+        if layout.entry_point.document.get(name) != value:
+            raise InvalidInputError(
+                f"the hierarchy is there already, with another {name} in its entry point",
+                key=layout.root + DOCUMENT_NAME,
+                hint="leave entry_point out, or choose another location",
+            )

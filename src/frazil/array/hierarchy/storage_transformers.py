@@ -1,0 +1,75 @@
+"""Where an array's chunks are read from and written to: the hierarchy's store, through the storage transformers of the document and of the user; or what
+the port of the nodes gives.
+
+The sharding transformer next to the array is not among them: it was read as the sharding codec, which the engine plans (metadata/draft/transformers.py). Behind a
+transformer of the user's it runs as a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from frazil.array.hierarchy.nodes import Place, no_transformers
+from frazil.array.hierarchy.root import as_store
+from frazil.errors import InvalidInputError
+from frazil.late import LateModule
+from frazil.metadata.chunk_keys import SeparatedKeys
+from frazil.metadata.extension_guard import AskedKeys, Asking
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import item
+from frazil.metadata.members import check_object
+from frazil.metadata.model import ArrayMetadata
+from frazil.stores.chunk_storage import ChunkStorage
+from frazil.stores.scalar_chunk import plain_chunks
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from frazil.metadata.draft import transformers
+    from frazil.stores.transformer import sharding_store
+else:
+    transformers = LateModule("frazil.metadata.draft.transformers")
+    sharding_store = LateModule("frazil.stores.transformer.sharding_store")
+
+
+def chunk_storage(place: Place, metadata: ArrayMetadata) -> ChunkStorage:
+    """The chunks of the array at a place. Raises UnknownExtensionError, InvalidInputError."""
+    if place.nodes is not None:
+        if place.transformers or metadata.storage_transformers:
+            raise no_transformers(place)
+        return place.nodes.chunks(place.path, metadata)
+    store, prefix = transformed(place, metadata), place.layout.data_prefix(place.path)
+    keys = metadata.chunk_key_encoding
+    known = isinstance(keys, SeparatedKeys) and type(keys).__module__.startswith("frazil.")
+    return plain_chunks(store, prefix, keys if known else AskedKeys(keys), metadata.ndim)
+
+
+def transformed(place: Place, metadata: ArrayMetadata) -> Store:
+    """Array side first: what the user asked for, then what the document says. Raises UnknownExtensionError, InvalidInputError."""
+    store = place.store
+    entries = metadata.storage_transformers
+    listed = (metadata.document or {}).get("storage_transformers")
+    before = len(listed) - len(entries) if isinstance(listed, list) else 0  # those that were read as the sharding codec
+    for i, entry in reversed(list(enumerate(entries))):
+        path = item("storage_transformers", before + i)
+        if metadata.zarr_format != 3 and transformers.is_sharding(entry.name):
+            store = _sharded(place, metadata, entry, store, path)
+        else:
+            transformer = cast("Callable[[Extension, Store], object]", place.registry.transformer(entry, path))
+            with Asking("storage transformer", entry.name, path):
+                store = as_store(transformer(entry, store), f"the storage transformer {entry.name}", place, path)
+    for i, added in reversed(list(enumerate(place.transformers))):
+        made = cast("Callable[[Store], object]", added)
+        with Asking("storage transformer", repr(added), f"storage_transformers[{i}]", InvalidInputError):
+            store = as_store(made(store), "a storage transformer", place, f"added[{i}]")
+    return store
+
+
+def _sharded(place: Place, metadata: ArrayMetadata, entry: Extension, store: Store, path: str) -> Store:
+    configuration = check_object(entry.configuration.get("configuration"), path)
+    old = metadata.zarr_format == "draft-2021"
+    counts = transformers.read_configuration(
+        entry.configuration.get("type"), configuration, metadata.ndim, path, old=old
+    )
+    return sharding_store.ShardingStore(
+        store, place.layout.data_prefix(place.path), metadata.chunk_key_encoding, counts
+    )

@@ -1,0 +1,263 @@
+"""Writing: from values in a caller's memory to chunks that are published whole_shard.
+
+A chunk or shard that is covered wholly is never read. Of others only what is needed is: inner chunks that a write does not touch are
+carried over as encoded bytes. Every replacement names the version it replaces, and is done again when somebody else was quicker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.array.access import MOST_CHUNKS, Access, failure, in_parts, most_objects
+from frazil.array.io.chunk_regions import Gathering, MemoryRegion
+from frazil.array.io.overlap import in_lanes, lanes_for
+from frazil.array.io.read import chunk_of
+from frazil.array.io.shard_assembly import Call, assemble, keep
+from frazil.array.io.shard_lookup import (
+    Batch,
+    Keyed,
+    Opened,
+    Units,
+    fetch_indexes,
+    first_step,
+    open_shards,
+    replaced_since,
+    walk,
+)
+from frazil.codecs.leaf import encode_units
+from frazil.errors import ConflictError, DataError
+from frazil.indexing import BoxPlan, PointPlan
+from frazil.late import LateModule
+from frazil.record import Record
+from frazil.stores.retry import pause
+from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.codecs import whole_shard
+else:
+    whole_shard = LateModule("frazil.codecs.whole_shard")
+
+Values: TypeAlias = "NDArray[np.generic]"
+
+_ATTEMPTS = 1000  # times that a write may lose against others; each time another writer has got its work done
+_LONGEST_PAUSE = 0.05  # seconds
+_ALONE = nullcontext()
+
+
+class Unlocated:
+    """Chunks that are written whole: where the old ones lie is looked up only for an error."""
+
+    __slots__ = ("_access", "_coords")
+
+    def __init__(self, access: Access, coords: Columns) -> None:
+        self._access, self._coords = access, coords
+
+    def key(self, row: int) -> str | None:
+        """As Located.key."""
+        return self._access.storage.locate(self._coords[row : row + 1]).key(0)
+
+
+class Source(Record):
+    """What a write takes its values from. turn: held while the kernel encodes (overlap.py), None where nothing else runs at the same time."""
+
+    values: Values
+    turn: AbstractContextManager[object] | None
+
+
+class Part(Record):
+    """Chunks or shards that are written together: `rows` of a batch. whole: each is covered wholly."""
+
+    batch: Batch
+    rows: Columns
+    whole: bool
+
+
+def write(access: Access, plan: BoxPlan | PointPlan, values: Values) -> None:
+    """Writes `values` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
+
+    Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError."""
+    leaf, runtime = access.chain.leaf, access.runtime
+    chunks = prod(access.chain.leaf_counts)
+    shard = leaf.nbytes * chunks
+    # two shards are under way where one alone may be: what is held of them is encoded
+    least = min(shard, runtime.bytes_in_flight // 2) if shard <= runtime.bytes_in_flight else shard
+    lanes = lanes_for(runtime, access.storage.direct, least)
+    batches = plan.batches(leaf.nbytes, max(lanes.nbytes, shard), max(MOST_CHUNKS, chunks))
+    parts = _parts(batches, max(1, most_objects(access) // lanes.number))
+    in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn)), lanes.number)
+
+
+def _parts(batches: Iterator[Batch], most: int) -> Iterator[Part]:
+    """most: shards or chunks of a part that are read first."""
+    for batch in batches:
+        whole = batch.whole_shards()
+        covered = np.flatnonzero(whole)
+        if len(covered):
+            yield Part(batch, covered, whole=True)
+        rest = np.flatnonzero(~whole)
+        for low in range(0, len(rest), most):
+            yield Part(batch, rest[low : low + most], whole=False)
+
+
+def _write_part(access: Access, source: Source, part: Part) -> None:
+    in_parts(part.rows, partial(_publish, access, part.batch, whole=part.whole, source=source))
+
+
+def _publish(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> None:
+    """Replaces the chunks or shards `rows` of a batch. After the first failure writers of this array take turns."""
+    attempt = _publish_shards if access.chain.levels else _publish_chunks
+    changed = attempt(access, batch, rows, whole, source)
+    if not changed:
+        return
+    with access.turn:
+        for n in range(_ATTEMPTS):
+            rows = rows[changed]
+            changed = attempt(access, batch, rows, whole, source)
+            if not changed:
+                return
+            pause(min(_LONGEST_PAUSE, 0.0005 * 2 ** min(n, 10)))
+    located = access.storage.locate(batch.shards[rows[changed]])
+    raise ConflictError(
+        f"a chunk was replaced by others {_ATTEMPTS} times while it was being written",
+        key=located.key(0),
+        path=access.path or "/",
+        hint="write it again when the other writers are done",
+    )
+
+
+def _publish_chunks(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> list[int]:
+    """Chunks that are objects of their own. Answers which of `rows` somebody else replaced meanwhile."""
+    coords = batch.shards[rows]
+    units = batch.units(rows)
+    gathering, old = Gathering(), None
+    keyed: Keyed = Unlocated(access, coords)
+    expect: list[Version | None] = [ANY] * len(rows)
+    if not whole:
+        keyed = located = access.storage.locate(coords)
+        spans = np.zeros((len(rows), 3), np.int64)
+        spans[:, 0], spans[:, 2] = np.arange(len(rows)), -1
+        fetched = access.storage.fetch(located, spans)
+        old = gathering.add(fetched.sources, fetched.rows)
+        expect = expected(fetched.versions, fetched.status)
+    # what cannot be erased on condition is kept, be it all fill value
+    keep_fill = not whole and not access.storage.conditional_erase
+    groups = np.array([0, units.count], np.int64)
+    values = encode(access, units, source, gathering, old, groups, keyed, keep_fill=keep_fill)
+    kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
+    pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
+    return replace(access, coords, pieces, kept, empty, expect)
+
+
+def _publish_shards(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> list[int]:
+    """Shards. Answers which of `rows` somebody else replaced meanwhile."""
+    coords = batch.shards[rows]
+    if whole:
+        nowhere = np.full((len(rows), 3), -1, np.int64)
+        opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), [ANY] * len(rows), None)
+        changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, opened.versions, source)
+        if access.tables:
+            access.tables.drop(access.storage.locate(coords).labels())
+        return changed
+    located = access.storage.locate(coords)
+    fetched = fetch_indexes(access, located)
+    try:
+        opened = open_shards(access, located, coords, fetched)
+        expect = [
+            version if table is not None else ABSENT
+            for version, table in zip(opened.versions, opened.tables, strict=True)
+        ]
+        changed = _replace_shards(access, batch, rows, located, opened, expect, source)
+        access.tables.drop(located.labels())  # a stale index would cost a reader of this handle a request to find out
+        return changed
+    except DataError:
+        if not replaced_since(access, located, fetched):
+            raise
+        return list(range(len(rows)))
+
+
+def _replace_shards(
+    access: Access,
+    batch: Batch,
+    rows: Columns,
+    keyed: Keyed,
+    opened: Opened,
+    expect: Sequence[Version | None],
+    source: Source,
+) -> list[int]:
+    units = batch.units(rows)
+    first = first_step(access, units, opened.region, opened.spans, opened.tables, np.arange(len(rows)))
+    steps, spans = walk(access, units, keyed, first)
+    spans[units.whole()] = -1
+    gathering = Gathering()
+    kept = keep(steps, spans, gathering)
+    if opened.region.stale:  # what is kept would be kept of another version
+        return list(range(len(rows)))
+    values = encode(access, units, source, gathering, kept.old, units.offsets, keyed)
+    shards = assemble(Call(access, steps, units, keyed, gathering), values, kept)
+    present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
+    return replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
+
+
+def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
+    """What a replacement of fetched objects is to expect."""
+    return [ABSENT if state == ABSENT_KEY else version for version, state in zip(versions, status, strict=True)]
+
+
+def replace(
+    access: Access, coords: Columns, pieces: Pieces, kept: Columns, empty: Columns, expect: Sequence[Version | None]
+) -> list[int]:
+    """Publishes the objects `kept` and erases the `empty` ones that are there. Answers which were not as expected.
+
+    Where erasing cannot be conditional, shards are replaced by such without inner chunks, lest what another writer put there in between is lost."""
+    changed: list[int] = []
+    if len(kept):
+        results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
+        changed += [i for i, result in zip(kept.tolist(), results, strict=True) if isinstance(result, Changed)]
+    gone = [i for i in empty.tolist() if expect[i] != ABSENT]
+    if gone and not access.storage.conditional_erase:
+        emptied = [i for i in gone if expect[i] is not ANY]
+        gone = [i for i in gone if expect[i] is ANY]
+        if emptied:
+            values = pieces_of([whole_shard.empty_shard(access.chain.levels[0])] * len(emptied))
+            results = access.storage.publish(coords[emptied], values, [expect[i] for i in emptied])
+            changed += [i for i, result in zip(emptied, results, strict=True) if isinstance(result, Changed)]
+    if gone:
+        erased = access.storage.erase(coords[gone], [expect[i] for i in gone])
+        changed += [i for i, outcome in zip(gone, erased, strict=True) if isinstance(outcome, Changed)]
+    return sorted(changed)
+
+
+def encode(
+    access: Access,
+    units: Units,
+    source: Source,
+    gathering: Gathering,
+    old: Columns | None,
+    groups: Columns,
+    keyed: Keyed,
+    *,
+    keep_fill: bool = False,
+) -> Columns:
+    """Encodes units into buffers of `gathering`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
+
+    old: rows in `gathering` of the chunks that the units keep a part of (MISSING: nothing there), or None."""
+    before = None if old is None else (gathering.files, gathering.buffers, old)
+    with source.turn or _ALONE:
+        encoded = encode_units(
+            access.chain.leaf, source.values, units, before, groups, access.runtime.threads, keep_fill=keep_fill
+        )
+    _refuse(access, units, encoded.failures, keyed)
+    return gathering.add(Sources(None, encoded.buffers), encoded.rows)
+
+
+def _refuse(access: Access, units: Units, failures: _kernel.Failures, keyed: Keyed) -> None:
+    for unit, code, text in failures:
+        raise failure(access, code, text, keyed.key(int(units.shard_rows()[unit])), chunk_of(units, unit))

@@ -1,0 +1,3 @@
+"""One file a command: its arguments, and how its result is printed.
+
+What commands do is in operations/ and below."""

@@ -1,0 +1,109 @@
+"""`frazil cache`: what the folder of a cache on disk keeps; trims it."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from frazil.array.info import human, table
+from frazil.cli.command import Command
+from frazil.cli.output import add_json, say, say_json
+from frazil.late import LateModule
+
+if TYPE_CHECKING:
+    from frazil.metadata.json_text import Json
+    from frazil.stores.caches import cache_folder
+else:
+    cache_folder = LateModule("frazil.stores.caches.cache_folder")
+
+_SIZE: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?(?:([kMGTP])(i?))?B?", re.IGNORECASE)
+_POWERS: Final = " kMGTP".lower()
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", metavar="FOLDER", help="the folder that was given as cache= when something was opened"
+    )
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
+        "--trim",
+        metavar="SIZE",
+        type=_size,
+        help="remove what was used least recently until at most SIZE is left: a number of bytes, or such as 500MB or 10GiB",
+    )
+    change.add_argument("--clear", action="store_true", help="remove everything that is kept; the folder stays a cache")
+    add_json(parser)
+
+
+def _size(text: str) -> int:
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is no size; give a number of bytes, or such as 500MB or 10GiB")
+    number, power, binary = found.groups()
+    whole, _, rest = number.partition(".")
+    thousandths = int(whole) * 1000 + int(rest.ljust(3, "0") or 0)
+    return int(thousandths * (1024 if binary else 1000) ** _POWERS.index((power or " ").lower()) // 1000)
+
+
+def run(options: Namespace) -> None:
+    folder = cache_folder.open_folder(options.folder, make=False)
+    before = folder.usage()
+    most = 0 if options.clear else options.trim
+    if most is None:
+        told = _as_json(folder.path, before)
+    else:
+        after = folder.trim(most)
+        told = _as_json(folder.path, after)
+        told |= {"removed_files": before.files - after.files, "removed_nbytes": before.nbytes - after.nbytes}
+    if options.json:
+        say_json(told)
+    else:
+        say(table(_lines(told)))
+
+
+def _as_json(path: str, usage: cache_folder.Usage) -> dict[str, Json]:
+    return {
+        "folder": path,
+        "files": usage.files,
+        "nbytes": usage.nbytes,
+        "oldest_use": _time(usage.oldest),
+        "newest_use": _time(usage.newest),
+    }
+
+
+def _time(time: int | None) -> str | None:
+    return None if time is None else f"{datetime.fromtimestamp(time // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _lines(told: dict[str, Json]) -> list[tuple[str, str]]:
+    lines = [("folder", str(told["folder"])), ("kept", _counted(told["files"], told["nbytes"]))]
+    if "removed_files" in told:
+        lines.insert(1, ("removed", _counted(told["removed_files"], told["removed_nbytes"])))
+    if told["oldest_use"] is not None:
+        lines += [("oldest use", str(told["oldest_use"])), ("newest use", str(told["newest_use"]))]
+    return lines
+
+
+def _counted(files: Json, nbytes: Json) -> str:
+    assert isinstance(files, int)
+    assert isinstance(nbytes, int)
+    return f"{human(nbytes)} in {files} range{'' if files == 1 else 's'}"
+
+
+COMMAND = Command(
+    "cache",
+    "what a cache on disk keeps; trims it",
+    "Shows how much the folder of a cache keeps, and when it was last used. Folders become caches when something is opened with them, as in\n"
+    'frazil.open_array("s3://bucket/sea.zarr", cache="folder"). They keep themselves below their limit; all of one may be removed at any time, also\n'
+    "while programs read through it, which then fetch again what they need.",
+    (
+        ("frazil cache sea.cache", "how much is kept, and how old it is"),
+        ("frazil cache sea.cache --trim 10GB", "what was used least recently goes until 10 GB are left"),
+        ("frazil cache sea.cache --clear", "everything goes"),
+        ("frazil cache sea.cache --json", "the numbers, for programs"),
+    ),
+    add_arguments,
+    run,
+)

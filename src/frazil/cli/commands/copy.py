@@ -1,0 +1,90 @@
+"""`frazil copy`: what lies at one location to another, as the bytes that it is. What that takes is in operations/."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from frazil.cli.command import Command
+from frazil.cli.locations import InSession, in_snapshot, on_branch
+from frazil.cli.output import add_json, say, say_json
+from frazil.cli.progress import Progress
+from frazil.errors import AlreadyExistsError
+from frazil.operations.copy.copy import CopyTask, prepare_copy
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="a folder or URL of an array, a group or a repository; nodes below it may follow as in sea.zarr/level1; or a point in a repository, as in sea.repo@v1",
+    )
+    parser.add_argument(
+        "destination",
+        metavar="DESTINATION",
+        help="an empty place, or what an interrupted copy left; or a branch of a repository, as in sea.repo@main/level1",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="first remove what is at DESTINATION")
+    parser.add_argument("--verify", action="store_true", help="compare all bytes at DESTINATION with those of SOURCE")
+    parser.add_argument(
+        "-m",
+        "--message",
+        metavar="TEXT",
+        help="of the commit, where DESTINATION is a branch; it names SOURCE, where it is left out",
+    )
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    source, target = in_snapshot(options.source), on_branch(options.destination)
+    if target is None and options.message is not None:
+        options.refuse("-m is for a branch of a repository: give DESTINATION as sea.repo@main")
+    task = _prepared(options, source, target)
+    snapshot = None
+    try:
+        with Progress("copying", None) as report:
+            done = task.run(report)
+            if target is not None:
+                snapshot = target.session.commit(options.message or f"Copy {options.source}", rebase="disjoint")
+    finally:
+        if target is not None and target.session.has_changes:
+            target.session.discard()
+    if options.json:
+        say_json({**done.to_json(), "snapshot": snapshot})
+    else:
+        say(str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}"))
+
+
+def _prepared(options: Namespace, source: InSession | None, target: InSession | None) -> CopyTask:
+    try:
+        return prepare_copy(
+            options.source if source is None else source.session.store,
+            options.destination if target is None else target.session.store,
+            path="" if source is None else source.path,
+            to="" if target is None else target.path,
+            overwrite=options.overwrite,
+            verify=options.verify,
+            named=(None if source is None else source.name, None if target is None else target.name),
+        )
+    except AlreadyExistsError as error:
+        error.hint = None if error.hint is None else error.hint.replace("overwrite=True", "--overwrite")
+        raise
+
+
+COMMAND = Command(
+    "copy",
+    "an array, a group or a repository to another place",
+    "Copies what is stored, as the bytes that it is: nothing is decoded. Several keys are under way at once. Documents are written last (of a repository its\n"
+    "branches), so that a copy that is not finished shows nothing that is not whole. Run again after an interruption, it copies what is missing: what has the same\n"
+    "size counts as copied, between folders if it also has the same time of change, between object stores if it also has the same digest (--verify compares\n"
+    "bytes, too). A whole repository is copied with all history; SOURCE@REF is one point of it, as plain Zarr. A DESTINATION\n"
+    "on a branch gets one commit. Links are not followed, and what is no key (lock files, say) is left out.",
+    (
+        ("frazil copy ocean.zarr copy.zarr", "a group with all that is below it"),
+        ("frazil copy ocean.zarr/level1/temp temp.zarr --verify", "one array of it; all bytes are compared"),
+        ("frazil copy sea.repo copy.repo --json", "a repository with all its history; what was done, for programs"),
+        ("frazil copy sea.repo@v1 v1b.zarr", "what a repository had at a tag, as plain Zarr"),
+        ("frazil copy ocean.zarr sea.repo@main/ocean -m 'add the ocean'", "into a repository, as one commit"),
+    ),
+    add_arguments,
+    run,
+)

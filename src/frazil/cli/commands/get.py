@@ -1,0 +1,67 @@
+"""`frazil get`: elements as text, CSV, JSON or a .npy file. How they are written is formats.py's."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from frazil.cli.command import Command, add_location
+from frazil.cli.formats import WRITERS, abbreviated
+from frazil.cli.locations import add_selection, open_window
+from frazil.cli.output import binary_output, is_terminal, say
+from frazil.cli.progress import Progress
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_location(parser)
+    add_selection(parser)
+    parser.add_argument("--format", choices=tuple(WRITERS), help="text, or what the name of FILE ends with")
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
+    parser.add_argument("--full", action="store_true", help="text: all elements, where many would be abbreviated")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write there; - is standard output")
+
+
+def run(options: Namespace) -> None:
+    output = None if options.output == "-" else options.output
+    form = options.format or _of_name(output)
+    if form == "npy" and output is None and is_terminal(sys.stdout):
+        options.refuse(".npy is not for terminals: give -o FILE")
+    window = open_window(options)
+    if form == "text" and not options.full:
+        text = abbreviated(window)
+        if output is None:
+            say(text)
+            return
+        with binary_output(output) as stream:
+            stream.write(f"{text}\n".encode())
+        return
+    mixes = output is None and is_terminal(sys.stdout)  # a bar among the elements would disturb
+    with Progress("reading", window.nbytes, shows=not mixes) as report, binary_output(output) as stream:
+        WRITERS[form](window, stream, report)
+
+
+def _of_name(output: str | None) -> str:
+    ending = (output or "").rpartition(".")[2].lower()
+    return ending if ending in WRITERS else "text"
+
+
+COMMAND = Command(
+    "get",
+    "elements of an array, as text, CSV, JSON or .npy",
+    "Prints a selection as NumPy would, many elements abbreviated (and then only those shown are read), or writes it as\n"
+    "CSV (up to two dimensions), JSON or .npy. CSV and .npy are written piece by piece, so that more than memory holds will do.\n"
+    "Structs are objects in JSON; in CSV, in one dimension, they have a column for each field, and the names in the first line.",
+    (
+        ('frazil get sea.zarr "10, ::-2"', "row 10, every other column from the last on"),
+        (
+            'frazil get ocean.zarr level1/temp "0, [3, 1], ..."',
+            "lines 3 and 1 of the first, of an array within a group",
+        ),
+        ('frazil get sea.zarr ":100, :100" -o corner.csv', "a corner as CSV"),
+        ('frazil get sea.zarr "::4, ::4" --format npy -o sea.npy', "every fourth element, for NumPy"),
+        ('frazil get sea.repo@v1 level1/temp "0, 0, :5"', "elements as they were at a tag of a repository"),
+        ('frazil get sea.zarr "0, :5" --json', "five elements, for programs"),
+    ),
+    add_arguments,
+    run,
+)

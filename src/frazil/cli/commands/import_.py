@@ -1,0 +1,194 @@
+"""`frazil import`: files of other formats, into a repository. How they are scanned and brought in is in integrations/."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import frazil
+from frazil.array.info import one_line
+from frazil.cli.command import Command
+from frazil.cli.locations import MAIN, has_nothing, open_repository, split_location
+from frazil.cli.output import add_json, say, say_json
+from frazil.cli.progress import Progress
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
+from frazil.late import LateModule
+from frazil.record import Record
+from frazil.repository.files.nesting import outer_repository
+from frazil.repository.virtual.locations import is_remote
+from frazil.stores.locations import Location, resolve
+
+if TYPE_CHECKING:
+    from frazil.integrations.files import importer, scanner
+    from frazil.integrations.files.importer import How
+    from frazil.integrations.files.scanned import ScannedFile, Skipped
+else:
+    importer = LateModule("frazil.integrations.files.importer")
+    scanner = LateModule("frazil.integrations.files.scanner")
+
+
+class Source(Record):
+    """A file that was scanned, and the group that it goes to."""
+
+    file: str
+    group: str
+    scanned: ScannedFile
+
+
+class Missed(Record):
+    """What was skipped, and of which file; skipped None: all of it, for this reason."""
+
+    file: str
+    skipped: Skipped | None
+    reason: str
+
+    def __str__(self) -> str:
+        if self.skipped is None:
+            return f"{self.file}: {self.reason}"
+        attribute = "" if self.skipped.attribute is None else f"attribute {self.skipped.attribute}: "
+        return f"{self.file}: /{self.skipped.path}: {attribute}{self.reason}"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="+",
+        help="NetCDF4, HDF5 or NetCDF classic: a path, or a URL, as in s3://bucket/ocean.nc; of several each becomes a group of its name",
+    )
+    parser.add_argument(
+        "location",
+        metavar="LOCATION",
+        help="the repository, as in sea.repo, or sea.repo@BRANCH; made where nothing is there",
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--virtual", dest="how", action="store_const", const="virtual", default="copy",
+        help="store references alone: chunks are read from FILE, which stays where it is and must not change",
+    )  # fmt: skip
+    how.add_argument(
+        "--adopt", dest="how", action="store_const", const="adopt",
+        help="copy FILE as it is into the repository: its chunks are read from there, and nothing is decoded",
+    )  # fmt: skip
+    parser.add_argument(
+        "--path", metavar="GROUP", default="", help="the group that it goes to; the root, where it is left out"
+    )
+    parser.add_argument(
+        "-m", "--message", metavar="TEXT", help="of the commit; it names the files, where it is left out"
+    )
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    groups = _groups(options)
+    if options.how == "adopt" and (far := next((file for file in options.file if is_remote(file)), None)):
+        options.refuse(f"{far} is not on this machine: copy it here first to adopt it, or import it with --virtual")
+    far = importer.far_places(options.file)
+    sources: list[Source] = []
+    missed: list[Missed] = []
+    for file, group in zip(options.file, groups, strict=True):
+        try:
+            sources.append(Source(file, group, scanner.scan_file(file, virtual_prefixes=far)))
+        except FrazilError as error:
+            if len(options.file) == 1:
+                raise
+            missed.append(Missed(file, None, str(error)))
+    arrays: list[str] = []
+    snapshot = branch = None
+    if any(source.scanned.arrays for source in sources):
+        prefixes = {importer.folder_prefix(source.file): None for source in sources if not is_remote(source.file)}
+        session = _open(options, {**prefixes, **far})
+        branch = session.branch
+        try:
+            arrays = _import(session, sources, options.how, missed, far)
+            if arrays:
+                message = options.message or f"Import {', '.join(PurePath(source.file).name for source in sources)}"
+                snapshot = session.commit(message, rebase="disjoint")
+        finally:
+            if session.has_changes:
+                session.discard()
+    else:
+        missed += [Missed(source.file, part, part.reason) for source in sources for part in source.scanned.skipped]
+    for part in missed:
+        print(f"frazil: skipped: {one_line(str(part))}", file=sys.stderr)
+    if snapshot is None:
+        raise InvalidInputError("nothing could be imported")
+    if options.json:
+        say_json({
+            "snapshot": snapshot, "branch": branch, "arrays": list(arrays),
+            "skipped": [
+                {"file": part.file, "path": None if part.skipped is None else part.skipped.path,
+                 "attribute": None if part.skipped is None else part.skipped.attribute, "reason": part.reason}
+                for part in missed
+            ],
+        })  # fmt: skip
+    else:
+        say(f"{snapshot}  {len(arrays)} array{'s' * (len(arrays) != 1)}")
+
+
+def _groups(options: Namespace) -> list[str]:
+    """The group of each file: that which was asked for, and of several files one each below it."""
+    if len(options.file) == 1:
+        return [options.path]
+    names = [PurePath(file).stem for file in options.file]
+    if len(set(names)) < len(names):
+        options.refuse("each file becomes a group of its name: two have the same one")
+    return [f"{options.path.rstrip('/')}/{name}" for name in names]
+
+
+def _open(options: Namespace, prefixes: Mapping[str, Location | None]) -> frazil.Session:
+    """A session on the branch, in a new repository where nothing is there."""
+    named = split_location(options.location)
+    if named is not None:
+        if named.path:
+            options.refuse(f"give the group with --path {named.path}")
+        return open_repository(named.repository, prefixes).writable_session(named.reference)
+    if "@" not in options.location and has_nothing(options.location):
+        outer = outer_repository(*resolve(options.location))
+        if outer is not None:
+            options.refuse(f"{outer.place} is a repository: import to that, with --path {outer.inside}")
+        return frazil.Repository.create(options.location, virtual_prefixes=prefixes).writable_session(MAIN)
+    return open_repository(options.location, prefixes).writable_session(MAIN)
+
+
+def _import(
+    session: frazil.Session, sources: list[Source], how: How, missed: list[Missed], far: Mapping[str, Location]
+) -> list[str]:
+    """The paths of the arrays that were made; what was skipped is added to `missed`."""
+    arrays: list[str] = []
+    with Progress("importing", sum(importer.import_size(source.scanned, how) for source in sources)) as report:
+        for file, group, scanned in sources:
+            try:
+                done = importer.import_scanned(
+                    session, scanned, file, path=group, how=how, report=report, virtual_prefixes=far
+                )
+            except AlreadyExistsError as error:
+                error.hint = "choose another group with --path"
+                raise
+            arrays += done.arrays
+            missed += [Missed(file, part, part.reason) for part in done.skipped]
+    return arrays
+
+
+COMMAND = Command(
+    "import",
+    "files of NetCDF and HDF5, into a repository",
+    "Brings the arrays of files into a repository, with groups, attributes and the names of dimensions, in one commit, and prints the id of its\n"
+    "snapshot. Values are copied and encoded anew; or FILE is adopted as it is; or only referred to. What cannot be shown as Zarr is told on\n"
+    "standard error and left out; it is an error if nothing is left. HDF5 and NetCDF4 need h5py.",
+    (
+        ("frazil import ocean.nc new.repo", "all arrays of a file, copied into a new repository"),
+        ("frazil import ocean.nc sea.repo@dev --path level2 -m 'the second level'", "into a group, on a branch"),
+        ("frazil import ocean.nc new2.repo --virtual", "references; `frazil get` reads them with --virtual-prefix"),
+        (
+            "frazil import s3://bucket/ocean.nc far.repo --virtual",
+            "the same, of a file in a bucket, of which little is read",
+        ),
+        ("frazil import ocean.nc new3.repo --adopt --json", "the file as it is, within the repository; for programs"),
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,60 @@
+"""`frazil ls`: what is below a node, or among keys where there is none."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+from frazil.cli.command import Command, add_location
+from frazil.cli.locations import add_path, open_place
+from frazil.cli.output import add_json, say, say_json
+from frazil.errors import NotFoundError
+from frazil.operations.listing import Entry, entries_of_node, entries_of_place, lines
+from frazil.stores.locations import resolve
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_location(parser)
+    add_path(parser)
+    parser.add_argument(
+        "-l", "--long", action="store_true", help="with what is stored: bytes, and chunks (or shards) of arrays"
+    )
+    parser.add_argument("-r", "--recursive", action="store_true", help="everything below; where no node is, all keys")
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    found = list(_entries(options))
+    if options.json:
+        say_json([entry.to_json() for entry in found])
+    else:
+        for line in lines(found):
+            say(line)
+
+
+def _entries(options: Namespace) -> Iterator[Entry]:
+    try:
+        node = open_place(options)
+    except NotFoundError as missing:
+        store, prefix = resolve(options.location, options.path or "")
+        if "@" in options.location or not store.capabilities.listable or store.is_empty(prefix):
+            raise missing from None
+        return entries_of_place(store, prefix, recursive=options.recursive, sizes=options.long)
+    return entries_of_node(node, recursive=options.recursive, sizes=options.long)
+
+
+COMMAND = Command(
+    "ls",
+    "what is directly below a group, or in a folder",
+    "A line for each member of a group: arrays with shape, data type, chunks and shards. Of an array one line, of itself. Where no node is, the arrays,\n"
+    "groups, repositories and folders that lie there, and keys, which are files that no node stands for.",
+    (
+        ("frazil ls ocean.zarr", "the members of a group"),
+        ("frazil ls ocean.zarr level1 --long", "with the bytes that are stored"),
+        ("frazil ls sea.repo@v1 --recursive", "all that a repository had at a tag"),
+        ("frazil ls .", "what lies in a folder that is no node"),
+        ("frazil ls ocean.zarr --long --json", "for programs; sizes are in bytes"),
+    ),
+    add_arguments,
+    run,
+)

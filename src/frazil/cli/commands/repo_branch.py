@@ -1,0 +1,75 @@
+"""`frazil repo branch`: the branches of a repository, listed, made, moved and deleted."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+import frazil
+from frazil.cli.command import Command
+from frazil.cli.locations import MAIN, add_repository, open_repository
+from frazil.cli.output import add_json, say, say_json
+from frazil.cli.refs import Point, as_json, points, told
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_repository(parser)
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", help="the branch to make or change; all are listed without it"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--at", metavar="REF", help="where the new branch begins: a branch, a tag or a snapshot (main)")
+    what.add_argument("--reset", metavar="REF", help="let the branch point there; what it had stays there by its id")
+    what.add_argument("--delete", action="store_true", help="delete the branch; its snapshots stay")
+    parser.add_argument("--expect", metavar="ID", help="with --reset: only if the branch points to this snapshot now")
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    if options.name is None and (options.at or options.reset or options.delete):
+        options.refuse("--at, --reset and --delete need the NAME of a branch")
+    if options.expect and not options.reset:
+        options.refuse("--expect has a meaning with --reset alone")
+    repo = open_repository(options.location)
+    if options.name is None:
+        found = points(repo.branches, repo.lookup_branch)
+        if options.json:
+            say_json([as_json(point) for point in found])
+        else:
+            say(told(found))
+        return
+    done = _change(repo, options)
+    if options.json:
+        say_json({**as_json(done), **({"deleted": True} if options.delete else {})})
+    else:
+        say(("deleted  " if options.delete else "") + told([done]))
+
+
+def _change(repo: frazil.Repository, options: Namespace) -> Point:
+    """Where the branch is then, or was when it was deleted."""
+    name = options.name
+    if options.delete:
+        was = repo.lookup_branch(name)
+        repo.delete_branch(name)
+        return Point(name, was)
+    if options.reset:
+        repo.reset_branch(name, options.reset, expect=options.expect)
+    else:
+        repo.create_branch(name, options.at or MAIN)
+    return Point(name, repo.lookup_branch(name))
+
+
+COMMAND = Command(
+    "repo branch",
+    "the branches of a repository; makes, moves and deletes them",
+    "Prints a line for each branch, its name and the snapshot that it points to; with NAME, makes that branch and prints its line.\n"
+    "No snapshot is lost when a branch is moved or deleted: its id still names it.",
+    (
+        ("frazil repo branch sea.repo", "all branches"),
+        ("frazil repo branch sea.repo trial --at v1", "a new branch that begins at a tag"),
+        ("frazil repo branch sea.repo dev --reset v1", "a branch moved back to a tag"),
+        ("frazil repo branch sea.repo old --delete", "a branch deleted"),
+        ("frazil repo branch sea.repo --json", "all branches, for programs"),
+    ),
+    add_arguments,
+    run,
+)

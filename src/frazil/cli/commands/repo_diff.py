@@ -1,0 +1,40 @@
+"""`frazil repo diff`: what changed between two snapshots of a repository."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from frazil.cli.command import Command
+from frazil.cli.locations import MAIN, add_repository, open_repository
+from frazil.cli.output import add_json, say, say_json
+from frazil.metadata.json_text import as_json
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_repository(parser)
+    parser.add_argument("old", metavar="OLD", help="a branch, a tag, the id of a snapshot or the beginning of one")
+    parser.add_argument("new", metavar="NEW", nargs="?", default=MAIN, help="another one; main, where it is left out")
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    difference = open_repository(options.location).diff(options.old, options.new)
+    if options.json:
+        say_json(as_json(difference.as_json(), "difference"))
+    elif not difference.is_empty:
+        say(str(difference))
+
+
+COMMAND = Command(
+    "repo diff",
+    "what changed between two snapshots",
+    "Prints a line for each array or group that differs: + added, - removed, r renamed, ~ changed, and how many of its chunks. Nothing\n"
+    "where nothing differs. As JSON also the coordinates of chunks, the first hundred of each array. No chunk is read.",
+    (
+        ("frazil repo diff sea.repo v1 main", "what was changed since a tag"),
+        ("frazil repo diff sea.repo dev", "what main has that another branch has not, and the other way round"),
+        ("frazil repo diff sea.repo v1 dev --json", "the same of other two, for programs"),
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,45 @@
+"""`frazil repo init`: a new repository."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+import frazil
+from frazil.cli.command import Command
+from frazil.cli.locations import MAIN, add_repository
+from frazil.cli.output import add_json, say, say_json
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_repository(parser)
+    parser.add_argument(
+        "--compatible",
+        choices=("alpha-library",),
+        help="write only what the library of the alpha format can read and continue; commits cost more then",
+    )
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    repo = frazil.Repository.create(options.location, compatible=options.compatible)
+    first = repo.lookup_branch(MAIN)
+    if options.json:
+        say_json({"branch": MAIN, "snapshot": first})
+    else:
+        say(f"{MAIN}  {first}")
+
+
+COMMAND = Command(
+    "repo init",
+    "a new repository",
+    "Makes an empty repository: one branch, main, with one snapshot. Prints both. Where a repository is already, nothing is changed.",
+    (
+        ("frazil repo init new.repo", "a new repository"),
+        (
+            "frazil repo init old.repo --compatible alpha-library",
+            "one that the library of the alpha format can use, too",
+        ),
+    ),
+    add_arguments,
+    run,
+)

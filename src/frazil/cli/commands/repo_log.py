@@ -1,0 +1,171 @@
+"""`frazil repo log`: the snapshots of a repository, as a list or as a graph. How a graph is drawn is in graph.py."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import frazil
+from frazil.array.info import one_line
+from frazil.cli.command import Command, add_location
+from frazil.cli.graph import draw, in_order
+from frazil.cli.locations import MAIN, open_reference
+from frazil.cli.output import add_json, say, say_json
+from frazil.errors import DataError, MetadataError, NotFoundError
+from frazil.metadata.json_text import Json, as_json
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from frazil.repository.refs.history import Commit
+
+
+class Names(Record):
+    """What points to a snapshot."""
+
+    branches: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        names = [*self.branches, *(f"tag {tag}" for tag in self.tags)]
+        return f"({', '.join(map(one_line, names))}) " if names else ""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_location(parser, "the repository; with @REF, what led to this branch, tag or snapshot, else to main")
+    parser.add_argument("-n", "--number", metavar="N", type=_number, help="the newest N alone")
+    parser.add_argument(
+        "--graph", action="store_true", help="draw the histories of all branches and tags, and of REF, where they meet"
+    )
+    add_json(parser)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) < 2**63:
+        raise ArgumentTypeError(f"{text!r} is no number of snapshots")
+    return int(text)
+
+
+def run(options: Namespace) -> None:
+    repo, reference = open_reference(options.location)
+    names = _names(repo)
+    if options.graph:
+        commits = _every_commit(repo, [*names, *([] if reference is None else [repo.lookup(reference)])])
+        parents = {key: _parent(commit, commits) for key, commit in commits.items()}
+        order = in_order(parents, {key: commit.written_ns for key, commit in commits.items()})
+        if not options.json:
+            _say_graph(order, parents, commits, names, options.number)
+            return
+        found: Iterable[tuple[str, Commit]] = [(key, commits[key]) for key in order]
+    else:
+        found = ((_file_id(repo, commit), commit) for commit in repo.history(MAIN if reference is None else reference))
+    if options.json:
+        told = list(islice(found, None if options.number is None else options.number + 1))
+        ids = {commit.id: key for key, commit in told}  # of a parent, too, that is not told itself
+        shown = told[: options.number]
+        say_json([_as_json(key, commit, names.get(key, Names()), ids) for key, commit in shown])
+        return
+    for key, commit in islice(found, options.number):
+        say(_told(key, commit, names.get(key, Names())))
+
+
+def _names(repo: frazil.Repository) -> dict[str, Names]:
+    """What points to each snapshot; a branch or tag that cannot be read is left out."""
+    found: dict[str, Names] = {}
+    for tag in repo.tags:
+        with suppress(DataError, NotFoundError):
+            key = repo.lookup_tag(tag)
+            old = found.get(key, Names())
+            found[key] = old._replace(tags=(*old.tags, tag))
+    for branch in sorted(repo.branches, key=lambda name: (name != MAIN, name)):
+        with suppress(DataError, NotFoundError):
+            key = repo.lookup_branch(branch)
+            old = found.get(key, Names())
+            found[key] = old._replace(branches=(*old.branches, branch))
+    return found
+
+
+def _every_commit(repo: frazil.Repository, tips: Iterable[str]) -> dict[str, Commit]:
+    """All that led to some snapshots, by id; each history is followed as far as it is not known yet."""
+    found: dict[str, Commit] = {}
+    for tip in tips:
+        for commit in repo.history(tip):
+            key = _file_id(repo, commit)
+            if key in found:
+                break
+            found[key] = commit
+    return found
+
+
+def _file_id(repo: frazil.Repository, commit: Commit) -> str:
+    """The id that branches and tags have for a snapshot: of the first one in a repository of the alpha's library another than its own."""
+    if commit.parent is None:
+        with suppress(NotFoundError, DataError):
+            return repo.lookup(commit.id)
+    return commit.id
+
+
+def _parent(commit: Commit, commits: Mapping[str, Commit]) -> str | None:
+    if commit.parent is None or commit.parent in commits:
+        return commit.parent
+    return next((key for key, other in commits.items() if other.id == commit.parent), None)
+
+
+def _say_graph(
+    order: list[str],
+    parents: Mapping[str, str | None],
+    commits: Mapping[str, Commit],
+    names: Mapping[str, Names],
+    most: int | None,
+) -> None:
+    for line in draw(order[:most], parents):
+        told = "" if line.commit is None else _told(line.commit, commits[line.commit], names.get(line.commit, Names()))
+        say(f"{line.drawing} {told}".rstrip())
+
+
+def _told(key: str, commit: Commit, names: Names) -> str:
+    first, *more = commit.message.splitlines() or [""]
+    return f"{key}  {_time(commit.written_at)}  {names}{one_line(first)}{' ...' if more else ''}".rstrip()
+
+
+def _time(time: datetime) -> str:
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _as_json(key: str, commit: Commit, names: Names, ids: Mapping[str, str]) -> Json:
+    return {
+        "id": key,
+        "parent": None if commit.parent is None else ids.get(commit.parent, commit.parent),
+        "message": commit.message,
+        "written_at": commit.written_at.isoformat().replace("+00:00", "Z"),
+        "metadata": {name: _plain(value) for name, value in commit.metadata.items()},
+        "branches": list(names.branches),
+        "tags": list(names.tags),
+    }
+
+
+def _plain(value: object) -> Json:
+    """A value as JSON; one that only other programs write (bytes, NaN) as text."""
+    try:
+        return as_json(value, "metadata")
+    except MetadataError:
+        return str(value)
+
+
+COMMAND = Command(
+    "repo log",
+    "the snapshots of a repository, newest first",
+    "Prints a line for each snapshot: its id, when it was written (UTC), the branches and tags that point to it, and the first line of its\n"
+    "message. As JSON: all of the message, the parent, and the metadata of the commit, too.",
+    (
+        ("frazil repo log sea.repo", "what led to main"),
+        ("frazil repo log sea.repo@dev -n 10", "the newest ten of another branch"),
+        ("frazil repo log sea.repo --graph", "all branches and tags, and where they meet"),
+        ("frazil repo log sea.repo@v1 --json", "what led to a tag, for programs"),
+    ),
+    add_arguments,
+    run,
+)

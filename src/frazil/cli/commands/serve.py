@@ -1,0 +1,105 @@
+"""`frazil serve`: a folder, a store or a repository as plain Zarr over HTTP."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING, Final
+
+from frazil.cli.command import Command, add_location
+from frazil.cli.locations import Named, add_virtual_prefix, at_main, in_repository, open_repository, open_session
+from frazil.cli.output import say
+from frazil.errors import InvalidInputError, NotFoundError
+from frazil.late import LateModule
+
+if TYPE_CHECKING:
+    from frazil.operations.serve import server
+else:
+    server = LateModule("frazil.operations.serve.server")
+
+PORT: Final = 8000
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_location(parser, "a folder, a URL, or a repository as in sea.repo@v1; what is below it is served")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where to listen; without it only programs on this machine can read. 0.0.0.0: everyone who reaches this machine",
+    )
+    parser.add_argument(
+        "--port", type=_port, default=PORT, metavar="N", help=f"{PORT}, where it is left out; 0 is any free one"
+    )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="serve what the branch has at each request (at most a second old); without it, what it had at the start, whatever is committed since",
+    )
+    add_virtual_prefix(parser)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 5 or int(text) >= 2**16:
+        raise ArgumentTypeError(f"{text!r} is no port; one is a number up to 65535, and 0 is any free one")
+    return int(text)
+
+
+def run(options: Namespace) -> None:
+    with _server(options) as server:
+        try:
+            say(server.url)
+            sys.stdout.flush()
+            server.wait()
+        except KeyboardInterrupt:  # which is how it ends
+            pass
+
+
+def _server(options: Namespace) -> server.Server:
+    named = in_repository(options.location)
+    if options.follow:
+        return _following(named, options)
+    if named is None:
+        try:
+            return server.serve(options.location, host=options.host, port=options.port)
+        except NotFoundError:
+            named = at_main(options.location)
+            if named is None:
+                raise
+    store = open_session(named, options.virtual_prefix).store
+    return server.serve(store, named.path, host=options.host, port=options.port)
+
+
+def _following(named: Named | None, options: Namespace) -> server.Server:
+    """The server of a branch that moves. Raises InvalidInputError where the location is none."""
+    if named is None:
+        raise InvalidInputError(
+            "only a branch of a repository can be followed",
+            path=options.location,
+            hint="leave --follow out: a folder is served as it is at each request",
+        )
+    repo = open_repository(named.repository, options.virtual_prefix)
+    if named.reference not in repo.branches:
+        raise InvalidInputError(
+            f"{named.reference!r} is no branch; only branches move",
+            path=named.repository,
+            hint="leave --follow out, or name a branch",
+        )
+    return server.follow(repo, named.reference, named.path, host=options.host, port=options.port)
+
+
+COMMAND = Command(
+    "serve",
+    "an array, a group or a repository as plain Zarr over HTTP",
+    "Serves a hierarchy to be read over HTTP, to programs such as zarrita.js in a browser and zarr-python: values and\n"
+    "ranges of them, with ETags, and with leave for pages from everywhere (CORS). Nothing can be written, and nothing\n"
+    "is listed but on a page for people: programs open nodes by their paths. Prints the address, and ends at Ctrl-C.\n"
+    "A folder is served as it is at each request, a repository as it was at the start.",
+    (
+        ("frazil serve ocean.zarr", "at http://127.0.0.1:8000/, for programs on this machine"),
+        ("frazil serve sea.repo@v1 --port 0", "a repository as it was at a tag, at any free port"),
+        ("frazil serve sea.repo@dev --follow", "a branch, with what is committed to it meanwhile"),
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,62 @@
+"""`frazil tree`: the nodes below a group."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+
+from frazil.array.array import Array
+from frazil.array.hierarchy.tree import Tree
+from frazil.cli.command import Command, add_location
+from frazil.cli.locations import add_path, is_in_repository, open_place
+from frazil.cli.output import add_json, say, say_json
+from frazil.errors import NotFoundError
+from frazil.metadata.json_text import Json
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_location(parser)
+    add_path(parser)
+    parser.add_argument(
+        "--depth", metavar="N", type=_levels, help="show N levels below the group; all, where it is left out"
+    )
+    add_json(parser)
+
+
+def _levels(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) < 10**6:
+        raise ArgumentTypeError(f"{text!r} is no number of levels; 1 shows the direct members")
+    return int(text)
+
+
+def run(options: Namespace) -> None:
+    try:
+        node = open_place(options)
+    except NotFoundError as error:
+        if not is_in_repository(options.location):  # not the usual one: `frazil tree`
+            error.hint = "a node is a folder with a zarr.json; `ls` shows what lies there"
+        raise
+    if isinstance(node, Array):
+        below = Tree(f"/{node.path} {node.shape} {node.metadata.data_type.label}", ())
+        top: Json = {"kind": "array", "shape": list(node.shape), "data_type": node.metadata.data_type.label}
+    else:
+        below = node.tree(None if options.depth is None else options.depth - 1)
+        top = {"kind": "group"}
+    if options.json:
+        say_json({"": top, **below.to_json()})
+    else:
+        say(str(below))
+
+
+COMMAND = Command(
+    "tree",
+    "the arrays and groups below a group",
+    'Draws the nodes below a group, arrays with shape and data type. As JSON: for each path what is there; "" is the group itself.',
+    (
+        ("frazil tree ocean.zarr", "everything below the group"),
+        ("frazil tree ocean.zarr --depth 1", "its direct members alone"),
+        ("frazil tree sea.repo@v1", "what a repository had at a tag"),
+        ("frazil tree ocean.zarr level1 --json", "what is below level1, for programs"),
+    ),
+    add_arguments,
+    run,
+)

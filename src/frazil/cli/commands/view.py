@@ -1,0 +1,120 @@
+"""`frazil view`: a 2-d selection as a picture. How it is reduced and drawn is in operations/."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from math import isfinite
+from os.path import splitext
+
+from frazil.cli.command import Command, add_location
+from frazil.cli.locations import add_selection, open_window
+from frazil.cli.output import add_json, binary_output, say, say_json
+from frazil.cli.progress import Progress
+from frazil.metadata.json_text import Json
+from frazil.operations.view.colours import COLOUR_MAPS
+from frazil.operations.view.overview import MOST_PIXELS, Overview, overview
+from frazil.operations.view.picture import draw, extremes
+from frazil.operations.view.png import encode_png
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_location(parser)
+    add_selection(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the PNG file to write; - is standard output"
+    )
+    parser.add_argument(
+        "--size", metavar="PIXELS", type=_size, default=1024, help="longer side of the overview, at most (1024)"
+    )
+    parser.add_argument(
+        "--method",
+        choices=("mean", "nearest"),
+        default="mean",
+        help="of the elements that one pixel stands for, their mean (default) or the middle one, which is quicker",
+    )
+    parser.add_argument("--cmap", choices=COLOUR_MAPS, default="dusk", help=f"colours (dusk): {', '.join(COLOUR_MAPS)}")
+    parser.add_argument(
+        "--min",
+        metavar="VALUE",
+        type=_number,
+        help="value of the first colour; the least there is, where it is left out",
+    )
+    parser.add_argument(
+        "--max",
+        metavar="VALUE",
+        type=_number,
+        help="value of the last colour; the greatest there is, where it is left out",
+    )
+    parser.add_argument("--hide-fill", action="store_true", help="treat elements that equal the fill value as NaN")
+    parser.add_argument("--missing", choices=("grey", "transparent"), default="grey", help="what NaN looks like (grey)")
+    add_json(parser)
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_PIXELS:
+        raise ArgumentTypeError(f"{text!r} is no number of pixels from 1 to {MOST_PIXELS}")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise ArgumentTypeError(f"{text!r} is no number")
+    return number
+
+
+def run(options: Namespace) -> None:
+    ending = splitext(options.output)[1]
+    if ending.lower() not in ("", ".png"):
+        options.refuse(f"pictures are PNG files: {options.output} ends in {ending}, not in .png")
+    if options.json and options.output == "-":
+        options.refuse("standard output takes the picture or the JSON: give -o FILE, or leave --json out")
+    window = open_window(options)
+    hide = window.array.fill_value if options.hide_fill else None
+    with Progress("reading", window.nbytes) as report:
+        made = overview(window, options.size, method=options.method, hide=hide, report=report)
+    pixels = draw(
+        made.values, options.cmap, low=options.min, high=options.max, transparent=options.missing == "transparent"
+    )
+    with binary_output(options.output) as stream:
+        stream.write(encode_png(pixels))
+    if options.json:
+        say_json(_report(options.output, made))
+    elif options.output != "-":
+        height, width = made.values.shape
+        scale = f", each of {made.factor} x {made.factor} elements" if made.factor > 1 else ""
+        say(f"{options.output}: {width} x {height} values{scale}")
+
+
+def _report(path: str, made: Overview) -> dict[str, Json]:
+    """The size of the overview, elements along each side that one of its values stands for, the least and greatest value (null where all are NaN)."""
+    height, width = made.values.shape
+    least, greatest = extremes(made.values) or (None, None)
+    return {
+        "path": path,
+        "width": width,
+        "height": height,
+        "elements_per_value": [made.factor, made.factor],
+        "min": least,
+        "max": greatest,
+    }
+
+
+COMMAND = Command(
+    "view",
+    "a slice, or an overview of a large array, as a PNG picture",
+    "Draws a selection of two dimensions with a colour bar, its first element at the top left. What has more elements than pixels\n"
+    "is reduced piece by piece, in bounded memory. NaN is grey, or transparent.",
+    (
+        ("frazil view sea.zarr -o sea.png", "the whole array, whatever its size"),
+        ('frazil view ocean.zarr level1/temp "0, :, :" -o temp.png --cmap ice', "one slice of three dimensions"),
+        ('frazil view sea.zarr ":500, :500" -o corner.png --min 0 --max 100', "a corner, colours from 0 to 100"),
+        ("frazil view sea.zarr -o quick.png --method nearest --size 256", "a quick look"),
+        ("frazil view sea.zarr -o sea.png --json", "for programs: size, elements per value, least and greatest value"),
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,286 @@
+"""From arguments to the array, group or repository that they name, and to what of it is wanted. A LOCATION is a folder or URL; of a repository, @REF may follow."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+import frazil
+from frazil.array.array import Array
+from frazil.array.group import Group
+from frazil.cli.selection import parse_selection
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError, SelectionError
+from frazil.operations.location_overlap import shown
+from frazil.operations.window import Window, window
+from frazil.record import Record
+from frazil.repository.virtual.prefixes import Prefixes
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.locations import Location, resolve
+
+MAIN = "main"
+
+
+class InSession(Record):
+    """A place in a session. name: what to call it, the same whoever asks; path: of the node"""
+
+    session: frazil.Session
+    path: str
+    name: str
+
+
+class Named(Record):
+    """A node of a repository, as a LOCATION names it. reference: a branch, a tag, an id or the beginning of one; path: of the node"""
+
+    repository: str
+    reference: str
+    path: str
+
+
+# --- repositories ----------------------------------------------------------------------------------------------------------------------
+
+
+def split_location(location: str) -> Named | None:
+    """What a LOCATION of the form sea.repo@REF/PATH names. None for any other, and where something has this whole text as its name. Raises InvalidInputError."""
+    if "@" not in location or not has_nothing(location):
+        return None
+    for left, right in _cuts(location, "@"):
+        if _has_repository(left):
+            reference, _, path = right.partition("/")
+            return Named(left, reference, path)
+    return None
+
+
+def _cuts(text: str, mark: str) -> Iterator[tuple[str, str]]:
+    """The text cut at each mark, the last first; what stands before it is not empty."""
+    end = text.rfind(mark)
+    while end > 0:
+        yield text[:end], text[end + 1 :]
+        end = text.rfind(mark, 0, end)
+
+
+def has_nothing(location: str) -> bool:
+    """Whether nothing is at a location, not even an empty folder. Raises InvalidInputError for what is no location."""
+    store, prefix = resolve(location)
+    if isinstance(store, LocalStore):
+        return not os.path.lexists(os.path.join(store.path, prefix))
+    return store.is_empty(prefix)
+
+
+def _has_repository(location: str) -> bool:
+    try:
+        return frazil.Repository.exists(location)
+    except FrazilError:  # no place at all, or one that cannot be looked into
+        return False
+
+
+def open_repository(location: str, prefixes: Prefixes | None = None) -> frazil.Repository:
+    """The repository at a LOCATION. Raises NotFoundError, FormatError."""
+    try:
+        return frazil.Repository.open(location, virtual_prefixes=prefixes or ())
+    except NotFoundError as error:
+        named = split_location(location)
+        error.hint = (
+            f"`frazil repo init {location}` makes one"
+            if named is None
+            else f"here the repository is named without @{named.reference}"
+        )
+        raise
+
+
+def open_reference(location: str) -> tuple[frazil.Repository, str | None]:
+    """The repository at LOCATION[@REF], and REF. Raises NotFoundError."""
+    named = split_location(location)
+    if named is None:
+        return open_repository(location), None
+    if named.path:
+        raise InvalidInputError(
+            "a path of nodes has no meaning here", path=named.path, hint=f"{named.repository}@{named.reference}"
+        )
+    return open_repository(named.repository), named.reference
+
+
+def add_repository(parser: ArgumentParser) -> None:
+    """The argument that commands on repositories begin with."""
+    parser.add_argument("location", metavar="LOCATION", help="the repository: a folder, as in sea.repo")
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------------------------
+
+
+def open_node(location: str, path: str = "", prefixes: list[str] | None = None) -> Array | Group:
+    """The node at LOCATION[@REF] and the path in it, to be read. What is a repository is read at `main`, unless a reference is there. Raises NotFoundError, MetadataError."""
+    named = split_location(location)
+    if named is None:
+        try:
+            return frazil.open(location, path=path)
+        except NotFoundError as missing:
+            named = at_main(location)
+            if named is None:
+                if "@" in location:
+                    missing.hint = "neither is a folder of this name there, nor a repository before the @"
+                raise
+    return _in_repository(named, path, prefixes)
+
+
+def _refuse_unnamed(named: Named) -> None:
+    if not named.reference:
+        raise InvalidInputError(
+            "nothing is named after the @", hint=f"a branch, a tag or a snapshot: {named.repository}@{MAIN}"
+        )
+
+
+def open_session(named: Named, prefixes: list[str] | None = None) -> frazil.Session:
+    """The session that reads what a LOCATION names. Raises NotFoundError."""
+    _refuse_unnamed(named)
+    repo = open_repository(named.repository, prefixes)
+    return repo.readonly_session(snapshot=repo.lookup(named.reference))
+
+
+def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array | Group:
+    session = open_session(named, prefixes)
+    below = "/".join(part for part in (named.path.strip("/"), path.strip("/")) if part)
+    try:
+        return session.open(below)
+    except NotFoundError as error:
+        if not below:  # nothing was ever written, or no node stands for the root
+            return session.root
+        error.hint = f"`frazil tree {named.repository}@{named.reference}` shows what is there"
+        raise
+
+
+def in_repository(location: str) -> Named | None:
+    """What a LOCATION names with an @; and the branch main, where it is a repository itself. None elsewhere."""
+    return split_location(location) or (Named(location, MAIN, "") if _has_repository(location) else None)
+
+
+def hierarchy_at(location: str) -> Location:
+    """The hierarchy at LOCATION[@REF] as something to read keys of: of a repository its store at this point, else the location itself. Raises NotFoundError."""
+    named = in_repository(location)
+    if named is None:
+        return location
+    if named.path:
+        raise InvalidInputError(
+            "a part of a repository has no meaning here", path=named.path, hint="leave the path out"
+        )
+    return open_session(named).store
+
+
+def in_snapshot(location: str) -> InSession | None:
+    """The point in a repository that a LOCATION names: sea.repo@REF/PATH, or sea.repo/PATH on `main`. None for a whole repository and any other place. Raises NotFoundError."""
+    named = split_location(location) or (at_main(location) if has_nothing(location) else None)
+    if named is None:
+        return None
+    session = open_session(named)
+    path = named.path.strip("/")
+    return InSession(session, path, f"{shown(*resolve(named.repository))}@{session.snapshot_id}/{path}".rstrip("/"))
+
+
+def on_branch(location: str) -> InSession | None:
+    """A writable session for a LOCATION sea.repo@BRANCH/PATH; None for any other. Raises NotFoundError, InvalidInputError where a reference is named and no repository is there."""
+    named = split_location(location)
+    if named is None:
+        _refuse_reference(location)
+        return None
+    _refuse_unnamed(named)
+    session = open_repository(named.repository).writable_session(named.reference)
+    path = named.path.strip("/")
+    return InSession(session, path, f"{shown(*resolve(named.repository))}@{named.reference}/{path}".rstrip("/"))
+
+
+def _refuse_reference(location: str) -> None:
+    """Refuses the name of a new folder that looks like a point in a repository which is not there."""
+    for left, right in _cuts(location, "@"):
+        if has_nothing(f"{left}@{right.partition('/')[0]}"):
+            raise InvalidInputError(
+                "there is no repository before the @",
+                path=location,
+                hint=f"`frazil repo init {left}` makes one; a folder with an @ in its name is to be made before",
+            )
+
+
+def is_in_repository(location: str) -> bool:
+    """Whether a LOCATION is one in a repository."""
+    return (split_location(location) or at_main(location)) is not None
+
+
+def at_main(location: str) -> Named | None:
+    """The node on `main` that a LOCATION without an @ names, where a repository is there or above it. What is no node, but a folder, comes first (`open_node`)."""
+    if _has_repository(location):
+        return Named(location, MAIN, "")
+    for left, right in _cuts(location.rstrip("/"), "/"):
+        if _has_repository(left):
+            return Named(left, MAIN, right)
+    return None
+
+
+def open_place(options: Namespace) -> Array | Group:
+    """The node at LOCATION [PATH]. Raises NotFoundError, MetadataError."""
+    return open_node(options.location, options.path or "")
+
+
+def add_path(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", nargs="?", help="a node below it, as in level1/temp")
+
+
+# --- selections ------------------------------------------------------------------------------------------------------------------------
+
+
+def add_selection(parser: ArgumentParser) -> None:
+    """LOCATION [PATH] [SELECTION]: after an array's location follows a selection, after a group's a path."""
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        nargs="?",
+        help="a node below it, as in level1/temp; left out where LOCATION is the array itself",
+    )
+    parser.add_argument(
+        "selection",
+        metavar="SELECTION",
+        nargs="?",
+        help='what stands between brackets in Python, each item for its own dimension: "10, ::-2, ..." or "[3, 1], 5:"; all, where it is left out',
+    )
+    add_virtual_prefix(parser)
+
+
+def add_virtual_prefix(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--virtual-prefix",
+        metavar="URL",
+        action="append",
+        help="virtual chunks of a repository may be read below it, as in file:///data/ or s3://bucket/; may be given several times",
+    )
+
+
+def open_window(options: Namespace) -> Window:
+    """The array, and what is selected of it. Ends the program where the text of the selection is none.
+    Raises NotFoundError, MetadataError, SelectionError, InvalidInputError where a group is there."""
+    path, text = options.path, options.selection
+    if path is not None and text is None:
+        array, text = _path_or_selection(options.location, path, options.virtual_prefix)
+    else:
+        array = open_node(options.location, path or "", options.virtual_prefix)
+    if isinstance(array, Group):
+        raise InvalidInputError(
+            "a group is there, not an array", path=array.path or "/", hint="`frazil tree` shows the arrays below it"
+        )
+    try:
+        selection = parse_selection("..." if text is None else text)
+    except SelectionError as error:
+        options.refuse(str(error))
+        raise
+    return window(array, selection)
+
+
+def _path_or_selection(location: str, word: str, prefixes: list[str] | None) -> tuple[Array | Group, str | None]:
+    """An array has no nodes below it, and a group no elements: what is there says what the word is."""
+    try:
+        node = open_node(location, "", prefixes)
+    except NotFoundError as missing:
+        try:  # a folder that is no node may hold nodes
+            return open_node(location, word, prefixes), None
+        except NotFoundError:
+            raise missing from None
+    if isinstance(node, Group):
+        return node[word], None
+    return node, word

@@ -1,0 +1,63 @@
+"""Differences between neighbours, under the name that zarr-python writes: `numcodecs.delta`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from frazil.codecs.array_to_array.element_types import (
+    check_conversion,
+    given_back,
+    native,
+    spec_of,
+    spelled,
+    taken,
+    taken_shape,
+)
+from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
+from frazil.errors import InvalidInputError
+
+
+class Delta(ArrayToArray):
+    """The first element, then each less the one before it, in C order. dtype: what elements are taken as; astype: what differences are stored as
+    (None: dtype); integers that it does not hold are refused."""
+
+    __slots__ = ("astype", "dtype")
+    name: ClassVar[str] = "numcodecs.delta"
+    required: ClassVar[tuple[str, ...]] = ("dtype",)
+    optional: ClassVar[tuple[str, ...]] = ("astype",)
+
+    def __init__(self, dtype: object, astype: object = None) -> None:
+        self.dtype = spelled(dtype, "dtype")
+        self.astype = self.dtype if astype is None else spelled(astype, "astype")
+        check_conversion(self.dtype, self.astype, "astype")
+        check_conversion(self.astype, self.dtype, "dtype")
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"dtype": self.dtype, "astype": self.astype}
+
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        return spec_of(spec, taken_shape(spec, self.dtype, path), native(self.astype))
+
+    def encode(self, array: Array, spec: ChunkSpec) -> Array:
+        flat = taken(array, self.dtype)
+        made = np.empty(flat.shape, native(self.astype))
+        with np.errstate(all="ignore"):
+            made[:1] = flat[:1]
+            made[1:] = np.diff(flat)
+        if made.dtype != flat.dtype and flat.dtype.kind in "iu" and self._summed(made).tobytes() != flat.tobytes():
+            raise InvalidInputError(
+                f"codec {self.name}: differences of {self.dtype} do not fit into {self.astype}",
+                hint="use a larger astype",
+            )
+        return made.reshape(taken_shape(spec, self.dtype, self.name))
+
+    def decode(self, array: Array, spec: ChunkSpec) -> Array:
+        return given_back(self._summed(array.reshape(-1)), self.dtype, spec)
+
+    def _summed(self, differences: Array) -> Array:
+        made = np.empty(differences.size, native(self.dtype))
+        with np.errstate(all="ignore"):
+            np.cumsum(differences, out=made)
+        return made

@@ -1,0 +1,53 @@
+"""Numbers scaled and rounded, under the name that zarr-python writes: `numcodecs.fixedscaleoffset`."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import ClassVar
+
+import numpy as np
+
+from frazil.codecs.array_to_array.element_types import given_back, native, spec_of, spelled, taken, taken_shape
+from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
+from frazil.errors import MetadataError
+
+
+class FixedScaleOffset(ArrayToArray):
+    """Stores (x - offset) * scale, rounded to whole numbers. dtype: what elements are taken as; astype: what is stored (None: dtype), which must
+    hold the numbers: integers wrap around."""
+
+    __slots__ = ("astype", "dtype", "offset", "scale")
+    name: ClassVar[str] = "numcodecs.fixedscaleoffset"
+    required: ClassVar[tuple[str, ...]] = ("offset", "scale", "dtype")
+    optional: ClassVar[tuple[str, ...]] = ("astype",)
+
+    def __init__(self, offset: float, scale: float, dtype: object, astype: object = None) -> None:
+        self.offset, self.scale = _number(offset, "offset"), _number(scale, "scale")
+        if not scale:
+            raise MetadataError("scale is 0; what is stored could not be divided by it", path="scale")
+        self.dtype = spelled(dtype, "dtype", "iuf")
+        self.astype = self.dtype if astype is None else spelled(astype, "astype", "iuf")
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"offset": self.offset, "scale": self.scale, "dtype": self.dtype, "astype": self.astype}
+
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        return spec_of(spec, taken_shape(spec, self.dtype, path), native(self.astype))
+
+    def encode(self, array: Array, spec: ChunkSpec) -> Array:
+        flat = taken(array, self.dtype)
+        with np.errstate(all="ignore"):
+            made = np.around((flat - self.offset) * self.scale).astype(native(self.astype), copy=False)  # type: ignore[operator]
+        return made.reshape(taken_shape(spec, self.dtype, self.name))
+
+    def decode(self, array: Array, spec: ChunkSpec) -> Array:
+        with np.errstate(all="ignore"):
+            made = (array.reshape(-1) / self.scale + self.offset).astype(native(self.dtype), copy=False)  # type: ignore[operator]
+        return given_back(made, self.dtype, spec)
+
+
+def _number(value: object, name: str) -> float:
+    """A whole number stays one: NumPy keeps integers so."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or not isfinite(value):
+        raise MetadataError(f"{name} is {value!r}; it must be a number", path=name)
+    return int(value) if isinstance(value, int | np.integer) else float(value)

@@ -1,0 +1,46 @@
+"""Floating-point numbers with fewer digits, under the name that zarr-python writes: `numcodecs.quantize`."""
+
+from __future__ import annotations
+
+from math import ceil, floor, log2, log10
+from typing import ClassVar
+
+import numpy as np
+
+from frazil.codecs.array_to_array.element_types import given_back, native, spec_of, spelled, taken, taken_shape
+from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
+
+
+class Quantize(ArrayToArray):
+    """Rounds to a power of 2 that keeps `digits` decimal digits behind the point; decoding gives what was rounded.
+    dtype: what elements are taken as; astype: what is stored (None: dtype)."""
+
+    __slots__ = ("astype", "digits", "dtype")
+    name: ClassVar[str] = "numcodecs.quantize"
+    required: ClassVar[tuple[str, ...]] = ("digits", "dtype")
+    optional: ClassVar[tuple[str, ...]] = ("astype",)
+
+    def __init__(self, digits: int, dtype: object, astype: object = None) -> None:
+        self.digits = integer(digits, "digits", -300, 300)
+        self.dtype = spelled(dtype, "dtype", "f")
+        self.astype = self.dtype if astype is None else spelled(astype, "astype", "f")
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"digits": self.digits, "dtype": self.dtype, "astype": self.astype}
+
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        return spec_of(spec, taken_shape(spec, self.dtype, path), native(self.astype))
+
+    def encode(self, array: Array, spec: ChunkSpec) -> Array:
+        exponent = log10(10.0**-self.digits)
+        exponent = floor(exponent) if exponent < 0 else ceil(exponent)
+        scale = 2.0 ** ceil(log2(10.0**-exponent))
+        flat = taken(array, self.dtype)
+        with np.errstate(all="ignore"):
+            made = (np.around(scale * flat) / scale).astype(native(self.astype), copy=False)  # type: ignore[operator]
+        return made.reshape(taken_shape(spec, self.dtype, self.name))
+
+    def decode(self, array: Array, spec: ChunkSpec) -> Array:
+        with np.errstate(all="ignore"):
+            made = array.reshape(-1).astype(native(self.dtype), copy=False)
+        return given_back(made, self.dtype, spec)

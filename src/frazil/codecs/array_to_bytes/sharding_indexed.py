@@ -1,0 +1,83 @@
+"""The `sharding_indexed` codec as an entry of a document (sharding codec 1.0, Configuration parameters).
+
+What a shard looks like is in shard.py, and what a chain with shards compiles to in chain.py: in arrays this codec is planned, not run.
+Where one shard is encoded or decoded alone, whole_shard.py does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Self
+
+from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
+from frazil.codecs.chain import compile_shard
+from frazil.codecs.codec import Array, ChunkSpec, Codec, ParseCodecs, Sharding, choice, integer, resolve
+from frazil.codecs.shard import index_spec
+from frazil.errors import MetadataError
+
+
+class ShardingIndexed(Sharding):
+    """chunk_shape: extent of an inner chunk, by the dimensions that this codec gets to see; codecs: of the inner chunks (None: bytes);
+    index_codecs: of the shard index, whose size must not depend on its values; index_location: "start" or "end"."""
+
+    __slots__ = ("chunk_shape", "codecs", "index_codecs", "index_location")
+    name: ClassVar[str] = "sharding_indexed"
+    required: ClassVar[tuple[str, ...]] = ("chunk_shape", "codecs", "index_codecs")
+    optional: ClassVar[tuple[str, ...]] = ("index_location",)
+
+    def __init__(
+        self,
+        chunk_shape: Iterable[int],
+        codecs: Sequence[Codec] | None = None,
+        index_codecs: Sequence[Codec] | None = None,
+        index_location: str = "end",
+    ) -> None:
+        if isinstance(chunk_shape, str) or not isinstance(chunk_shape, Iterable):
+            raise MetadataError(
+                f"chunk_shape is {chunk_shape!r}; it must be a list of whole numbers above 0", path="chunk_shape"
+            )
+        self.chunk_shape = tuple(integer(extent, "chunk_shape", 1, 2**63 - 1) for extent in chunk_shape)
+        self.codecs = (Bytes(),) if codecs is None else tuple(codecs)
+        self.index_codecs = (Bytes("little"), Crc32c()) if index_codecs is None else tuple(index_codecs)
+        self.index_location = choice(index_location, "index_location", ("start", "end"))
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
+        codecs = {name: parse(configuration[name], name) for name in ("codecs", "index_codecs")}
+        return super().from_configuration({**configuration, **codecs}, parse)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {
+            "chunk_shape": list(self.chunk_shape),
+            "codecs": [codec.extension().to_json() for codec in self.codecs],
+            "index_codecs": [codec.extension().to_json() for codec in self.index_codecs],
+            "index_location": self.index_location,
+        }
+
+    def resolved(self, spec: ChunkSpec) -> Self:
+        codecs = resolve(self.codecs, spec._replace(shape=self.chunk_shape))
+        index = resolve(self.index_codecs, index_spec([1] * len(self.chunk_shape)))
+        return type(self)(self.chunk_shape, codecs, index, self.index_location)
+
+    def check(self, spec: ChunkSpec, path: str) -> None:
+        where = f"{path}.configuration.chunk_shape"
+        if len(self.chunk_shape) != len(spec.shape):
+            raise MetadataError(
+                f"chunk_shape has {len(self.chunk_shape)} dimensions; the shard has {len(spec.shape)}", path=where
+            )
+        for axis, (inner, shard) in enumerate(zip(self.chunk_shape, spec.shape, strict=True)):
+            if shard % inner:
+                raise MetadataError(
+                    f"chunk_shape {list(self.chunk_shape)} does not divide the shard shape {list(spec.shape)} along dimension {axis}",
+                    path=where,
+                    hint=f"use an extent that divides {shard}",
+                )
+
+    def bound(self, spec: ChunkSpec) -> int:
+        return compile_shard(self, spec, self.name).bound
+
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes:
+        return compile_shard(self, spec, self.name).encode(array, spec)
+
+    def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        return compile_shard(self, spec, self.name).decode(data, spec)

@@ -1,0 +1,3 @@
+"""Files of repositories <-> values: bytes in, values out, no I/O.
+
+alpha/ has the files of the Icechunk specification, alpha. What the files mean together (commits, sessions, conflicts) is in repository/."""

@@ -1,0 +1,212 @@
+"""Branches and tags as files: their names, and the JSON in them (Icechunk specification, Reference Files); and the names of all other files.
+
+Which file is the newest, and who may write the next, is decided in repository/."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, Literal, TypeAlias
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.formats.ids import ALPHABET, ObjectId, decode_id, encode_id
+from frazil.record import Record
+
+__all__ = [
+    "LAST_SEQUENCE",
+    "REFS",
+    "Ref",
+    "RefKind",
+    "attributes_key",
+    "branch_key",
+    "check_name",
+    "check_new_name",
+    "chunk_key",
+    "emit_ref",
+    "folder_of",
+    "folders_of",
+    "manifest_key",
+    "next_sequence",
+    "parse_folder",
+    "parse_ref",
+    "parse_sequence",
+    "snapshot_key",
+    "tag_key",
+]
+
+RefKind: TypeAlias = Literal["branch", "tag"]
+
+REFS: Final = "refs/"
+LAST_SEQUENCE: Final = 2**40 - 1
+_SUFFIX: Final = ".json"
+_LONGEST: Final = 255  # bytes of a name that file systems hold
+_MOST_BYTES: Final = 2**16  # of a reference file; one that is written has 35
+# what is written as it is; the rest as "%" and two hexadecimal digits, as the library of that time did on disks
+_PLAIN: Final = "".join([chr(code) for code in range(32, 127) if chr(code) not in '/\\{}^%`[]"<>~#|*?'])
+
+
+class Ref(Record):
+    """What a branch or tag file says.
+
+    snapshot  the id that it points to; None in a file that only says that its branch is deleted
+    deleted   the branch ends here; a file after this one begins it anew (an addition of ours: the specification has no way to delete one)"""
+
+    snapshot: ObjectId | None
+    deleted: bool = False
+
+
+def parse_ref(data: bytes, key: str) -> Ref:
+    """Reads a reference file. White space and other members are let be. Raises FormatError with `key`."""
+    if not data:
+        raise FormatError("a reference file is empty", key=key, hint="its writer was interrupted; remove it")
+    if len(data) > _MOST_BYTES:
+        raise FormatError(f"a reference file must have at most {_MOST_BYTES} bytes, found {len(data)}", key=key)
+    try:
+        document = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        place = (
+            f"byte {error.start}" if isinstance(error, UnicodeDecodeError) else f"character {getattr(error, 'pos', 0)}"
+        )
+        raise FormatError(f"a reference file must be JSON, but it is not, at {place}", key=key) from None
+    if not isinstance(document, dict):
+        raise FormatError(f"a reference file must be a JSON object, found {data[:40]!r}", key=key)
+    snapshot, deleted = document.get("snapshot"), document.get("deleted", False)
+    if not isinstance(deleted, bool):
+        raise FormatError(f"deleted must be true or false in a reference file, found {data[:80]!r}", key=key)
+    if snapshot is None and deleted:
+        return Ref(None, deleted=True)
+    if not isinstance(snapshot, str):
+        raise FormatError(f"a reference file must have the id of a snapshot, found {data[:80]!r}", key=key)
+    return Ref(decode_id(snapshot, key), deleted)
+
+
+def emit_ref(ref: Ref) -> bytes:
+    """The bytes of a reference file."""
+    members: dict[str, object] = {} if ref.snapshot is None else {"snapshot": encode_id(ref.snapshot)}
+    if ref.deleted:
+        members["deleted"] = True
+    if not members:
+        raise InvalidInputError("a reference that is not deleted must point to a snapshot")
+    return json.dumps(members, separators=(",", ":")).encode()
+
+
+# --- names of files ------------------------------------------------------------------------------------------------------------------
+
+
+def snapshot_key(value: ObjectId) -> str:
+    return f"snapshots/{encode_id(value)}"
+
+
+def manifest_key(value: ObjectId) -> str:
+    return f"manifests/{encode_id(value)}"
+
+
+def chunk_key(value: ObjectId) -> str:
+    return f"chunks/{encode_id(value)}"
+
+
+def attributes_key(value: ObjectId) -> str:
+    return f"attributes/{encode_id(value)}"
+
+
+def tag_key(name: str) -> str:
+    return f"{folder_of('tag', name)}ref.json"
+
+
+def branch_key(name: str, sequence: int) -> str:
+    """The branch file of a sequence number: later numbers sort first."""
+    if not 0 <= sequence <= LAST_SEQUENCE:
+        raise InvalidInputError(f"a branch has the sequence numbers 0 to {LAST_SEQUENCE}, found {sequence}")
+    number = LAST_SEQUENCE - sequence
+    digits = "".join([ALPHABET[number >> shift & 31] for shift in range(35, -1, -5)])
+    return f"{folder_of('branch', name)}{digits}{_SUFFIX}"
+
+
+def parse_sequence(file: str) -> int | None:
+    """The sequence number that the name of a branch file says; None for a foreign file."""
+    digits = file.removesuffix(_SUFFIX)
+    if len(digits) != 8 or len(file) != 8 + len(_SUFFIX) or digits.strip(ALPHABET):
+        return None
+    number = 0
+    for digit in digits:
+        number = number << 5 | ALPHABET.index(digit)
+    return LAST_SEQUENCE - number
+
+
+def next_sequence(name: str, sequence: int) -> int:
+    """The number of the next commit to the branch. Raises InvalidInputError behind the last, 00000000.json."""
+    if sequence >= LAST_SEQUENCE:
+        raise InvalidInputError(
+            f"the branch {name!r} is full: its last file, number {LAST_SEQUENCE}, is written",
+            hint="create another branch at its last snapshot and go on there",
+        )
+    return sequence + 1
+
+
+# --- names of branches and tags ------------------------------------------------------------------------------------------------------
+
+
+def check_name(kind: RefKind, name: str) -> None:
+    """Refuses a name that no branch or tag can have, with an InvalidInputError."""
+    reason = None
+    if not isinstance(name, str):
+        reason = f"must be a string, found {name!r}"
+    elif not name:
+        reason = "must not be empty"
+    elif "/" in name:
+        reason = f"must not contain '/', found {name!r}"
+    elif not _is_unicode(name) or "\0" in name:
+        reason = f"must be Unicode without lone surrogates and NUL, found {name!r}"
+    elif len(folder_of(kind, name)) - len(REFS) - 1 > _LONGEST:
+        reason = f"must be shorter: as the name of a folder it has at most {_LONGEST} bytes, found {name[:40]!r}..."
+    if reason is not None:
+        raise InvalidInputError(f"the name of a {kind} {reason}")
+
+
+def check_new_name(kind: RefKind, name: str) -> None:
+    """As check_name, and refuses what would be misread: other systems' separators, relative folders, control characters."""
+    check_name(kind, name)
+    if name in (".", "..") or "\\" in name or not name.isprintable():
+        raise InvalidInputError(
+            f"the name of a {kind} must not be relative, nor contain '\\' or control characters, found {name!r}"
+        )
+
+
+def _is_unicode(name: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def folder_of(kind: RefKind, name: str) -> str:
+    """Where the files of a branch or tag lie: a prefix that ends in '/'."""
+    if name.strip(_PLAIN):
+        name = "".join([chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in name.encode()])
+    return f"{REFS}{kind}.{name}/"
+
+
+def folders_of(kind: RefKind, name: str) -> tuple[str, ...]:
+    """The prefixes at which a branch or tag may lie: as it is written, and as repositories have it that were written straight to S3, unchanged."""
+    return tuple(dict.fromkeys((folder_of(kind, name), f"{REFS}{kind}.{name}/")))
+
+
+def parse_folder(folder: str) -> tuple[RefKind, str] | None:
+    """The branch or tag that a folder in refs/ is for; None for a foreign one."""
+    kinds: tuple[RefKind, ...] = ("branch", "tag")
+    for kind in kinds:
+        name = folder.removeprefix(f"{kind}.")
+        if name and name != folder and "/" not in (name := _unquoted(name)):
+            return kind, name
+    return None
+
+
+def _unquoted(name: str) -> str:
+    """The name that was written as `name`; itself where it is not one that was changed."""
+    first, *rest = name.split("%")
+    out = bytearray(first.encode("utf-8", "surrogatepass"))
+    for part in rest:
+        digits = part[:2]
+        if len(digits) != 2 or digits.strip("0123456789ABCDEFabcdef"):
+            return name
+        out += bytes.fromhex(digits) + part[2:].encode("utf-8", "surrogatepass")
+    try:
+        return out.decode()
+    except UnicodeDecodeError:
+        return name

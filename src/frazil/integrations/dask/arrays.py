@@ -1,0 +1,285 @@
+"""Arrays as dask's, and dask's arrays written by any of its schedulers, into a repository as one commit. Public as `frazil.dask`.
+
+How chunks and shards lie to each other is in layout.py, what tasks do in tasks.py. dask is imported when something is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from frazil.api.forked import fork_for_many, is_of, session_of
+from frazil.api.repository import Repository
+from frazil.api.session import Session
+from frazil.array.array import Array
+from frazil.errors import InvalidInputError, ReadOnlyError
+from frazil.integrations.dask.layout import Box, aligned_chunks, box_of, check_apart, is_aligned, reading_chunks
+from frazil.integrations.dask.tasks import Goal, Shared, check_values, forked, gather, goal_of, write_block
+from frazil.metadata.chunk_grids import RegularGrid
+from frazil.record import Record
+from frazil.repository.session.session_store import SessionStore
+from frazil.stores.local.local_store import LocalStore
+
+if TYPE_CHECKING:
+    from dask.array import Array as DaskArray
+    from dask.delayed import Delayed
+
+    from frazil.repository.merge.conflicts import Solver
+
+__all__ = ["from_array", "store"]
+
+Region: TypeAlias = "tuple[slice, ...] | None"
+
+_JOINED: Final = 32  # answers of tasks that one task joins
+
+
+def from_array(
+    array: Array, chunks: object = "auto", *, name: str | bool | None = None, **options: object
+) -> DaskArray:
+    """The array as dask's, read when it is computed.
+
+    chunks   of dask: "auto": several whole shards (or chunks, where there are none) up to dask's `array.chunk-size`, or an even part of one that is larger; or anything that
+             dask takes. What is cut otherwise is read right, too, but shards are then looked at by several tasks
+    name     and options: as for dask.array.from_array
+    Raises InvalidInputError, also without dask."""
+    da, _ = _dask()
+    if not isinstance(array, Array):
+        raise InvalidInputError(f"{type(array).__name__} is no frazil.Array", hint="dask.array.from_array takes others")
+    if isinstance(chunks, str) and chunks == "auto":
+        limit: int = import_module("dask.utils").parse_bytes(import_module("dask").config.get("array.chunk-size"))
+        chunks = reading_chunks(array.shape, _unit(array), array.chunks, array.dtype.itemsize, limit)
+    return da.from_array(array, chunks, name=name, **options)
+
+
+def store(
+    arrays: DaskArray | Sequence[DaskArray],
+    targets: Array | str | Sequence[Array | str],
+    *,
+    into: Repository | Session | None = None,
+    branch: str = "main",
+    message: str | None = None,
+    metadata: Mapping[str, object] | None = None,
+    rebase: Solver | str | None = "disjoint",
+    regions: Region | Sequence[Region] = None,
+    rechunk: bool = True,
+    compute: bool = True,
+    **options: object,
+) -> str | Delayed | None:
+    """Writes dask arrays, on whatever scheduler dask uses. Into a repository it is one transaction: nothing shows before all is written.
+
+    arrays   one dask array, or several;  targets: for each an Array opened for writing, or with `into` the path of one
+    into     the repository or session that has the targets. A repository: all is committed to `branch` at the end, with `message`, `metadata` and `rebase` as for
+             Session.commit; the id of the snapshot is returned. A session, or targets that are arrays of one: the session has the changes then, for its owner to commit.
+             None: targets in plain stores, where each shard shows as soon as it is written
+    regions  tuples of slices: where in its target each array goes; None: it is the whole target
+    rechunk  whether chunks of dask that do not lie on shards of the target (chunks, where it has none) are cut anew; if not, they are refused
+    compute  False: a Delayed to compute, instead of computing it; with targets in a session, it gives a fork, for session.merge. Not with a repository
+    options  for dask's compute: scheduler=, retries=, ...
+    No two tasks write the same shard, at the edges of regions neither. A task that is repeated does no harm. Where the computation fails, its error is raised, and
+    repository and session are as before.
+    Raises InvalidInputError, SelectionError for shapes and regions that do not fit, ReadOnlyError, NotFoundError, and what Session.merge and commit raise."""
+    _dask()
+    if not isinstance(into, Repository | Session | None):
+        raise InvalidInputError(f"into is {into!r}; it must be a Repository or a Session")
+    if isinstance(into, Repository):
+        if not isinstance(message, str):
+            raise InvalidInputError(
+                f"the message is {message!r}; a commit to a repository needs one", hint='message="what and why"'
+            )
+        if not compute:
+            raise InvalidInputError(
+                "what is computed later cannot be committed now",
+                hint="give a session instead of the repository, merge what the Delayed computes, and commit",
+            )
+    elif message is not None or metadata is not None:
+        raise InvalidInputError(
+            "nothing is committed here, as into is no repository", hint="the message is for session.commit"
+        )
+    session = into.writable_session(branch) if isinstance(into, Repository) else into
+    goals, session = _resolved(targets, session)
+    pieces = _pieces(_as_list(arrays), goals, _region_list(regions, goals), rechunk=rechunk)
+    shared = Shared(None if session is None else fork_for_many(session))
+    delayed = _build(pieces, shared)
+    if not compute:
+        return delayed
+    (fork,) = import_module("dask").compute(delayed, **options)
+    if session is None:
+        for array in goals:
+            array.refresh()
+        return None
+    session.merge(fork)
+    if not isinstance(into, Repository):
+        return None
+    assert message is not None
+    if not session.has_changes:
+        return session.snapshot_id
+    return session.commit(message, metadata=metadata, rebase=rebase)
+
+
+# --- what is asked for -----------------------------------------------------------------------------------------------------------------
+
+
+def _dask() -> tuple[ModuleType, ModuleType]:
+    """dask.array and dask.highlevelgraph. Raises InvalidInputError that names the extra."""
+    try:
+        return import_module("dask.array"), import_module("dask.highlevelgraph")
+    except ImportError as error:
+        raise InvalidInputError(
+            f"frazil.dask needs dask, which cannot be imported ({error})", hint="pip install 'frazil[dask]'"
+        ) from error
+
+
+class Piece(Record):
+    """One array to write, with its chunks as they will be written, and where it goes."""
+
+    source: DaskArray
+    target: Array
+    box: Box
+
+
+def _as_list(arrays: DaskArray | Sequence[DaskArray]) -> list[DaskArray]:
+    kind = _dask()[0].Array
+    found = list(arrays) if isinstance(arrays, list | tuple) else [arrays]
+    for array in found:
+        if not isinstance(array, kind):
+            raise InvalidInputError(
+                f"{type(array).__name__} is no dask array",
+                hint="dask.array.asarray(x) makes one; or write target[...] = x",
+            )
+        if any(extent != extent for extents in array.chunks for extent in extents):  # NaN  # noqa: PLR0124
+            raise InvalidInputError("an array has chunks of unknown extents", hint="x.compute_chunk_sizes()")
+    return found
+
+
+def _resolved(
+    targets: Array | str | Sequence[Array | str], session: Session | None
+) -> tuple[list[Array], Session | None]:
+    """The arrays to write, and the one session that all of them are of; None: they are in plain stores."""
+    every = list(targets) if isinstance(targets, list | tuple) else [targets]
+    found: list[Array] = []
+    for target in every:
+        array = session.open(target) if session is not None and isinstance(target, str) else target
+        if not isinstance(array, Array):
+            raise InvalidInputError(
+                f"the target is {target!r}; it must be an Array", hint="or the path of one, where `into` is given"
+            )
+        if array.read_only:
+            raise ReadOnlyError(
+                f"{array!r} was opened for reading",
+                path=array.path or "/",
+                hint='open it with mode="r+", or from a writable session',
+            )
+        found.append(array)
+    if session is None and found:
+        session = session_of(found[0])
+    if any(session_of(array) is not None if session is None else not is_of(session, array) for array in found):
+        raise InvalidInputError(
+            "the targets are not all in one session, or all in plain stores", hint="store them one after the other"
+        )
+    return found, session
+
+
+def _region_list(regions: Region | Sequence[Region], goals: Sequence[Array]) -> list[object]:
+    alone = isinstance(regions, tuple) and all(isinstance(part, slice) for part in regions)
+    if regions is None or isinstance(regions, slice) or alone:
+        return [regions] * len(goals)
+    if not isinstance(regions, list | tuple) or len(regions) != len(goals):
+        raise InvalidInputError(
+            f"regions is {regions!r}; it must be a tuple of slices for each of {len(goals)} targets"
+        )
+    return list(regions)
+
+
+def _identity(array: Array) -> object:
+    """What two handles of one array have in common, as far as it can be told."""
+    store = array.store
+    if isinstance(store, LocalStore):
+        return os.path.normpath(f"{os.path.realpath(store.path)}/{array.path}")
+    if isinstance(store, SessionStore):
+        return array.path
+    place = getattr(store, "place", None) or getattr(store, "name", None)  # of an object store; of one in memory
+    return (type(store), f"{place}/{array.path}".rstrip("/")) if isinstance(place, str) else (id(store), array.path)
+
+
+def _unit(array: Array) -> tuple[int, ...]:
+    """Extents of what is written as a whole: a shard, or a chunk where there are none."""
+    grid = array.metadata.chunk_grid
+    assert isinstance(grid, RegularGrid)
+    return grid.chunk_shape
+
+
+def _pieces(
+    sources: Sequence[DaskArray], targets: Sequence[Array], regions: Sequence[object], *, rechunk: bool
+) -> list[Piece]:
+    """The sources, cut so that each write unit belongs to one block. Raises InvalidInputError, SelectionError."""
+    if len(sources) != len(targets):
+        raise InvalidInputError(f"there are {len(sources)} arrays, but {len(targets)} targets")
+    pieces: list[Piece] = []
+    for source, target, region in zip(sources, targets, regions, strict=True):
+        check_values(source._meta, target.path)
+        box = box_of(region, source.shape, target.shape, _unit(target), target.path or "/")
+        if not is_aligned(source.chunks, box):
+            if not rechunk:
+                raise InvalidInputError(
+                    f"chunks of dask do not lie on the {'shards' if target.shards else 'chunks'} of the target, of {box.unit} elements",
+                    path=target.path or "/",
+                    hint=f"x.rechunk({aligned_chunks(source.chunks, box)}), or rechunk=True",
+                )
+            source = source.rechunk(aligned_chunks(source.chunks, box))
+        pieces.append(Piece(source, target, box))
+    same: dict[object, list[tuple[int, Box]]] = {}
+    for number, piece in enumerate(pieces):
+        same.setdefault(_identity(piece.target), []).append((number, piece.box))
+    for boxes in same.values():
+        check_apart(boxes, repr(targets[boxes[0][0]]))
+    return pieces
+
+
+# --- as tasks --------------------------------------------------------------------------------------------------------------------------
+
+
+def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
+    """One Delayed for all: a task for each block, and a tree that joins what they wrote. Names are new each time, so that nobody takes an old answer for a new one."""
+    da, graphs = _dask()
+    dask, delayed = import_module("dask"), import_module("dask.delayed")
+    name = f"frazil-store-{os.urandom(8).hex()}"
+    common = dask.delayed(shared, name=f"{name}-shared", traverse=False)
+    written: list[DaskArray] = []
+    for number, (source, target, box) in enumerate(pieces):
+        goal = goal_of(target, box, source.chunks, plain=shared.fork is None)
+        written.append(_write(da, source, common, _literal(dask, goal, f"{name}-goal-{number}"), f"{name}-{number}"))
+    if written:
+        written = list(dask.optimize(*written))
+    keys = [key for blocks in written for key in dask.core.flatten(blocks.__dask_keys__())]
+    tasks: dict[object, object] = {}
+    level = 0
+    while len(keys) > _JOINED:
+        groups = [keys[at : at + _JOINED] for at in range(0, len(keys), _JOINED)]
+        keys = [(f"{name}-joined", level, at) for at in range(len(groups))]
+        tasks |= {key: (gather, group) for key, group in zip(keys, groups, strict=True)}
+        level += 1
+    last = f"{name}-all"
+    tasks[last] = (forked, common.key, keys)
+    graph = graphs.HighLevelGraph.from_collections(last, tasks, dependencies=[*written, common])
+    return delayed.Delayed(last, graph)
+
+
+def _literal(dask: ModuleType, value: Goal, name: str) -> Delayed:
+    return dask.delayed(value, name=name, traverse=False)
+
+
+def _write(da: ModuleType, source: DaskArray, shared: Delayed, goal: Delayed, name: str) -> DaskArray:
+    return da.map_blocks(
+        write_block,
+        source,
+        shared,
+        goal,
+        name=name,
+        dtype=object,
+        meta=np.empty((0,) * source.ndim, object),
+        chunks=tuple([(1,) * len(extents) for extents in source.chunks]),
+    )

@@ -1,0 +1,114 @@
+"""What runs in tasks of dask: writing one block, and joining what blocks wrote. Nothing of dask is imported here; workers find these functions by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.api.forked import NOTHING, Written, begin_again, join, store_of, with_written, written_by
+from frazil.api.session import Session
+from frazil.array.array import Array
+from frazil.errors import InvalidInputError
+from frazil.integrations.dask.layout import Box, Extents, selection_of
+from frazil.late import LateModule
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.stores import memory
+else:
+    memory = LateModule("frazil.stores.memory")
+
+__all__ = ["Goal", "Shared", "check_values", "forked", "gather", "goal_of", "write_block"]
+
+
+class Shared:
+    """What all tasks of one call share; each worker gets it once.
+
+    fork  that each task begins again from; None: targets are arrays of plain stores"""
+
+    __slots__ = ("fork", "home")
+
+    def __init__(self, fork: Session | None, home: int | None = None) -> None:
+        self.fork = fork
+        self.home = os.getpid() if home is None else home  # the process that called
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Shared, (self.fork, self.home)
+
+    def check(self, store: Store) -> None:
+        """Raises InvalidInputError in another process than the caller's for a store that is in memory: what is written there would be lost."""
+        inner: object = store
+        while inner is not None:
+            if os.getpid() != self.home and isinstance(inner, memory.MemoryStore):
+                raise InvalidInputError(
+                    "workers in other processes cannot write to a store in memory",
+                    hint='use a folder or an object store, or scheduler="threads"',
+                )
+            inner = getattr(inner, "inner", None)
+
+
+class Goal:
+    """Where the blocks of one source go. array: in a plain store; path: of the array in a session; bounds: where blocks begin and the last ends"""
+
+    __slots__ = ("array", "bounds", "path", "starts")
+
+    def __init__(self, array: Array | None, path: str, starts: tuple[int, ...], bounds: Extents) -> None:
+        self.array, self.path, self.starts, self.bounds = array, path, starts, bounds
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Goal, (self.array, self.path, self.starts, self.bounds)
+
+
+def goal_of(array: Array, box: Box, chunks: Extents, *, plain: bool) -> Goal:
+    """The goal of a source with these chunks."""
+    bounds = tuple([tuple(accumulate(extents, initial=0)) for extents in chunks])
+    return Goal(array if plain else None, array.path, box.starts, bounds)
+
+
+def check_values(values: object, path: str) -> None:
+    """Raises InvalidInputError for kinds of arrays that would lose something on their way into chunks."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidInputError(
+            "chunks hold no masks", path=path or "/", hint="fill them: dask.array.ma.filled(x, value)"
+        )
+
+
+def write_block(
+    block: NDArray[np.generic], shared: Shared, goal: Goal, block_id: tuple[int, ...] | None = None
+) -> Written:
+    """Writes one block; what the fork of this task wrote. A task that fails leaves nothing, and one that is repeated writes the same under new names."""
+    selection = selection_of(goal.bounds, goal.starts, block_id or ())
+    check_values(block, goal.path)
+    if any(part.start == part.stop for part in selection):
+        return NOTHING
+    if shared.fork is None:
+        assert goal.array is not None
+        shared.check(goal.array.store)
+        goal.array[selection] = block
+        return NOTHING
+    shared.check(store_of(shared.fork))
+    fork = begin_again(shared.fork)
+    try:
+        array = fork.open(goal.path)
+        assert isinstance(array, Array)
+        array[selection] = block
+        return written_by(fork)
+    except BaseException:
+        fork.discard()
+        raise
+
+
+def gather(parts: Sequence[Written]) -> Written:
+    """What some tasks wrote, as one."""
+    return join(parts)
+
+
+def forked(shared: Shared, parts: Sequence[Written]) -> Session | None:
+    """What all tasks wrote, as one fork that the session of the caller merges; None for plain stores."""
+    return None if shared.fork is None else with_written(shared.fork, join(parts))

@@ -1,0 +1,205 @@
+"""What scanning a file of another format yields: arrays as Zarr v3 says them, and where their chunks lie in the file, in columns. Pure.
+
+Files are read beside: netcdf_classic.py, hdf5.py. What becomes of the values (references, a copy) is the caller's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.metadata.json_text import Json
+from frazil.record import Record
+from frazil.repository.virtual.file_checks import FileCheck
+from frazil.stores.values import Columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "DATA_TYPES",
+    "ChunkColumns",
+    "ScannedArray",
+    "ScannedFile",
+    "Skipped",
+    "as_attribute",
+    "as_fill",
+    "bytes_codec",
+    "check_shape",
+    "no_chunks",
+    "select_chunks",
+]
+
+# what arrays of Zarr, also in repositories, can be of
+DATA_TYPES: Final = frozenset(
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
+)
+_RANK_LIMIT: Final = 32
+
+
+class ChunkColumns(Record):
+    """Chunks that lie in the file: coordinates in the chunk grid, int64[n, d]; first byte and bytes, int64[n]. Rows are distinct."""
+
+    coordinates: Columns
+    offsets: Columns
+    lengths: Columns
+
+
+class ScannedArray(Record):
+    """An array of the file.
+
+    path             "group/name"
+    dtype            of the values as they are in the file, with their byte order; one of DATA_TYPES
+    codecs           of Zarr v3, as documents say them, in the order of encoding
+    fill_value       of dtype's type
+    dimension_names  None where the file names none
+    chunks           where they lie; what is in neither is the fill value
+    given            chunks whose encoded bytes are here, as no span of the file is theirs: (coordinates, bytes)
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    chunk_shape: tuple[int, ...]
+    codecs: tuple[Mapping[str, Json], ...]
+    fill_value: np.generic
+    attributes: dict[str, Json]
+    dimension_names: tuple[str | None, ...] | None
+    chunks: ChunkColumns
+    given: tuple[tuple[tuple[int, ...], bytes], ...] = ()
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Chunks along each dimension."""
+        return tuple([-(-extent // chunk) for extent, chunk in zip(self.shape, self.chunk_shape, strict=True)])
+
+    def arguments(self) -> dict[str, object]:
+        """What create_array takes to make this array, without its path."""
+        return {
+            "shape": self.shape,
+            "dtype": self.dtype.name,
+            "chunks": self.chunk_shape,
+            "codecs": [dict(codec) for codec in self.codecs],
+            "fill_value": self.fill_value,
+            "attributes": self.attributes,
+            "dimension_names": self.dimension_names,
+        }
+
+
+class Skipped(Record):
+    """What of a file cannot be shown as Zarr: an array, or an attribute of the node at `path`; and why."""
+
+    path: str
+    attribute: str | None
+    reason: str
+
+
+class ScannedFile(Record):
+    """A file, scanned. Groups are by path, "" the root, with their attributes; those above others come first."""
+
+    kind: str  # in words
+    state: FileCheck  # what it was like
+    groups: Mapping[str, dict[str, Json]]
+    arrays: tuple[ScannedArray, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.state.size
+
+
+def no_chunks(rank: int) -> ChunkColumns:
+    """Columns of no chunk."""
+    none = np.zeros(0, np.int64)
+    return ChunkColumns(np.zeros((0, rank), np.int64), none, none)
+
+
+def select_chunks(chunks: ChunkColumns, rows: NDArray[np.bool_] | Columns) -> ChunkColumns:
+    """Some of the chunks."""
+    return ChunkColumns(*(np.ascontiguousarray(column[rows]) for column in chunks))
+
+
+def bytes_codec(dtype: np.dtype[np.generic]) -> Mapping[str, Json]:
+    """The codec that lays elements out as this dtype does."""
+    if dtype.itemsize == 1:
+        return {"name": "bytes"}
+    return {"name": "bytes", "configuration": {"endian": "big" if dtype.str.startswith(">") else "little"}}
+
+
+def check_shape(shape: Sequence[int]) -> None:
+    """Raises InvalidInputError for a shape that no array here can have."""
+    if len(shape) > _RANK_LIMIT:
+        raise InvalidInputError(f"an array has at most {_RANK_LIMIT} dimensions, found {len(shape)}")
+    if math.prod(shape) >= 2**63:
+        raise InvalidInputError(f"an array has fewer than 2**63 elements, found the shape {tuple(shape)}")
+
+
+def as_attribute(value: object) -> Json:
+    """An attribute's value as JSON: text for bytes (UTF-8, or else Latin-1; NULs at the end are none of it), a number for one number, a list for several.
+    What JSON has no number for is the text "NaN", "Infinity", "-Infinity". Raises InvalidInputError for what JSON cannot say."""
+    if isinstance(value, str):
+        return _text(value.encode("utf-8", "surrogateescape"))
+    if isinstance(value, bytes):
+        return _text(value)
+    array = np.asarray(value)
+    if array.dtype.kind in "SUO":
+        texts = [as_attribute(item) if isinstance(item, str | bytes) else None for item in array.reshape(-1).tolist()]
+        if None in texts:
+            raise InvalidInputError(f"an attribute of {array.dtype} is nothing that JSON has")
+        return texts[0] if len(texts) == 1 else texts
+    if array.dtype.kind not in "biuf":
+        raise InvalidInputError(f"an attribute of {array.dtype} is nothing that JSON has")
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    items: Json = array.item() if array.size == 1 else array.tolist()
+    return items if array.dtype.kind != "f" or np.isfinite(array).all() else _finite(items)
+
+
+def as_fill(value: object, dtype: np.dtype[np.generic]) -> np.generic | None:
+    """A `_FillValue` as an element of an array; None for what is not one number that the array's type has. Floats are rounded to it."""
+    said = np.asarray(value).reshape(-1)
+    if said.size != 1 or said.dtype.kind not in "biufc":
+        return None
+    with np.errstate(all="ignore"):
+        fill = said.astype(dtype)
+        if dtype.kind == "f" and said.dtype.kind == "f":
+            same = bool((np.isfinite(fill) == np.isfinite(said)).all())
+        else:
+            same = bool((fill.astype(said.dtype) == said).all())
+    return fill[0] if same else None
+
+
+def _finite(value: object) -> Json:
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    assert isinstance(value, float)
+    if math.isnan(value):
+        return "NaN"
+    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _text(value: bytes) -> str:
+    value = value.rstrip(b"\0")
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -1,0 +1,76 @@
+"""Files of other formats, told apart by their first bytes and scanned: what an import begins with. What is done with the values is the caller's."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from frazil.errors import FormatError, StoreError
+from frazil.integrations.files.hdf5 import scan_hdf5
+from frazil.integrations.files.netcdf_classic import scan_netcdf_classic
+from frazil.integrations.files.netcdf_header import MAGIC
+from frazil.integrations.files.ranged_file import RangedFile
+from frazil.integrations.files.source import open_file, source_of, state_of
+
+if TYPE_CHECKING:
+    from frazil.integrations.files.scanned import ScannedFile
+    from frazil.repository.virtual.prefixes import Prefixes
+
+__all__ = ["scan_file"]
+
+_HDF5: Final = b"\x89HDF\r\n\x1a\n"
+
+
+def scan_file(file: str | os.PathLike[str], *, virtual_prefixes: Prefixes | None = None) -> ScannedFile:
+    """The arrays of a NetCDF classic, NetCDF4 or HDF5 file, and where their chunks lie.
+
+    file  a path, or the URL of an object at a distance: of that, those ranges alone are read that say what is where
+    virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment
+    Raises StoreError where it cannot be read, FormatError where it is none of these or is broken, InvalidInputError where h5py or obstore is needed and not there."""
+    source = source_of(file, virtual_prefixes)
+    name = source.name
+    try:
+        with open_file(source) as opened:
+            try:
+                scanned = _scan(opened, name)
+            except Exception:
+                _tell_failure(opened)
+                raise
+            _tell_failure(opened)
+            state = state_of(opened, source)
+            return scanned._replace(state=state) if isinstance(opened, RangedFile) else scanned
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name) from error
+
+
+def _scan(file: BinaryIO, name: str) -> ScannedFile:
+    if file.read(4) in MAGIC:
+        return scan_netcdf_classic(file, name)
+    if not _is_hdf5(file):
+        raise FormatError(
+            "the file is none of NetCDF classic, NetCDF4 and HDF5, by its first bytes",
+            key=name,
+            hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5",
+        )
+    return scan_hdf5(file, name)
+
+
+def _tell_failure(file: BinaryIO) -> None:
+    """Raises what the store failed with: h5py makes something else of it, which reads as if the file were damaged."""
+    if isinstance(file, RangedFile) and file.failure is not None:
+        raise file.failure
+
+
+def _is_hdf5(file: BinaryIO) -> bool:
+    """Whether the signature is there: at the beginning, or behind a user block of 512 bytes, 1024, and so on."""
+    at = 0
+    while True:
+        file.seek(at)
+        found = file.read(len(_HDF5))
+        if found == _HDF5:
+            return True
+        if len(found) < len(_HDF5):
+            return False
+        at = at * 2 or 512

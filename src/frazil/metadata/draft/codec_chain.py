@@ -1,0 +1,380 @@
+"""The codec chain of the draft, in both dialects: the document's members to a chain in the terms of the final Zarr v3, and back
+(Zarr v3 draft of December 2022, Chunk encoding). Pure; single codecs are in codec_entries.py, sharding is not here.
+
+The draft converts between arrays and bytes by itself; the final chain says each conversion: a codec `bytes`, or `frazil.on_bytes`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import numpy as np
+
+from frazil.errors import MetadataError
+from frazil.metadata.draft.codec_entries import (
+    ARRAY_TO_BYTES,
+    BYTES_TO_BYTES,
+    ON_BYTES,
+    CodecKinds,
+    Step,
+    emit_compressor,
+    emit_entry,
+    emit_numcodecs,
+    on_bytes,
+    parse_compressor,
+    parse_entry,
+    parse_filter,
+)
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import Json, found, item
+from frazil.metadata.members import check_integers, check_object, refusal
+from frazil.record import Record
+
+__all__ = ["CodecKinds", "DraftChain", "EmittedChain", "attributes_with", "emit_chain", "is_filters", "parse_chain"]
+
+_FILTERS: Final = "attributes.filters"
+
+
+class DraftChain(Record):
+    """codecs: the chain of one chunk, in final terms; attributes: those of the user; filters: what stood under that name among them, where it
+    was the older dialect's filters, to be written back."""
+
+    codecs: tuple[Extension, ...]
+    attributes: dict[str, Json]
+    filters: list[Json] | None = None
+
+
+class EmittedChain(Record):
+    """What a dialect says of a chain. codecs: for the member of that name (December 2022, may be empty); compressor, filters: of the older
+    dialect, None: absent; layout: chunk_memory_layout; big: whether the data type is to be spelled big-endian."""
+
+    codecs: list[Json]
+    compressor: Json | None
+    filters: list[Json] | None
+    layout: Literal["C", "F"]
+    big: bool
+
+
+class _Elements(Record):
+    """What flows through the chain: bytes of an element, and their order as NumPy writes it, "|" where they have none."""
+
+    itemsize: int
+    order: str
+
+
+# --- reading -----------------------------------------------------------------------------------------------------------------------
+
+
+def parse_chain(
+    *,
+    codecs: Json | None,
+    compressor: Json | None,
+    attributes: dict[str, Json],
+    reverse_axes: int,
+    big: bool,
+    swaps: bool,
+    itemsize: int,
+    old: bool,
+    kinds: CodecKinds,
+) -> DraftChain:
+    """The chain of a document of the draft.
+
+    codecs, compressor  the members, None where absent; the older dialect may have either
+    attributes          the older dialect keeps filters among them
+    reverse_axes        the number of dimensions where chunk_memory_layout is "F", 0 where it is "C"
+    big, swaps          whether the data type is spelled big-endian, and has a byte order at all
+    itemsize            bytes of an element
+    Raises MetadataError, with the member in `path`; UnknownExtensionError for a codec that is not known."""
+    if codecs is not None and compressor is not None:
+        raise MetadataError(
+            "codecs and compressor are both given; an array has one of them, and compressor only in the older dialect",
+            path="compressor",
+        )
+    elements = _Elements(itemsize, (">" if big else "<") if swaps else "|")
+    builder = _Builder(elements, big, old)
+    if reverse_axes > 1:
+        builder.made.append(Extension("transpose", {"order": list(range(reverse_axes - 1, -1, -1))}))
+    filters = _filters(attributes) if old else None
+    for at, value in enumerate(filters or ()):
+        path = item(_FILTERS, at)
+        builder.add(parse_filter(check_object(value, path), path, itemsize=builder.itemsize, kinds=kinds))
+    if codecs is not None:
+        if not isinstance(codecs, list):
+            raise refusal("codecs", "an array of objects, each with the URI of a codec as its type", codecs)
+        for at, value in enumerate(codecs):
+            builder.add(parse_entry(value, item("codecs", at), itemsize=builder.itemsize, old=old, kinds=kinds))
+    if compressor is not None:
+        builder.add(parse_compressor(compressor, "compressor", itemsize=builder.itemsize, kinds=kinds))
+    rest = attributes if filters is None else {name: value for name, value in attributes.items() if name != "filters"}
+    return DraftChain(builder.finished(), rest, filters)
+
+
+def _filters(attributes: dict[str, Json]) -> list[Json] | None:
+    """The filters that zarr-python 2 kept among the attributes; None where the name is the user's own."""
+    value = attributes.get("filters")
+    return value if isinstance(value, list) and is_filters(value) else None
+
+
+def is_filters(value: Json) -> bool:
+    """Whether an attribute `filters` is what zarr-python 2 kept there: a list of numcodecs' configurations."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(entry, dict) and isinstance(entry.get("id"), str) for entry in value)
+    )
+
+
+def attributes_with(attributes: Mapping[str, Json], filters: list[Json] | None) -> dict[str, Json]:
+    """The attributes of a document of the older dialect: those of the user and the filters. MetadataError where one of the user's would be taken for
+    the other."""
+    own = attributes.get("filters")
+    if is_filters(own) or (filters is not None and "filters" in attributes):
+        raise MetadataError(
+            "the attribute filters cannot be kept: in this dialect the filters of the array have that name, a list of objects with `id`",
+            path=_FILTERS,
+            hint="give it another name",
+        )
+    return dict(attributes) if filters is None else {**attributes, "filters": filters}
+
+
+class _Builder:
+    """A chain as it grows, with each conversion between array and bytes put where it is needed (Zarr v3 draft, Conversion between
+    multi-dimensional array and byte string representations)."""
+
+    __slots__ = ("big", "bytes_by", "changed", "elements", "made", "old")
+
+    def __init__(self, elements: _Elements, big: bool, old: bool) -> None:
+        self.elements, self.big, self.old = elements, big, old
+        self.made: list[Extension] = []
+        self.bytes_by: str | None = None  # the codec that made bytes of the array, for messages
+        self.changed = False  # whether an array-to-array codec may have given the elements another type
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element for a codec that asks."""
+        return self.elements.itemsize
+
+    def add(self, step: Step) -> None:
+        if step.kind == BYTES_TO_BYTES:
+            if self.bytes_by is None:
+                self._convert()
+            self.made.append(step.extension)
+            self.bytes_by = step.extension.name
+            if self.old:
+                self.elements = _Elements(1, "|")  # numcodecs hands single bytes on
+        elif step.extension.name == "bytes":
+            self._endian(step)
+        elif self.bytes_by is not None:
+            _check_over_bytes(step)
+            self.made.append(on_bytes(step.extension))
+        else:
+            self.made.append(step.extension)
+            if step.kind == ARRAY_TO_BYTES:
+                self.bytes_by = step.extension.name
+            else:
+                self.elements = _through(step, self.elements, ">" if self.big else "<")
+                self.changed = True
+
+    def finished(self) -> tuple[Extension, ...]:
+        if self.bytes_by is None:
+            self._convert()
+        return tuple(self.made)
+
+    def _convert(self) -> None:
+        order = self.elements.order
+        if order == "|" and self.changed:
+            order = ">" if self.big else "<"  # says nothing for elements without a byte order
+        self.made.append(Extension("bytes", {} if order == "|" else {"endian": "big" if order == ">" else "little"}))
+
+    def _endian(self, step: Step) -> None:
+        if self.big:
+            raise MetadataError(
+                "the data type is spelled big-endian and there is a codec endian too; what both together mean is not defined",
+                path=step.path,
+                hint='spell the data type without ">", or leave the codec out',
+            )
+        if self.bytes_by is not None:
+            raise MetadataError(
+                f"codec endian stands behind {self.bytes_by}, which makes bytes; endian is for the elements of an array,"
+                " so that it stands before all codecs that make bytes, and only once",
+                path=step.path,
+                hint="put endian first",
+            )
+        self.made.append(step.extension)
+        self.bytes_by = "endian"
+
+
+def _check_over_bytes(step: Step) -> None:
+    if any(elements is not None and elements.order == ">" for elements in _orders(step.extension, step.path)):
+        raise MetadataError(
+            "a filter of big-endian elements stands behind one that makes bytes, which is not read", path=step.path
+        )
+
+
+def _through(step: Step, elements: _Elements, default: str) -> _Elements:
+    """What a codec makes of elements. MetadataError where a filter would take them in another byte order than they have."""
+    taken, given = _orders(step.extension, step.path)
+    if taken is None or given is None:
+        if step.extension.name == "numcodecs.packbits":
+            return _Elements(1, "|")
+        return elements if step.extension.name.startswith("numcodecs.") else elements._replace(order=default)
+    _check_size(taken, elements.itemsize, step.path)
+    if "|" not in {taken.order, elements.order} and taken.order != elements.order:
+        raise MetadataError(
+            f"the filter takes elements in byte order {found(taken.order)}, but gets them in {found(elements.order)};"
+            " numcodecs turns their bytes around there, which is not read",
+            path=step.path,
+        )
+    return given
+
+
+def _check_size(taken: _Elements, itemsize: int, path: str) -> None:
+    """Only single bytes may be taken as elements of another size: of larger ones numcodecs would depend on the machine."""
+    if itemsize not in {1, taken.itemsize}:
+        raise MetadataError(
+            f"the filter takes elements of {taken.itemsize} bytes, but gets them of {itemsize} bytes", path=path
+        )
+
+
+def _orders(extension: Extension, path: str) -> tuple[_Elements | None, _Elements | None]:
+    """What a filter says of the elements that it takes and gives; None where it does not."""
+    settings = extension.configuration
+    if extension.name == "numcodecs.astype":
+        taken, given = settings.get("decode_dtype"), settings.get("encode_dtype")
+    else:
+        taken = settings.get("dtype")
+        given = settings.get("astype") or taken
+    return _elements(taken, path), _elements(given, path)
+
+
+def _elements(dtype: Json, path: str) -> _Elements | None:
+    if dtype is None:
+        return None
+    try:
+        known = np.dtype(dtype if isinstance(dtype, str) else "")
+    except (TypeError, ValueError, SyntaxError, KeyError):
+        raise refusal(path, "a filter with a dtype in NumPy's spelling", dtype) from None
+    return _Elements(known.itemsize, known.str[0])
+
+
+# --- writing -----------------------------------------------------------------------------------------------------------------------
+
+
+def emit_chain(
+    codecs: Sequence[Extension], *, ndim: int, itemsize: int, old: bool, endian_codec: bool = True
+) -> EmittedChain:
+    """What a dialect of the draft says of a chain in final terms, without its sharding: parse_chain gives the same chain back, but for the
+    typesize of blosc, which the draft has no member for (frames carry it).
+
+    itemsize      bytes of an element
+    old           the older dialect, in the words of zarr-python 2.18
+    endian_codec  False where the data type's own name says the byte order in December 2022 too (datetimes, strings): then `big` tells it
+    Raises MetadataError, with the reason, for what the dialect cannot say."""
+    layout, rest = _layout(codecs, ndim)
+    at = next((n for n, codec in enumerate(rest) if codec.name in {"bytes", "endian"}), None)
+    for n, codec in enumerate(rest):
+        if codec.name == "transpose":
+            raise MetadataError(
+                "codec transpose can be said in the draft only first in the chain, as one of the layouts C and F",
+                path=_path(codecs, codec),
+            )
+        if n != at and codec.name in {"bytes", "endian"}:
+            raise MetadataError(f"codec {codec.name} stands in the chain twice", path=_path(codecs, codec))
+    endian = None if at is None else rest[at].configuration.get("endian")
+    again = at is not None and [codec.name for codec in rest[at + 1 : at + 2]] == [ON_BYTES]
+    if old:
+        before = [codec for codec in rest[:at] if at is not None]
+        after = rest if at is None else rest[at + 1 :]
+        _check_sizes(before, itemsize, codecs)
+        if again and itemsize > 1:
+            raise MetadataError(
+                "a filter over the bytes of larger elements cannot be said in the older dialect",
+                path=_path(codecs, after[0]),
+            )
+        return _emit_old(before, after, endian, layout, codecs)
+    # little-endian is what happens without a codec too, but not before a codec of arrays, which would get the elements then
+    said = endian == "big" or (again and endian is not None)
+    entries: list[Json] = [
+        emit_entry(codec, _path(codecs, codec)) for n, codec in enumerate(rest) if n != at or (said and endian_codec)
+    ]
+    return EmittedChain(entries, None, None, layout, endian == "big" and not endian_codec)
+
+
+def _path(codecs: Sequence[Extension], codec: Extension) -> str:
+    return item("codecs", next(n for n, known in enumerate(codecs) if known is codec))
+
+
+def _layout(codecs: Sequence[Extension], ndim: int) -> tuple[Literal["C", "F"], list[Extension]]:
+    """The layout that the transpositions at the begin of a chain make together, and the codecs behind them."""
+    order = list(range(ndim))
+    for n, codec in enumerate(codecs):
+        if codec.name != "transpose":
+            rest = list(codecs[n:])
+            break
+        path = f"{item('codecs', n)}.configuration.order"
+        axes = check_integers(codec.configuration.get("order"), path, 0, ndim - 1, ndim)
+        order = [order[axis] for axis in axes]
+    else:
+        rest = []
+    if order == list(range(ndim)):
+        return "C", rest
+    if order == list(range(ndim - 1, -1, -1)):
+        return "F", rest
+    raise MetadataError(
+        f"dimensions in the order {order} cannot be said in the draft, whose chunk_memory_layout is C or F (all dimensions reversed)",
+        path="codecs[0].configuration.order",
+    )
+
+
+def _emit_old(
+    before: Sequence[Extension],
+    after: Sequence[Extension],
+    endian: Json,
+    layout: Literal["C", "F"],
+    codecs: Sequence[Extension],
+) -> EmittedChain:
+    """The last codec becomes the compressor where the dialect has a URI for it; all others are filters."""
+    before, big = _ordered(before, ">" if endian == "big" else "<", codecs)
+    compressor = emit_compressor(after[-1], _path(codecs, after[-1])) if after else None
+    filtering = [*before, *(after if compressor is None else after[:-1])]
+    filters: list[Json] = []
+    for n, codec in enumerate(filtering):
+        filters.append(emit_numcodecs(codec, item("codecs", n)))
+    return EmittedChain([], compressor, filters or None, layout, big)
+
+
+def _check_sizes(before: Sequence[Extension], itemsize: int, codecs: Sequence[Extension]) -> None:
+    for codec in before:
+        path = _path(codecs, codec)
+        taken, given = _orders(codec, path)
+        if taken is not None and given is not None:
+            _check_size(taken, itemsize, path)
+            itemsize = given.itemsize
+
+
+def _ordered(
+    before: Sequence[Extension], order: Literal["<", ">"], codecs: Sequence[Extension]
+) -> tuple[Sequence[Extension], bool]:
+    """Array filters whose byte orders fit each other and the `order` in which the elements are stored; and whether what comes first is big-endian."""
+    first, current = None, "|"
+    fits = True
+    for codec in before:
+        taken, given = _orders(codec, _path(codecs, codec))
+        if taken is None or given is None:
+            continue
+        first = first or (taken.order if taken.order != "|" else None)
+        fits = fits and ("|" in {taken.order, current} or taken.order == current)
+        current = given.order
+    fits = fits and current in {"|", order}
+    if fits:
+        return before, (first or order) == ">"
+    return [_reordered(codec, order) for codec in before], order == ">"
+
+
+def _reordered(codec: Extension, order: Literal["<", ">"]) -> Extension:
+    """The filter with its types in a byte order; the numbers that it makes are the same."""
+    settings = {
+        name: np.dtype(str(value)).newbyteorder(order).str if name.endswith("type") and value is not None else value
+        for name, value in codec.configuration.items()
+    }
+    return Extension(codec.name, settings)

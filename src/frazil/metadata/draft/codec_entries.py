@@ -1,0 +1,289 @@
+"""Single codecs as the draft's documents name them: entries of `codecs` (December 2022), `compressor` and filters (the older dialect, in numcodecs'
+words), each to the extension of the final Zarr v3 and back. How they make a chain is in codec_chain.py, what they do in the codecs' layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from frazil.errors import MetadataError, UnknownExtensionError
+from frazil.metadata.extensions import Extension, parse_extension
+from frazil.metadata.json_text import Json, as_json, found, member
+from frazil.metadata.members import Members, check_object
+from frazil.metadata.warnings import tell
+from frazil.record import Record
+
+ARRAY_TO_ARRAY, ARRAY_TO_BYTES, BYTES_TO_BYTES = range(3)
+ON_BYTES: Final = "frazil.on_bytes"  # an array codec that runs over a byte string (codecs/bytes_to_bytes/on_bytes.py)
+NUMCODECS: Final = "numcodecs."
+COMPRESSORS: Final = (
+    "gzip",
+    "zlib",
+    "blosc",
+    "bz2",
+    "lz4",
+    "lzma",
+    "zstd",
+)  # those that the older dialect has a URI for
+_SHUFFLES: Final = ("noshuffle", "shuffle", "bitshuffle")
+_GDAL_SHUFFLES: Final = ("NONE", "BYTE", "BIT")  # as GDAL 3.4 to 3.7 wrote them
+_CNAMES: Final = ("lz4", "lz4hc", "blosclz", "zstd", "snappy", "zlib")
+_CORE: Final = {"gzip": "gzip", "zstd": "zstd", "blosc": "blosc"}  # numcodecs' codecs that have a name of the core
+_OF_OBJECTS: Final = ("categorize", "json2", "msgpack2", "msgpack", "pickle", "vlen-utf8", "vlen-bytes", "vlen-array")
+
+
+class CodecKinds(Protocol):
+    """What is asked of the registry of codecs."""
+
+    def codec_kind(self, name: str) -> int | None:
+        """0: array to array, 1: array to bytes, 2: bytes to bytes; None where no codec has the name."""
+
+
+class Step(Record):
+    """One codec of a chain; `path` is its place in the document."""
+
+    extension: Extension
+    kind: int
+    path: str
+
+
+# --- reading -----------------------------------------------------------------------------------------------------------------------
+
+
+def parse_entry(value: Json, path: str, *, itemsize: int, old: bool, kinds: CodecKinds) -> Step:
+    """An entry of `codecs`: {"type": URI, "configuration": object}."""
+    members = Members(check_object(value, path), path)
+    uri = members.string("type")
+    configuration = members.object("configuration", {})
+    if not old:
+        members.finish()
+    place = member(path, "configuration")
+    if (step := _registered(uri, configuration, path, kinds)) is not None:
+        return step
+    name = _short_name(uri)
+    if name == "endian":
+        settings = Members(configuration, place)
+        endian = settings.choice("endian", ("little", "big"))
+        settings.finish()
+        return Step(Extension("bytes", {"endian": endian}), ARRAY_TO_BYTES, path)
+    if name in COMPRESSORS:
+        return Step(_compressor(name, configuration, place, itemsize, strict=not old), BYTES_TO_BYTES, path)
+    raise _unknown(uri, member(path, "type"))
+
+
+def parse_compressor(value: Json, path: str, *, itemsize: int, kinds: CodecKinds) -> Step:
+    """The member `compressor` of the older dialect: {"codec": URI, "configuration": object}."""
+    members = Members(check_object(value, path), path)
+    uri = members.string("codec")
+    configuration = members.object("configuration", {})
+    if (step := _registered(uri, configuration, path, kinds)) is not None:
+        return step
+    name = _short_name(uri)
+    if name == "" and "level" in configuration and not configuration.keys() - {"level", "checksum"}:
+        # zarr-python before 2.18.2 had no name for zstd, and could not read what it had written
+        tell(
+            f"{member(path, 'codec')} names no codec ({found(uri)}); its configuration is that of zstd, which is assumed",
+            UserWarning,
+        )
+        name = "zstd"
+    if name not in COMPRESSORS:
+        raise _unknown(uri, member(path, "codec"))
+    return Step(
+        _compressor(name, configuration, member(path, "configuration"), itemsize, strict=False), BYTES_TO_BYTES, path
+    )
+
+
+def parse_filter(value: dict[str, Json], path: str, *, itemsize: int, kinds: CodecKinds) -> Step:
+    """A codec of numcodecs' with its `id`, as attributes.filters has it."""
+    name = Members(value, path).string("id")
+    configuration = {key: setting for key, setting in value.items() if key != "id"}
+    if name in COMPRESSORS:
+        return Step(_compressor(name, configuration, path, itemsize, strict=False), BYTES_TO_BYTES, path)
+    if name == "crc32c" and configuration.get("location", "end") == "end":
+        return Step(Extension("crc32c"), BYTES_TO_BYTES, path)
+    kind = kinds.codec_kind(NUMCODECS + name)
+    if kind is not None:
+        return Step(Extension(NUMCODECS + name, configuration, path=path), kind, path)
+    reason = "it makes elements of variable size, which are not read" if name in _OF_OBJECTS else "it is not registered"
+    raise UnknownExtensionError(
+        f"the filter {found(name)} cannot be undone: {reason}",
+        path=member(path, "id"),
+        hint=f'register a codec named "{NUMCODECS}{name}", or write the data anew without it'
+        ' (an attribute "filters" of one\'s own must not be a list of objects with "id")',
+    )
+
+
+def _registered(uri: str, configuration: dict[str, Json], path: str, kinds: CodecKinds) -> Step | None:
+    """A codec that the user registered under its URI."""
+    kind = kinds.codec_kind(uri) if ":" in uri else None
+    return None if kind is None else Step(Extension(uri, configuration, path=path), kind, path)
+
+
+def _unknown(uri: str, path: str) -> UnknownExtensionError:
+    return UnknownExtensionError(
+        f"the codec {found(uri)} is not known (known: those of https://purl.org/zarr/spec/codecs/ named endian, {', '.join(COMPRESSORS)})",
+        path=path,
+        hint="register a codec under this URI with Registry.with_codec",
+    )
+
+
+def is_endian(uri: Json) -> bool:
+    """Whether the type of an entry of `codecs` is that of the codec endian."""
+    return isinstance(uri, str) and _short_name(uri) == "endian"
+
+
+def _short_name(uri: str) -> str | None:
+    """The name at the end of https?://purl.org/zarr/spec/codecs?/<name>(/1.<n>)?, "" where nothing follows; None for another URI."""
+    scheme, _, rest = uri.partition("://")
+    parts = rest.split("/")
+    if scheme not in {"http", "https"} or parts[:3] != ["purl.org", "zarr", "spec"] or len(parts) < 4:
+        return None
+    if parts[3] not in {"codec", "codecs"}:
+        return None
+    name, version = [*parts[4:], "", ""][:2]
+    major, _, minor = version.partition(".")
+    if len(parts) > 6 or (version and not (major == "1" and minor.isascii() and minor.isdigit())):
+        return None
+    return name
+
+
+def _compressor(name: str, configuration: dict[str, Json], path: str, itemsize: int, *, strict: bool) -> Extension:
+    """A compressor with its configuration in numcodecs' words.
+
+    strict  all members of those that the draft specifies are required, and no other is allowed; else absent ones are numcodecs' defaults"""
+    members = Members(configuration, path)
+    if name == "blosc":
+        return _blosc(members, itemsize, strict=strict)
+    if name == "gzip":
+        level = members.integer("level", 0, 9) if strict else members.integer("level", -1, 9, default=1)
+        extension = Extension("gzip", {"level": 6 if level < 0 else level})  # zlib's default
+    elif name == "zstd":
+        level, checksum = members.integer("level", -131072, 22, default=0), members.boolean("checksum", False)
+        extension = Extension("zstd", {"level": level, "checksum": checksum})
+    elif name == "zlib":
+        level = members.integer("level", -1, 9, default=1)
+        extension = Extension(f"{NUMCODECS}zlib", {"level": 6 if level < 0 else level})
+    else:
+        # what may stand in it the codec says itself, but for GDAL's member, which the frames of xz say too
+        settings = {member: value for member, value in configuration.items() if (name, member) != ("lzma", "delta")}
+        return Extension(NUMCODECS + name, settings)
+    if strict:
+        members.finish()
+    return extension
+
+
+def _blosc(members: Members, itemsize: int, *, strict: bool) -> Extension:
+    """The draft has no typesize: it is that of the data type, and so is what shuffle -1 means."""
+    cname = members.choice("cname", _CNAMES, default=None if strict else "lz4")
+    clevel = members.integer("clevel", 0, 9, default=None if strict else 5)
+    if not strict and (word := members.values.get("shuffle")) in _GDAL_SHUFFLES:
+        shuffle = _GDAL_SHUFFLES.index(word)
+    else:
+        shuffle = members.integer("shuffle", -1, 2, default=None if strict else 1)
+    blocksize = members.integer("blocksize", 0, 2**31 - 1, default=None if strict else 0)
+    if strict:
+        members.finish()
+    if shuffle < 0:
+        shuffle = 2 if itemsize == 1 else 1
+    return Extension(
+        "blosc",
+        {
+            "cname": cname,
+            "clevel": clevel,
+            "shuffle": _SHUFFLES[shuffle],
+            "typesize": itemsize,
+            "blocksize": blocksize,
+        },
+    )
+
+
+# --- writing -----------------------------------------------------------------------------------------------------------------------
+
+
+def emit_entry(extension: Extension, path: str) -> dict[str, Json]:
+    """The entry of `codecs`, for December 2022. MetadataError for what that draft has no codec for."""
+    name, configuration = extension.name, check_object(as_json(extension.configuration, path), path)
+    if name == ON_BYTES:
+        return emit_entry(inner_of(extension, path), path)
+    if ":" in name:  # a URI, and so a codec of the user's
+        return {"type": name} | ({"configuration": configuration} if configuration else {})
+    if name in {"bytes", "endian"}:
+        name = "endian"
+    elif name == "blosc":
+        configuration = _emit_blosc(extension, path)
+    elif name == "sharding_indexed":
+        raise _sharding(path)
+    elif name != "gzip":
+        raise MetadataError(
+            f"codec {name} cannot be said in the draft of December 2022, which specifies the codecs blosc, endian and gzip",
+            path=path,
+            hint='use blosc with cname "zstd", or gzip' if name in {"zstd", *_NUMCODECS_COMPRESSORS} else None,
+        )
+    return {"type": f"https://purl.org/zarr/spec/codecs/{name}/1.0", "configuration": configuration}
+
+
+def emit_compressor(extension: Extension, path: str) -> dict[str, Json] | None:
+    """The member `compressor` of the older dialect; None for a codec that cannot stand there."""
+    if ":" in extension.name:
+        return {"codec": extension.name, "configuration": as_json(extension.configuration, path)}
+    config = emit_numcodecs(extension, path)
+    name = config.pop("id")
+    if name not in COMPRESSORS:
+        return None
+    return {"codec": f"https://purl.org/zarr/spec/codec/{name}/1.0", "configuration": config}
+
+
+def emit_numcodecs(extension: Extension, path: str) -> dict[str, Json]:
+    """The codec as numcodecs configures it, with its `id`. MetadataError for what numcodecs does not have."""
+    name, configuration = extension.name, check_object(as_json(extension.configuration, path), path)
+    if name == ON_BYTES:
+        return emit_numcodecs(inner_of(extension, path), path)
+    if name == "blosc":
+        return {"id": "blosc", **_emit_blosc(extension, path)}
+    if name == "crc32c":
+        return {"id": "crc32c", "location": "end"}
+    if name in _CORE:
+        return {"id": name, **configuration}
+    if name.startswith(NUMCODECS):
+        return {"id": name.removeprefix(NUMCODECS), **configuration}
+    if name == "sharding_indexed":
+        raise _sharding(path)
+    raise MetadataError(
+        f"codec {name} cannot be said in the older dialect of the draft, which has the codecs of numcodecs alone",
+        path=path,
+    )
+
+
+def inner_of(extension: Extension, path: str) -> Extension:
+    """The array codec that runs over bytes."""
+    value = extension.configuration.get("codec")
+    return parse_extension(value, f"{path}.configuration.codec")
+
+
+def on_bytes(extension: Extension) -> Extension:
+    """The array codec, to run over a byte string."""
+    return Extension(ON_BYTES, {"codec": extension.to_json()})
+
+
+_NUMCODECS_COMPRESSORS: Final = tuple(NUMCODECS + name for name in COMPRESSORS)
+
+
+def _sharding(path: str) -> MetadataError:
+    return MetadataError(
+        "sharding can be said in the draft only as a storage transformer, which is the outermost: no codec stands beside it",
+        path=path,
+    )
+
+
+def _emit_blosc(extension: Extension, path: str) -> dict[str, Json]:
+    members = Members(_settled(extension.configuration), f"{path}.configuration")
+    return {
+        "cname": members.choice("cname", _CNAMES),
+        "clevel": members.integer("clevel", 0, 9),
+        "shuffle": _SHUFFLES.index(members.choice("shuffle", _SHUFFLES)),
+        "blocksize": members.integer("blocksize", 0, 2**31 - 1, default=0),
+    }
+
+
+def _settled(configuration: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in configuration.items() if value is not None}

@@ -1,0 +1,103 @@
+"""From metadata to documents of the 2022 draft, in both dialects; the way back is in parser.py. What a dialect cannot say is refused by name."""
+
+from __future__ import annotations
+
+from frazil.errors import MetadataError
+from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.chunk_keys import SeparatedKeys
+from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.draft.codec_chain import attributes_with, emit_chain, is_filters
+from frazil.metadata.draft.fill_values import emit_fill
+from frazil.metadata.draft.transformers import emit_shards, without_shards
+from frazil.metadata.draft.types import emit_type, states_order
+from frazil.metadata.json_text import Json, as_json
+from frazil.metadata.members import check_object
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+
+
+def emit_group(metadata: GroupMetadata) -> dict[str, Json]:
+    """The document of a group: its attributes, and what an older one had beside them."""
+    if metadata.consolidated is not None:
+        raise MetadataError(
+            "consolidated_metadata has no place in the draft of 2022, whose groups have attributes alone",
+            path="consolidated_metadata",
+        )
+    return {"attributes": as_json(metadata.attributes, "attributes"), **_object(metadata.unknown)}
+
+
+def emit_array(metadata: ArrayMetadata, *, old: bool) -> dict[str, Json]:
+    """The document of an array: the one that was read, with its shape and attributes as they are now; or a new one."""
+    if metadata.document is not None:
+        return _rewritten(metadata)
+    _refuse_what_it_lacks(metadata)
+    grid, keys = metadata.chunk_grid, metadata.chunk_key_encoding
+    if not isinstance(grid, RegularGrid):
+        raise MetadataError("only regular chunk grids can be written in the draft of 2022", path="chunk_grid")
+    if not isinstance(keys, DraftKeys):
+        raise MetadataError(
+            f"the draft of 2022 has chunk keys of its own, not {keys.extension().name}", path="chunk_key_encoding"
+        )
+    chain, chunk, shards = without_shards(metadata.codecs, grid.chunk_shape)
+    data_type = metadata.data_type
+    stated = states_order(emit_type(data_type, big=False, old=old))
+    emitted = emit_chain(chain, ndim=metadata.ndim, itemsize=data_type.itemsize, old=old, endian_codec=not stated)
+    attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
+    document: dict[str, Json] = {
+        "shape": list(metadata.shape),
+        "data_type": emit_type(data_type, emitted.big, old=old),
+        "chunk_grid": {"type": "regular", "chunk_shape": list[Json](chunk), "separator": keys.separator},
+        "chunk_memory_layout": emitted.layout,
+        "fill_value": emit_fill(metadata.fill_value, data_type, old=old, big=emitted.big),
+        "extensions": [],
+        "attributes": attributes_with(attributes, emitted.filters) if old else attributes,
+    }
+    if emitted.compressor is not None:
+        document["compressor"] = emitted.compressor
+    if emitted.codecs:
+        document["codecs"] = emitted.codecs
+    transformers = emit_shards(shards, old=old) + [
+        {"extension": other.name, **other.configuration} for other in metadata.storage_transformers
+    ]
+    if transformers:
+        document["storage_transformers"] = transformers
+    return document
+
+
+def _rewritten(metadata: ArrayMetadata) -> dict[str, Json]:
+    document = check_object(as_json(metadata.document, None), None)
+    attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
+    before = document.get("attributes")
+    if metadata.zarr_format == "draft-2021":
+        filters = before.get("filters") if isinstance(before, dict) else None
+        attributes = attributes_with(attributes, filters if isinstance(filters, list) and is_filters(filters) else None)
+    grid = document["chunk_grid"]
+    lengths = grid.get("chunk_shape", []) if isinstance(grid, dict) else []
+    if isinstance(lengths, list) and any(n and e == 0 for n, e in zip(metadata.shape, lengths, strict=False)):
+        raise MetadataError(
+            f"an array with chunks of length 0 cannot grow to {list(metadata.shape)}",
+            path="chunk_grid.chunk_shape",
+            hint="create it anew with longer chunks",
+        )
+    return {**document, "shape": list(metadata.shape), "attributes": attributes}
+
+
+def _refuse_what_it_lacks(metadata: ArrayMetadata) -> None:
+    if metadata.dimension_names is not None:
+        raise MetadataError(
+            "dimension_names cannot be said in the draft of 2022, which allows no members but its own",
+            path="dimension_names",
+            hint="keep them as an attribute",
+        )
+    for name in metadata.unknown:
+        raise MetadataError(
+            f"{name} cannot be said in the draft of 2022, which allows no members but its own", path=name
+        )
+
+
+def draft_keys(keys: object, *, old: bool) -> DraftKeys:
+    """The draft's chunk keys with the separator that another encoding has."""
+    return DraftKeys(keys.separator if isinstance(keys, SeparatedKeys) else "/", old)
+
+
+def _object(value: object) -> dict[str, Json]:
+    return check_object(as_json(value, None), None)

@@ -1,0 +1,146 @@
+"""The sharding storage transformer in documents of the 2022 draft (sharding storage transformer 1.0), as the sharding codec that it is, and back.
+
+The transformer as a store over a store is in the stores' layer; what a shard looks like is said by the codecs' layer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from frazil.errors import MetadataError
+from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.draft.entry_point import check_uri
+from frazil.metadata.extensions import Extension, parse_extensions
+from frazil.metadata.json_text import Json, item
+from frazil.metadata.members import INT64_MAX, Members, check_integers, check_object, refusal
+from frazil.record import Record
+
+URI: Final = "https://purl.org/zarr/spec/extensions/storage_transformers/sharding/1.0"
+OLD_URI: Final = "https://purl.org/zarr/spec/storage_transformers/sharding/1.0"  # the only one that zarr-python 2 knows
+_URIS: Final = re.compile(r"https?://purl\.org/zarr/spec/(?:extensions/)?storage[_-]transformers/sharding/1\.0")
+_INDEX: Final[list[Json]] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+
+
+class Transformers(Record):
+    """shards: chunks in a shard, along each dimension, of each transformer that shards, array side first; others: what stands behind them."""
+
+    shards: tuple[tuple[int, ...], ...]
+    others: tuple[Extension, ...]
+
+
+def is_sharding(uri: str) -> bool:
+    """Whether a URI is one of those that the transformer is called by in its documents and by its writers."""
+    return _URIS.fullmatch(uri) is not None
+
+
+def split_transformers(values: list[Json], ndim: int, *, old: bool) -> Transformers:
+    """The entries of `storage_transformers`. Transformers that shard and stand on the array's side become shards; behind any other one they
+    have to be run as stores, like it."""
+    shards: list[tuple[int, ...]] = []
+    others: list[Extension] = []
+    for at, value in enumerate(values):
+        place = item("storage_transformers", at)
+        members = Members(check_object(value, place), place)
+        uri, kind = check_uri(members.string("extension"), members.at("extension")), members.get("type")
+        configuration = members.object("configuration", {})
+        if not old:
+            members.finish()
+        if is_sharding(uri):
+            shard = read_configuration(kind, configuration, ndim, place, old=old)
+            if not others:
+                shards.append(shard)
+                continue
+        others.append(Extension(uri, {"type": kind, "configuration": configuration}))
+    return Transformers(tuple(shards), tuple(others))
+
+
+def read_configuration(
+    kind: Json, configuration: dict[str, Json], ndim: int, place: str, *, old: bool
+) -> tuple[int, ...]:
+    """Chunks in a shard along each dimension, checked (sharding storage transformer 1.0, Configuration parameters)."""
+    if kind != "indexed":
+        raise refusal(f"{place}.type", '"indexed", the only binary format there is', kind)
+    members = Members(configuration, f"{place}.configuration")
+    value = members.get("chunks_per_shard")
+    if not old:
+        members.finish()
+    path = members.at("chunks_per_shard")
+    if old and isinstance(value, int) and not isinstance(value, bool):
+        value = [value] * max(ndim, 1)
+    counts = check_integers(value, path, low=1)
+    if not ndim and counts == (1,):  # as zarr-python 2 wrote it for arrays without dimensions
+        return ()
+    if len(counts) != ndim:
+        raise refusal(path, f"{ndim} integers, as many as the shape has", list(counts))
+    return counts
+
+
+def chain_with_shards(
+    codecs: Sequence[Extension], chunk: tuple[int, ...], shards: Sequence[tuple[int, ...]]
+) -> tuple[tuple[Extension, ...], RegularGrid]:
+    """The chain of a shard, and the grid of shards. Each transformer makes the shards of the next one's chunks: the last is the outermost."""
+    chain = tuple(codecs)
+    for counts in shards:
+        inner: list[Json] = list(chunk)
+        configuration: dict[str, Json] = {
+            "chunk_shape": inner,
+            "codecs": [codec.to_json() for codec in chain],
+            "index_codecs": _INDEX,
+            "index_location": "end",
+        }
+        chain = (Extension("sharding_indexed", configuration),)
+        chunk = tuple(extent * count for extent, count in zip(chunk, counts, strict=True))
+        if any(extent > INT64_MAX for extent in chunk):
+            raise MetadataError(
+                f"a shard of {list(chunk)} elements is longer than 2^63 - 1", path="storage_transformers"
+            )
+    return chain, RegularGrid(chunk)
+
+
+class Unsharded(Record):
+    """codecs, chunk: of the innermost chunks; shards: as in Transformers."""
+
+    codecs: tuple[Extension, ...]
+    chunk: tuple[int, ...]
+    shards: tuple[tuple[int, ...], ...]
+
+
+def without_shards(codecs: Sequence[Extension], outer: tuple[int, ...]) -> Unsharded:
+    """What chain_with_shards made a chain of. Raises MetadataError for shards that no transformer makes."""
+    shards: list[tuple[int, ...]] = []
+    chain, extents = tuple(codecs), outer
+    while any(codec.name == "sharding_indexed" for codec in chain):
+        if len(chain) > 1:
+            raise MetadataError(
+                "codecs before or behind sharding_indexed cannot be said in the draft of 2022, whose shards are a storage transformer",
+                path="codecs",
+            )
+        members = Members(chain[0].configuration, "codecs[0].configuration")
+        inner = members.integers("chunk_shape", low=1)
+        if members.string("index_location", "end") != "end" or not _is_plain(members.get("index_codecs")):
+            raise MetadataError(
+                "shards of the draft of 2022 have their index at the end, little-endian and without a checksum",
+                path="codecs[0].configuration",
+                hint='index_location "end", and index_codecs of bytes alone',
+            )
+        shards.insert(0, tuple(extent // part for extent, part in zip(extents, inner, strict=True)))
+        chain, extents = parse_extensions(members.get("codecs"), members.at("codecs")), inner
+    return Unsharded(chain, extents, tuple(shards))
+
+
+def emit_shards(shards: Sequence[tuple[int, ...]], *, old: bool) -> list[Json]:
+    """The entries of `storage_transformers` for them."""
+    return [
+        {
+            "extension": OLD_URI if old else URI,
+            "type": "indexed",
+            "configuration": {"chunks_per_shard": list[Json](counts)},
+        }
+        for counts in shards
+    ]
+
+
+def _is_plain(index_codecs: Json) -> bool:
+    codecs = parse_extensions(index_codecs, "index_codecs")
+    return len(codecs) == 1 and codecs[0].name == "bytes" and codecs[0].configuration.get("endian") == "little"

@@ -1,0 +1,334 @@
+"""Data types: their names, NumPy dtypes, byte order and fill values (Zarr v3.1 core, Data types).
+
+How elements of each kind are read and written as JSON lives in fill_values.py; how they are encoded is the codecs' matter."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.extension_guard import Asking
+from frazil.metadata.extensions import Extension, ExtensionFamily, no_configuration
+from frazil.metadata.json_text import Json, as_json, found
+from frazil.metadata.members import Members
+from frazil.metadata.types import fill_values
+from frazil.metadata.types.fill_values import FillValue
+from frazil.metadata.value import Value
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+Swaps = tuple[tuple[int, int, int], ...]
+
+LARGEST_ITEM: Final = 2**31 - 1  # NumPy's largest itemsize
+RAW_BYTES: Final = "raw_bytes"
+
+
+class DataType(Value, ABC):
+    """A data type of fixed size. A user's own type derives from this and gives parse_bytes, emit_bytes and user_bytes.
+
+    name   as documents have it
+    dtype  the NumPy dtype in memory, native byte order
+    swaps  (offset, width, count): within one element, `count` consecutive items of `width` bytes from `offset` have a byte order;
+           empty where the type has none, and the `bytes` codec needs no `endian`"""
+
+    __slots__ = ("dtype", "name", "swaps")
+    name: str
+    dtype: np.dtype[np.generic]
+    swaps: Swaps
+
+    def __init__(self, name: str, dtype: np.dtype[np.generic], swaps: Swaps = ()) -> None:
+        self.name, self.dtype, self.swaps = name, dtype, swaps
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def label(self) -> str:
+        """How people are told of it: the name, and what else makes the type."""
+        return self.name
+
+    @property
+    def zero(self) -> FillValue:
+        """The default fill value: every bit 0."""
+        return FillValue(bytes(self.itemsize), self.dtype)
+
+    def extension(self) -> Extension:
+        """The extension that names this type."""
+        return Extension(self.name)
+
+    def to_json(self) -> Json:
+        """What the member `data_type` of a document holds: the name alone where there is no configuration, as the core asks for."""
+        with Asking("data type", self.name, "data_type") as ask:
+            extension: object = self.extension()
+            if not isinstance(extension, Extension):
+                raise ask.wrong(extension, "an Extension")
+        return extension.to_json() if extension.configuration else extension.name
+
+    def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
+        """The fill value of a document; MetadataError where the type does not permit it."""
+        return self._element(lambda: self.parse_bytes(value, path), path)
+
+    def emit_fill(self, fill: FillValue) -> Json:
+        """The fill value for a document: parse_fill gives the same bits back."""
+        with Asking("data type", self.name, "fill_value"):
+            return as_json(self.emit_bytes(fill.data), "fill_value")
+
+    def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
+        """The fill value a caller asks for: None (zero), Python and NumPy scalars, or what a document may hold.
+
+        A scalar of the type's own dtype, in any byte order, keeps its bits. Floating-point values are rounded as in documents. Raises
+        MetadataError for what is out of range or would lose a fraction."""
+        if value is None:
+            return self.zero
+        if isinstance(value, FillValue):
+            value = value.scalar
+        if isinstance(value, (np.generic, np.ndarray)):
+            scalar = scalar_from_user(value, path)
+            if scalar.dtype == self.dtype:
+                return FillValue(scalar.tobytes(), self.dtype)
+            value = scalar.item()
+        return self._element(lambda: self.user_bytes(value, path), path)
+
+    def _element(self, make: Callable[[], bytes], path: str) -> FillValue:
+        """One element, of the bytes that the type makes, which may be the user's."""
+        with Asking("data type", self.name, path) as ask:
+            data: object = make()
+            if not isinstance(data, bytes) or len(data) != self.itemsize:
+                raise ask.wrong(
+                    data, f"{self.itemsize} bytes", f"{len(data)} bytes" if isinstance(data, bytes) else None
+                )
+            return FillValue(data, self.dtype)
+
+    @abstractmethod
+    def parse_bytes(self, value: Json, path: str) -> bytes:
+        """The element that a document's fill value stands for, in native memory order."""
+
+    @abstractmethod
+    def emit_bytes(self, data: bytes) -> Json:
+        """The fill value of a document for the bytes of one element."""
+
+    @abstractmethod
+    def user_bytes(self, value: object, path: str) -> bytes:
+        """The element for a Python value that a caller gave."""
+
+
+class BoolType(DataType):
+    """bool: one byte, 0 or 1."""
+
+    __slots__ = ()
+
+    def parse_bytes(self, value: Json, path: str) -> bytes:
+        return fill_values.parse_bool(value, path)
+
+    def emit_bytes(self, data: bytes) -> Json:
+        return data != b"\0"
+
+    def user_bytes(self, value: object, path: str) -> bytes:
+        return fill_values.bool_from_user(value, path)
+
+
+class IntegerType(DataType):
+    """int8 to int64 and uint8 to uint64, two's complement."""
+
+    __slots__ = ()
+
+    def parse_bytes(self, value: Json, path: str) -> bytes:
+        return fill_values.parse_integer(value, self.dtype, path)
+
+    def emit_bytes(self, data: bytes) -> Json:
+        return fill_values.emit_integer(data, self.dtype)
+
+    def user_bytes(self, value: object, path: str) -> bytes:
+        return fill_values.integer_from_user(value, self.dtype, path)
+
+
+class FloatType(DataType):
+    """float16, float32 and float64, IEEE 754."""
+
+    __slots__ = ()
+
+    def parse_bytes(self, value: Json, path: str) -> bytes:
+        return fill_values.parse_float(value, self.itemsize, path)
+
+    def emit_bytes(self, data: bytes) -> Json:
+        return fill_values.emit_float(data)
+
+    def user_bytes(self, value: object, path: str) -> bytes:
+        return fill_values.float_from_user(value, self.itemsize, path)
+
+
+class ComplexType(DataType):
+    """complex64 and complex128: the real, then the imaginary part."""
+
+    __slots__ = ()
+
+    def parse_bytes(self, value: Json, path: str) -> bytes:
+        return fill_values.parse_complex(value, self.itemsize, path)
+
+    def emit_bytes(self, data: bytes) -> Json:
+        return fill_values.emit_complex(data)
+
+    def user_bytes(self, value: object, path: str) -> bytes:
+        return fill_values.complex_from_user(value, self.itemsize, path)
+
+
+class RawType(DataType):
+    """r8, r16, r24 ...: opaque bytes, a NumPy void dtype in memory. zarr-python 3 names them raw_bytes, with a configuration, and reads
+    no other name; a document that has that name keeps it."""
+
+    __slots__ = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}[{self.itemsize}]" if self.name == RAW_BYTES else self.name
+
+    def extension(self) -> Extension:
+        return Extension(self.name, {"length_bytes": self.itemsize} if self.name == RAW_BYTES else None)
+
+    def parse_bytes(self, value: Json, path: str) -> bytes:
+        return fill_values.parse_raw(value, self.itemsize, path)
+
+    def emit_bytes(self, data: bytes) -> Json:
+        return fill_values.to_base64(data) if self.name == RAW_BYTES else fill_values.emit_raw(data)
+
+    def user_bytes(self, value: object, path: str) -> bytes:
+        return fill_values.raw_from_user(value, self.itemsize, path)
+
+
+# --- families: what a registry holds -----------------------------------------------------------------------------------------------
+
+
+class DataTypeFamily(ExtensionFamily[DataType], Protocol):
+    """A reader for data types of one name or of a pattern of names."""
+
+    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+        """The data type for a native NumPy dtype; None where it is none of this family's."""
+
+
+class CoreDataTypes(Value):
+    """The core types that have a name each."""
+
+    __slots__ = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(_CORE)
+
+    def matches(self, name: str) -> bool:
+        return name in _CORE
+
+    def parse(self, extension: Extension, path: str) -> DataType:
+        no_configuration(extension, path)
+        return _CORE[extension.name]
+
+    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+        # types that other packages register with NumPy (bfloat16 ...) have numbers from 256 on, whatever name they claim
+        return _CORE.get(dtype.name) if dtype.num < 256 else None
+
+
+class RawDataTypes(Value):
+    """r*: opaque elements of a multiple of 8 bits; and raw_bytes, as zarr-python 3 names them."""
+
+    __slots__ = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("r*", RAW_BYTES)
+
+    def matches(self, name: str) -> bool:
+        return name == RAW_BYTES or (len(name) > 1 and name[0] == "r" and name[1:].isascii() and name[1:].isdigit())
+
+    def parse(self, extension: Extension, path: str) -> DataType:
+        if extension.name == RAW_BYTES:
+            members = Members(extension.configuration, f"{path}.configuration")
+            length = members.integer("length_bytes", 1, LARGEST_ITEM)
+            members.finish()
+            return RawType(RAW_BYTES, np.dtype((np.void, length)))
+        no_configuration(extension, path)
+        digits = extension.name[1:]
+        bits = int(digits) if len(digits) <= 11 else 0
+        if digits[0] == "0" or bits % 8 or not 8 <= bits <= 8 * LARGEST_ITEM:
+            raise MetadataError(
+                f"{path} must be r and a multiple of 8 from 8 to {8 * LARGEST_ITEM}, found {found(extension.name)}",
+                path=path,
+            )
+        return raw_type(bits // 8)
+
+    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+        opaque = dtype.type is np.void and dtype.fields is None and dtype.subdtype is None
+        return raw_type(dtype.itemsize) if opaque and dtype.itemsize else None
+
+
+def raw_type(size: int) -> RawType:
+    """The raw type of that many bytes."""
+    return RawType(f"r{8 * size}", np.dtype((np.void, size)))
+
+
+def _core(kind: type[DataType], name: str, items: int = 1) -> DataType:
+    dtype: np.dtype[np.generic] = np.dtype(name)
+    width = dtype.itemsize // items
+    return kind(name, dtype, ((0, width, items),) if width > 1 else ())
+
+
+_CORE: Final[dict[str, DataType]] = {
+    data_type.name: data_type
+    for data_type in (
+        _core(BoolType, "bool"),
+        *(_core(IntegerType, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        *(_core(FloatType, f"float{bits}") for bits in (16, 32, 64)),
+        *(_core(ComplexType, f"complex{bits}", 2) for bits in (64, 128)),
+    )
+}
+
+
+def native_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
+    """The NumPy dtype of any spelling, in native byte order; InvalidInputError where it is none."""
+    if dtype is None:
+        raise InvalidInputError(
+            "dtype must be a data type, found None", path="data_type", hint='name one, such as "float32"'
+        )
+    try:
+        return _native(np.dtype(dtype))
+    except (TypeError, ValueError, SyntaxError, KeyError) as error:
+        raise InvalidInputError(f"dtype must be a data type, found {dtype!r}: {error}", path="data_type") from None
+
+
+def scalar_from_user(
+    value: np.generic | np.ndarray[tuple[int, ...], np.dtype[np.generic]], path: str
+) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """A scalar of NumPy's, or an array of no dimensions, in native byte order."""
+    if value.shape != ():
+        raise MetadataError(f"{path} must be one element, found an array of shape {value.shape}", path=path)
+    array = np.asarray(value)
+    return array.astype(_native(array.dtype), copy=False)
+
+
+def _native(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
+def unknown_dtype(dtype: np.dtype[np.generic], names: tuple[str, ...]) -> UnknownExtensionError:
+    """The error for a NumPy dtype that no registered data type has."""
+    if dtype.subdtype is not None:
+        hint = "make its dimensions dimensions of the array"
+    elif dtype.fields is not None:
+        hint = "store each field as an array of its own, or view the whole as raw bytes (V8 ...)"
+    else:
+        hints = {
+            "O": "store numbers, or strings of fixed length (U16 ...); Python objects cannot be stored",
+            "T": "convert them to strings of fixed length (U16 ...)",
+            "V": "raw bytes need a length (V8 ...)",
+        }
+        hint = hints.get(dtype.kind, "register a data type for it")
+    return UnknownExtensionError(
+        f"no registered data type holds the NumPy dtype {dtype} (registered: {', '.join(names)})",
+        path="data_type",
+        hint=hint,
+    )

@@ -1,0 +1,286 @@
+"""One element as JSON and as bytes, exact to the bit (Zarr v3.1 core, Permitted fill values).
+
+Here live the conversions of each kind of element; which data type uses which is said in core.py."""
+
+from __future__ import annotations
+
+import math
+import struct
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from frazil.metadata.json_text import ExactFloat, Json, NegativeZero, found, item
+from frazil.metadata.members import check_integers, refusal
+from frazil.metadata.value import Value
+
+_ORDER: Final = sys.byteorder
+_HEX: Final = "0123456789abcdefABCDEF"
+_PRECISION: Final = {2: 11, 4: 24, 8: 53}  # bits of the significand, the hidden one included, by bytes of the format
+_CODES: Final = {2: "=e", 4: "=f", 8: "=d"}
+
+
+class FillValue(Value):
+    """One element in native memory order.
+
+    data   the bytes of the element
+    dtype  the native NumPy dtype that they have
+    Equal means equal bits: NaNs with other payloads differ, and so do 0.0 and -0.0."""
+
+    __slots__ = ("data", "dtype")
+    data: bytes
+    dtype: np.dtype[np.generic]
+
+    def __init__(self, data: bytes, dtype: np.dtype[np.generic]) -> None:
+        if len(data) != dtype.itemsize:
+            raise refusal("fill_value", f"{dtype.itemsize} bytes for {dtype}", len(data))
+        self.data, self.dtype = data, dtype
+
+    @property
+    def scalar(self) -> np.generic:
+        """The element as a NumPy scalar, its bits as they are."""
+        scalar: np.generic = np.frombuffer(self.data, self.dtype)[0]
+        return scalar
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether every bit is 0."""
+        return not any(self.data)
+
+
+# --- booleans and integers ---------------------------------------------------------------------------------------------------------
+
+
+def parse_bool(value: Json, path: str) -> bytes:
+    if not isinstance(value, bool):
+        raise refusal(path, "true or false", value)
+    return bytes([value])
+
+
+def parse_integer(value: Json, dtype: np.dtype[np.generic], path: str) -> bytes:
+    """A JSON number without fraction or exponent, in range."""
+    signed, size = dtype.kind == "i", dtype.itemsize
+    low, high = (-(1 << (8 * size - 1)), (1 << (8 * size - 1)) - 1) if signed else (0, (1 << (8 * size)) - 1)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise refusal(path, f"a number without fraction or exponent from {low} to {high} ({dtype.name})", value)
+    return int(value).to_bytes(size, _ORDER, signed=signed)
+
+
+def emit_integer(data: bytes, dtype: np.dtype[np.generic]) -> Json:
+    return int.from_bytes(data, _ORDER, signed=dtype.kind == "i")
+
+
+# --- floating point ----------------------------------------------------------------------------------------------------------------
+
+
+def parse_float(value: Json, size: int, path: str) -> bytes:
+    """A number, rounded once from its decimal text, half to even; "NaN", "Infinity", "-Infinity"; or "0x" and all digits of its bits.
+
+    A number that would round to an infinity is refused: "Infinity" says that."""
+    bits = None
+    if isinstance(value, str):
+        bits = _special_bits(value, size)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        bits = float_bits(value, size)
+        if bits is None:
+            raise refusal(path, f'a number within float{8 * size}, or the string "Infinity"', value)
+    if bits is None:
+        forms = f'"NaN", "Infinity", "-Infinity" or "0x" and {2 * size} hexadecimal digits'
+        raise refusal(path, f"a number, {forms} (float{8 * size})", value)
+    return bits.to_bytes(size, _ORDER)
+
+
+def emit_float(data: bytes) -> Json:
+    """The shortest number that is read back as these bits; strings where no number is, hexadecimal for all NaNs but one."""
+    size, bits = len(data), int.from_bytes(data, _ORDER)
+    magnitude = bits & ((1 << (8 * size - 1)) - 1)
+    if magnitude == infinity_bits(size):
+        return "-Infinity" if bits != magnitude else "Infinity"
+    if bits == nan_bits(size):
+        return "NaN"
+    if magnitude > infinity_bits(size):
+        return f"0x{bits:0{2 * size}x}"
+    number = float(struct.unpack(_CODES[size], data)[0])
+    if size < 8:  # fewer digits do; but also for a reader that goes through float64
+        short = float(np.format_float_scientific(np.frombuffer(data, f"f{size}")[0], unique=True))
+        if struct.pack(_CODES[size], short) == data and float_bits(short, size) == bits:
+            return short
+    return number
+
+
+def infinity_bits(size: int) -> int:
+    """The bits of +Infinity of a format of `size` bytes."""
+    return ((1 << (8 * size - _PRECISION[size])) - 1) << (_PRECISION[size] - 1)
+
+
+def nan_bits(size: int) -> int:
+    """The bits of the NaN that "NaN" stands for: positive, quiet, no payload."""
+    return infinity_bits(size) | 1 << (_PRECISION[size] - 2)
+
+
+def _special_bits(text: str, size: int) -> int | None:
+    if text == "NaN":
+        return nan_bits(size)
+    if text in ("Infinity", "-Infinity"):
+        return infinity_bits(size) | (text[0] == "-") << (8 * size - 1)
+    if len(text) == 2 + 2 * size and text.startswith("0x") and not text[2:].strip(_HEX):
+        return int(text, 16)
+    return None
+
+
+def float_bits(value: float, size: int) -> int | None:
+    """The bits of a finite number rounded to a format of `size` bytes, half to even; None where that is an infinity.
+
+    What is rounded is the number that was written (ExactFloat.text, all digits of an int), not the float64 nearest to it."""
+    try:
+        number = -0.0 if isinstance(value, NegativeZero) else float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(number):
+        return None
+    sign = int(math.copysign(1.0, number) < 0) << (8 * size - 1)
+    if size == 8:
+        return int.from_bytes(struct.pack(">d", number), "big")
+    if number == 0.0:
+        return sign
+    precision = _PRECISION[size]
+    fraction, exponent = math.frexp(abs(number))
+    least = 3 - (1 << (8 * size - precision - 1)) - precision  # the smallest subnormal number is 2**least
+    quantum = max(exponent - precision, least)
+    shift = quantum - (exponent - 53)
+    kept, rest = divmod(int(fraction * 2.0**53), 1 << shift)
+    half = 1 << (shift - 1)
+    if rest == half:
+        beyond = _compare_magnitude(value, abs(number))
+        kept += beyond > 0 or (beyond == 0 and kept & 1)
+    else:
+        kept += rest > half
+    bits = ((quantum - least) << (precision - 1)) + kept
+    return sign | bits if bits < infinity_bits(size) else None
+
+
+def _compare_magnitude(value: float, number: float) -> int:
+    """Whether the number that was written is below (-1), equal to (0) or above (1) its float64, signs aside."""
+    if isinstance(value, ExactFloat):
+        from decimal import Decimal
+
+        written, rounded = Decimal(value.text.lstrip("-")), Decimal(number)
+        return (written > rounded) - (written < rounded)
+    return (abs(value) > number) - (abs(value) < number)
+
+
+# --- complex numbers ---------------------------------------------------------------------------------------------------------------
+
+
+def parse_complex(value: object, size: int, path: str) -> bytes:
+    """Two floating-point fill values, the real and the imaginary part, of `size` bytes together."""
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise refusal(path, "an array of two floating-point values, [real, imaginary]", value)
+    return b"".join([parse_float(part, size // 2, item(path, at)) for at, part in enumerate(value)])
+
+
+def emit_complex(data: bytes) -> Json:
+    half = len(data) // 2
+    return [emit_float(data[:half]), emit_float(data[half:])]
+
+
+# --- raw bits ----------------------------------------------------------------------------------------------------------------------
+
+
+def parse_raw(value: Json, size: int, path: str) -> bytes:
+    """An array of `size` bytes as integers 0 to 255 (r24: 3 of them), or the same bytes in base64, which tensorstore writes."""
+    if isinstance(value, list) and len(value) == size:
+        return bytes(check_integers(value, path, 0, 255))
+    if isinstance(value, str) and (data := from_base64(value)) is not None and len(data) == size:
+        return data
+    raise refusal(path, f"an array of {size} integers from 0 to 255, or {size} bytes in base64", value)
+
+
+def emit_raw(data: bytes) -> Json:
+    return list(data)
+
+
+def swap_items(data: bytes, swaps: Sequence[tuple[int, int, int]]) -> bytes:
+    """The bytes of one element with its items, (offset, width, count), in the other byte order."""
+    swapped = bytearray(data)
+    for offset, width, count in swaps:
+        for at in range(offset, offset + width * count, width):
+            swapped[at : at + width] = data[at : at + width][::-1]
+    return bytes(swapped)
+
+
+def from_base64(text: str) -> bytes | None:
+    """The bytes of base64 text as RFC 4648 writes it; None for any other."""
+    from base64 import b64decode
+
+    try:
+        data = b64decode(text)
+    except ValueError:
+        return None
+    return data if to_base64(data) == text else None  # the decoder is lenient
+
+
+def to_base64(data: bytes) -> str:
+    from base64 import b64encode
+
+    return b64encode(data).decode()
+
+
+# --- values as users write them ----------------------------------------------------------------------------------------------------
+
+
+def integer_from_user(value: object, dtype: np.dtype[np.generic], path: str) -> bytes:
+    """An int or a bool, or a float without a fraction."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int):
+        raise refusal(path, f"an integer ({dtype.name})", value)
+    return parse_integer(int(value), dtype, path)
+
+
+def bool_from_user(value: object, path: str) -> bytes:
+    """A bool, 0 or 1."""
+    if not isinstance(value, (int, float)) or value not in (0, 1):
+        raise refusal(path, "True or False", value)
+    return bytes([int(value)])
+
+
+def float_from_user(value: object, size: int, path: str) -> bytes:
+    """A number, rounded half to even, or a string as documents have it. A float64 NaN keeps its bits; in a smaller format it becomes "NaN"."""
+    if isinstance(value, bool):
+        value = int(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        if math.isinf(value):
+            return parse_float("Infinity" if value > 0 else "-Infinity", size, path)
+        return struct.pack("=d", value) if size == 8 else parse_float("NaN", size, path)
+    if not isinstance(value, (int, float, str)):
+        raise refusal(path, f'a number, or a string such as "NaN" (float{8 * size})', value)
+    return parse_float(value, size, path)
+
+
+def complex_from_user(value: object, size: int, path: str) -> bytes:
+    """A number, or the two parts as float_from_user takes them."""
+    if isinstance(value, complex):
+        parts: Sequence[object] = (value.real, value.imag)
+    elif isinstance(value, (list, tuple)) and len(value) == 2:
+        parts = value
+    elif isinstance(value, (int, float)):
+        parts = (value, 0)
+    else:
+        raise refusal(path, f"a number, or its two parts [real, imaginary] (complex{8 * size})", value)
+    return b"".join([float_from_user(part, size // 2, item(path, at)) for at, part in enumerate(parts)])
+
+
+def raw_from_user(value: object, size: int, path: str) -> bytes:
+    """Bytes of the right length, or what a document may hold."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        if len(data := bytes(value)) != size:
+            raise refusal(path, f"{size} bytes", found(list(data)))
+        return data
+    if isinstance(value, tuple):
+        value = list(value)
+    if not isinstance(value, (list, str)):
+        raise refusal(path, f"{size} bytes", value)
+    return parse_raw(value, size, path)

@@ -1,0 +1,3 @@
+"""Hierarchies from one dialect to another.
+
+The dialects themselves are in metadata/."""

@@ -1,0 +1,260 @@
+"""Chunks from one hierarchy to another: as the bytes that they are, as shards with another index, or decoded and encoded anew. Batch by batch, so that
+memory is bounded; from file to file the system copies. What is to be moved, and where to, is planned in plan.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import compress
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.array.access import MOST_OBJECTS
+from frazil.array.array import Array
+from frazil.array.hierarchy.nodes import Place
+from frazil.codecs.registry import Registry
+from frazil.errors import AlreadyExistsError, StoreError
+from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.model import ArrayMetadata
+from frazil.operations.convert.hierarchy_keys import Hierarchy
+from frazil.operations.convert.key_sweep import Chunks
+from frazil.operations.convert.plan import ArrayPlan
+from frazil.operations.convert.shard_forms import Composed, Objects, Raw, ShardForms, compose, shard_forms
+from frazil.record import Record
+from frazil.runtime import Runtime
+from frazil.stores.content import read_values
+from frazil.stores.local.mtimes import changed_at, written_at
+from frazil.stores.retry import lacks_files
+from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.values import ANY, FOLDER, FOUND, Columns, Fetched, Pieces, Sources
+
+_AT_FIRST = 32  # objects of the first batch of an array: they show how large its objects are
+_BATCH = (
+    2**30
+)  # bytes of a batch from disk to disk, so that progress is seen; the kernel shares out 16 objects at a time among its threads
+_LOOKED_UP: Final = 256  # keys of one look-up: those that are there are opened
+_MARGIN_NS: Final = 2_500_000_000  # some disks stamp files with whole, even seconds
+
+
+class Route(Record):
+    """From where to where. again: an earlier run may have moved some of it; report: gets the bytes of chunks that are done."""
+
+    store: Store
+    source: Hierarchy
+    to_store: Store
+    target: Hierarchy
+    registry: Registry
+    runtime: Runtime
+    in_place: bool
+    again: bool
+    report: Callable[[int], object]
+
+
+class Moved(Record):
+    """objects, nbytes: of the source; found: those of them that an earlier run had moved."""
+
+    objects: int
+    nbytes: int
+    found: int = 0
+
+    @staticmethod
+    def of(sizes: Columns, found: int = 0) -> Moved:
+        """sizes: int64[n], -1 for an object that is not there."""
+        return Moved(int((sizes >= 0).sum()), int(np.maximum(sizes, 0).sum()), found)
+
+    def plus(self, other: Moved) -> Moved:
+        return Moved(self.objects + other.objects, self.nbytes + other.nbytes, self.found + other.found)
+
+
+def move_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> Moved:
+    """Writes the chunks under their new keys; those that vanished meanwhile are left out. Raises StoreError, DataError."""
+    targets = array.target.chunk_key_encoding.encode_all(chunks.coords, route.target.data_prefix(array.path))
+    if array.way == "recoded":
+        return _recode(route, array, chunks, targets)
+    forms = _forms(route, array)
+    most = _most(route, forms)
+    links = forms is None and route.in_place
+    # where bytes will lie in memory, it must be known how many they are
+    direct = route.store.capabilities.direct and route.to_store.capabilities.direct
+    sizes = None if direct else route.store.sizes(chunks.keys)
+    moved, first, count = Moved(0, 0), 0, min(_AT_FIRST, most)
+    while first < len(targets):
+        if sizes is not None:
+            count = _fitting(sizes[first : first + most], route.runtime.bytes_in_flight)
+        names, new = chunks.keys[first : first + count], targets[first : first + count]
+        done = _link(route.store, names, new) if links else _halved(partial(_copy, route, array, forms), names, new)
+        route.report(done.nbytes)
+        moved, first = moved.plus(done), first + count
+        count = max(1, min(most, _BATCH // max(moved.nbytes // max(moved.objects, 1), 1)))
+    return moved
+
+
+def check_chunks(route: Route, array: ArrayPlan, chunks: Chunks) -> None:
+    """Reads the shard indexes that are to be changed, and in place looks for folders where chunks are to be; writes nothing. Raises StoreError, DataError."""
+    forms = _forms(route, array)
+    folders = route.in_place and route.store.capabilities.direct  # where empty ones can be, which no listing shows
+    if forms is None and not folders:
+        return
+    targets = array.target.chunk_key_encoding.encode_all(chunks.coords, route.target.data_prefix(array.path))
+    most = _most(route, forms)
+    for first in range(0, len(targets), most):
+        part = slice(first, first + most)
+        if folders:
+            check_folders(route.store, targets[part])
+        if forms is not None:
+            _halved(partial(_check, route, forms), chunks.keys[part], targets[part])
+
+
+def check_folders(store: Store, keys: Sequence[str]) -> None:
+    """Raises AlreadyExistsError for a key where a folder lies."""
+    for first in range(0, len(keys), _LOOKED_UP):
+        names = keys[first : first + _LOOKED_UP]
+        status = store.fetch(names, NO_SPANS).status
+        if FOLDER in status:
+            raise AlreadyExistsError(
+                "a folder lies where the new dialect needs a file",
+                key=names[list(status).index(FOLDER)],
+                hint="remove it, or convert to another location",
+            )
+
+
+def _most(route: Route, forms: ShardForms | None) -> int:
+    """Objects of a batch."""
+    if forms is None:
+        return MOST_OBJECTS
+    return max(1, min(MOST_OBJECTS, route.runtime.bytes_in_flight // max(forms.index_bytes, 1)))
+
+
+def _forms(route: Route, array: ArrayPlan) -> ShardForms | None:
+    if array.way != "shard index":
+        return None
+    grid = array.source.chunk_grid
+    assert isinstance(grid, RegularGrid)
+    return shard_forms(array.source, array.target, route.registry, grid.chunk_shape)
+
+
+def _fitting(sizes: Columns, limit: int) -> int:
+    """How many of the first objects have up to `limit` bytes together; one, where already the first has more."""
+    return max(1, int(np.searchsorted(np.cumsum(np.maximum(sizes, 0)), limit, side="right")))
+
+
+def _link(store: Store, names: Sequence[str], targets: Sequence[str]) -> Moved:
+    sizes = store.sizes(names)
+    store.link_many(targets, names)
+    return Moved.of(sizes)
+
+
+def _halved(
+    act: Callable[[Sequence[str], Sequence[str]], Moved], names: Sequence[str], targets: Sequence[str]
+) -> Moved:
+    """In smaller parts, where too many files are open for all at once."""
+    try:
+        return act(names, targets)
+    except StoreError as error:
+        if not lacks_files(error) or len(names) < 2:
+            raise
+    half = len(names) // 2
+    first = _halved(act, names[:half], targets[:half])
+    return first.plus(_halved(act, names[half:], targets[half:]))
+
+
+def _check(route: Route, forms: ShardForms, names: Sequence[str], _targets: Sequence[str]) -> Moved:
+    fetched = route.store.fetch(names, NO_SPANS)
+    _compose(route.store, forms, names, np.flatnonzero(np.asarray(fetched.status) == FOUND), fetched)
+    return Moved(0, 0)
+
+
+def _copy(
+    route: Route, array: ArrayPlan, forms: ShardForms | None, names: Sequence[str], targets: Sequence[str]
+) -> Moved:
+    spans = np.zeros((len(names), 3), np.int64)
+    spans[:, 0], spans[:, 2] = np.arange(len(names)), -1
+    fetched = route.store.fetch(names, spans if forms is None else NO_SPANS)
+    for name, status in zip(names, fetched.status, strict=True):
+        if status == FOLDER:
+            raise StoreError("a folder lies where a chunk should", key=name, hint="look what it is, and remove it")
+    there = np.flatnonzero(np.asarray(fetched.status) == FOUND)
+    sizes = fetched.sizes[there]
+    if forms is None:
+        pieces = Pieces(fetched.sources, fetched.rows[there], np.arange(len(there) + 1))
+    else:
+        pieces, sizes = _composed(route.store, forms, names, there, fetched)
+    new = [targets[i] for i in there.tolist()]
+    kept = np.ones(len(new), np.bool_)
+    if route.again:
+        kept = ~_moved_before(route, array, [names[i] for i in there.tolist()], new)
+        kept |= route.to_store.sizes(new) != sizes
+        pieces = _chosen(pieces, kept)
+    if kept.any():
+        route.to_store.put_many(list(compress(new, kept.tolist())), pieces, [ANY] * int(kept.sum()))
+    return Moved.of(fetched.sizes[there], int((~kept).sum()))
+
+
+def _composed(
+    store: Store, forms: ShardForms, names: Sequence[str], there: Columns, held: Fetched
+) -> tuple[Pieces, Columns]:
+    """The new form of the shards names[there], and the size of each."""
+    made = _compose(store, forms, names, there, held)
+    stored = made.rows[:, 0] >= 0
+    fetched = store.fetch(names, np.ascontiguousarray(made.rows[stored]), held=held)
+    rows = made.rows.copy()
+    rows[~stored, 0] -= len(fetched.sources.buffers)
+    rows[stored] = fetched.rows
+    sources = Sources(fetched.sources.files, [*fetched.sources.buffers, *made.buffers])
+    return Pieces(sources, rows, made.offsets), made.sizes()
+
+
+def _compose(store: Store, forms: ShardForms, names: Sequence[str], there: Columns, held: Fetched) -> Composed:
+    """Reads indexes alone."""
+
+    def read(spans: Columns) -> Raw:
+        values = read_values(store.fetch(names, spans, held=held), names, spans)
+        lost = next((i for i, value in enumerate(values) if value is None), None)
+        if lost is not None:
+            raise StoreError("the shard vanished while it was read", key=names[int(spans[lost, 0])], hint="try again")
+        return np.frombuffer(b"".join(value or b"" for value in values), np.uint8).reshape(len(spans), -1)
+
+    shards = np.zeros((len(there), 3), np.int64)
+    shards[:, 0], shards[:, 2] = there, held.sizes[there]
+    return compose(forms, shards, Objects(names, read))
+
+
+def _moved_before(route: Route, array: ArrayPlan, names: Sequence[str], targets: Sequence[str]) -> NDArray[np.bool_]:
+    """Which targets an earlier run made from what the names hold now: those on a local disk that were written after anything about their source changed."""
+    # in place, what was moved from is erased in the end: there nothing is trusted
+    document = route.source.document_key(array.path, array.source)
+    changed = None if route.in_place else changed_at(route.store, [*names, document])
+    written = written_at(route.to_store, targets)
+    if changed is None or written is None:
+        return np.zeros(len(names), np.bool_)
+    since = changed[:-1] if array.way == "bytes" else np.maximum(changed[:-1], changed[-1])
+    return since < written - _MARGIN_NS
+
+
+def _chosen(pieces: Pieces, kept: NDArray[np.bool_]) -> Pieces:
+    """Those values alone."""
+    counts = np.diff(pieces.offsets)
+    offsets = np.concatenate(([0], np.cumsum(counts[kept])))
+    return Pieces(pieces.sources, np.ascontiguousarray(pieces.rows[np.repeat(kept, counts)]), offsets)
+
+
+def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[str]) -> Moved:
+    """Chunk by chunk of the grid, which both have in common (a whole shard, where there are shards)."""
+    source = _open(route.store, route.source, route, array.path, array.source)
+    target = _open(route.to_store, route.target, route, array.path, array.target)
+    grid = array.target.chunk_grid
+    assert isinstance(grid, RegularGrid)
+    sizes = route.store.sizes(chunks.keys)
+    there = _moved_before(route, array, chunks.keys, targets) if route.again else np.zeros(len(targets), np.bool_)
+    for at, done, size in zip(chunks.coords.tolist(), there.tolist(), sizes.tolist(), strict=True):
+        if not done:
+            box = tuple(slice(i * n, (i + 1) * n) for i, n in zip(at, grid.chunk_shape, strict=True))
+            target[box] = source[box]
+        route.report(max(size, 0))
+    return Moved.of(sizes, int(there.sum()))
+
+
+def _open(store: Store, hierarchy: Hierarchy, route: Route, path: str, metadata: ArrayMetadata) -> Array:
+    return Array(Place(store, hierarchy.at(path), route.registry, route.runtime, layout=hierarchy.layout), metadata)

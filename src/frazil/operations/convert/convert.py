@@ -1,0 +1,222 @@
+"""Converting a hierarchy from one dialect to another: what is there, where it is to go, whether that may be. What follows from it is planned in
+plan.py and carried out in run.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from frazil.array.arguments import check_flag, check_surroundings
+from frazil.array.hierarchy.nodes import Metadata, Place, missing, nodes_below
+from frazil.array.hierarchy.root import locate
+from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
+from frazil.errors import AlreadyExistsError, FormatError, FrazilError, InvalidInputError, StoreError
+from frazil.metadata.draft.entry_point import parse_entry
+from frazil.metadata.draft.layout import DraftLayout, new_layout
+from frazil.metadata.layout import Layout
+from frazil.metadata.model import GroupMetadata, ZarrFormat
+from frazil.metadata.v3.documents import read_document
+from frazil.metadata.v3.layout import V3
+from frazil.operations.convert.hierarchy_keys import ENTRY_NAME, Hierarchy
+from frazil.operations.convert.journal import Journal, parse_journal
+from frazil.operations.convert.plan import check_in_place, plan_conversion
+from frazil.operations.convert.report import Conversion
+from frazil.operations.convert.run import Chain, Cleaning, Conversions, Task
+from frazil.operations.location_overlap import address_of, check_apart, origin_of
+from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.locations import Location, resolve
+from frazil.stores.store import Store
+
+__all__ = ["FORMATS", "convert", "prepare"]
+
+FORMATS: Final[tuple[ZarrFormat, ...]] = (3, "draft", "draft-2021")
+
+
+def convert(
+    source: Location,
+    destination: Location | None = None,
+    *,
+    zarr_format: int | str = 3,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    recode: bool = False,
+    progress: Callable[[int], object] | None = None,
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+) -> Conversion:
+    """Converts a hierarchy to another dialect. Chunks and shards move as bytes; attributes, data types and fill values stay exact.
+
+    source       where the hierarchy begins: the folder of its zarr.json, or a store
+    destination  an empty place, or one that an interrupted conversion of the same hierarchy left; None: in place. Then the hierarchy is of the old
+                 dialect, whole, until zarr.json is replaced at the end, and of the new one after; an interrupted run is finished by another one
+    zarr_format  3 (final Zarr v3), "draft" (December 2022), "draft-2021" (its older dialect)
+    dry_run      writes nothing, and tells what would be done
+    overwrite    whether what is at the destination is removed first
+    recode       whether arrays whose codecs the new dialect cannot name are decoded, and encoded with its default codecs
+    progress     called with the bytes of chunks that are done since the last call
+    Nobody should write to the hierarchy meanwhile; what was opened before a conversion in place is to be opened again. Raises ConversionError, before
+    anything is written, with everything that the new dialect cannot say; NotFoundError, AlreadyExistsError, InvalidInputError, DataError for a damaged
+    shard index (in place, and before a destination is overwritten: before anything is written), StoreError."""
+    check_flag(dry_run, "dry_run")
+    if progress is not None and not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must take a number of bytes, or be None")
+    if progress is not None and not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
+    task = prepare(
+        source, destination, zarr_format, overwrite=overwrite, recode=recode, registry=registry, runtime=runtime
+    )
+    return task.survey() if dry_run else task.run(progress or _ignore)
+
+
+def prepare(
+    source: Location,
+    destination: Location | None,
+    zarr_format: int | str,
+    *,
+    overwrite: bool = False,
+    recode: bool = False,
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+) -> Conversions:
+    """All that can be found out and refused before anything is written. Arguments and errors as in `convert`."""
+    check_flag(overwrite, "overwrite")
+    check_flag(recode, "recode")
+    check_surroundings(registry, runtime)
+    plain = isinstance(zarr_format, int | str) and not isinstance(zarr_format, bool)
+    to = next((known for known in FORMATS if plain and known == zarr_format), None)
+    if to is None:
+        raise InvalidInputError(f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
+    registry = registry.without_fallbacks()  # a type that is read as another one would be written as that one
+    runtime = runtime.checked()
+    store, root = resolve(source)
+    if destination is None:
+        if overwrite:
+            raise InvalidInputError("overwrite has no meaning in place", hint="give a destination")
+        if store.capabilities.writable and not store.capabilities.erasable:
+            raise StoreError(f"{store!r} cannot erase, as a conversion in place has to", hint="give a destination")
+        return _in_place(store, root, to, registry, runtime, recode)
+    to_store, to_root = resolve(destination)
+    check_apart(address_of(store, root), address_of(to_store, to_root), "leave the destination out to convert in place")
+    hierarchy, nodes = read_hierarchy(store, root, registry)
+    target = Hierarchy(to_root, _layout(to_root, to))
+    plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode)
+    journal = Journal(hierarchy.layout.zarr_format, to, origin_of(store, root))
+    again = _check_destination(to_store, target, journal, overwrite)
+    return Task(plan, store, to_store, journal, registry, runtime, again=again, replace=overwrite and not again)
+
+
+def read_hierarchy(store: Store, root: str, registry: Registry) -> tuple[Hierarchy, dict[str, Metadata | FrazilError]]:
+    """The hierarchy that begins at a prefix, with all its nodes; what is wrong with a document stands in its place. Raises NotFoundError."""
+    place, node = locate(Place(store, root[:-1], registry), "")
+    if node is None:
+        raise missing(place)
+    hierarchy = Hierarchy(root, place.layout)
+    nodes: dict[str, Metadata | FrazilError] = {"": node}
+    if isinstance(node, GroupMetadata):
+        nodes.update((hierarchy.inside(path), below) for path, below in nodes_below(place, None))
+    return hierarchy, nodes
+
+
+def _in_place(
+    store: Store, root: str, to: ZarrFormat, registry: Registry, runtime: Runtime, recode: bool
+) -> Conversions:
+    hierarchy, nodes = read_hierarchy(store, root, registry)
+    now = hierarchy.layout.zarr_format
+    noted = store.get(hierarchy.journal_key)
+
+    def task(to: ZarrFormat) -> Task:
+        journal = Journal(now, to, documents=_texts(store, hierarchy, nodes))
+        target = Hierarchy(root, _layout(root, journal.target_format))
+        plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode)
+        if 3 in journal[:2]:
+            check_in_place(plan)
+        return Task(plan, store, store, journal, registry, runtime, again=noted is not None)
+
+    def rest() -> Conversions:
+        return _in_place(store, root, to, registry, runtime, recode)
+
+    if noted is None:
+        if to == now:
+            return Cleaning(store, None, hierarchy, {}, hierarchy, _readable(nodes))
+        if 3 in (to, now):
+            return task(to)
+        # what one draft keeps below meta/root looks like nodes to the other one; final Zarr v3 between them keeps both apart
+        return Chain(task(to), task(3), rest)
+    journal = parse_journal(noted, hierarchy.journal_key)
+    if now == journal.target_format:
+        old, old_nodes = _old_hierarchy(root, journal, registry)
+        cleaning = Cleaning(store, journal, old, old_nodes, hierarchy, _readable(nodes))
+        return cleaning if to == now else Chain(cleaning, cleaning, rest)
+    if now != journal.source_format:
+        raise FormatError(
+            f"this note is of a conversion from zarr_format {journal.source_format!r}, and the hierarchy is of {now!r}",
+            key=hierarchy.journal_key,
+            hint="it was converted by other means: remove the note",
+        )
+    interrupted = task(journal.target_format)
+    if to == now:  # it is given up
+        return Cleaning(
+            store, journal, interrupted.plan.target, interrupted.plan.made, hierarchy, interrupted.plan.nodes
+        )
+    return interrupted if to == journal.target_format else Chain(task(to), interrupted, rest)
+
+
+def _readable(nodes: Mapping[str, Metadata | FrazilError]) -> dict[str, Metadata]:
+    return {path: node for path, node in nodes.items() if not isinstance(node, FrazilError)}
+
+
+def _texts(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadata | FrazilError]) -> dict[str, str]:
+    """The documents of a hierarchy for its journal. That of the entry is the one that is stored, byte for byte."""
+    texts = {ENTRY_NAME: (store.get(hierarchy.entry_key) or b"").decode("latin-1")}
+    for path, node in _readable(nodes).items():
+        if not getattr(node, "implicit", False):
+            key = hierarchy.document_key(path, node)[len(hierarchy.root) :]
+            texts.setdefault(key, hierarchy.layout.emit(node).decode("latin-1"))
+    return texts
+
+
+def _old_hierarchy(root: str, journal: Journal, registry: Registry) -> tuple[Hierarchy, dict[str, Metadata]]:
+    """The hierarchy that was converted, from what the journal says of it. Pure."""
+    values = {root + name: text.encode("latin-1") for name, text in journal.documents.items()}
+    key = root + ENTRY_NAME
+    layout: Layout = V3
+    if journal.source_format != 3:
+        layout = DraftLayout(root, parse_entry(read_document(values[key], key), registry))
+    hierarchy = Hierarchy(root, layout)
+    nodes: dict[str, Metadata] = {}
+    paths = {key: path for path in _paths(layout, root, values) for key in layout.document_keys(path)}
+    for key, value in values.items():
+        if key in paths:
+            nodes[hierarchy.inside(paths[key])] = layout.parse(key, value, registry)
+    return hierarchy, nodes
+
+
+def _paths(layout: Layout, root: str, keys: Iterable[str]) -> list[str]:
+    """All nodes that have one of these documents."""
+    top = root[:-1] if layout.zarr_format == 3 else ""
+    below = sorted(key for key in keys if key.startswith(layout.documents_prefix(top)))
+    return [top, *(candidate.path for candidate in layout.descendants(top, below))]
+
+
+def _layout(root: str, zarr_format: ZarrFormat) -> Layout:
+    return V3 if zarr_format == 3 else new_layout(root, old=zarr_format == "draft-2021")
+
+
+def _check_destination(store: Store, target: Hierarchy, journal: Journal, overwrite: bool) -> bool:
+    """Whether an interrupted run of the same conversion is to be gone on with."""
+    noted = store.get(target.journal_key)
+    if noted is not None and noted == journal.emit():
+        return True
+    if overwrite or store.is_empty(target.root):
+        return False
+    raise AlreadyExistsError(
+        f"something is there already in {store!r}"
+        if noted is None
+        else "another conversion, which was interrupted, is there",
+        path=target.root or "/",
+        hint="choose another place, or replace it with overwrite=True",
+    )
+
+
+def _ignore(nbytes: int) -> None:
+    """No progress is wanted."""

@@ -1,0 +1,98 @@
+"""The keys of a hierarchy, listed once and sorted out: chunks array by array, in columns, and what belongs to nobody. Nothing is read or written here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from frazil.metadata.layout import Metadata
+from frazil.metadata.model import ArrayMetadata
+from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
+from frazil.record import Record
+from frazil.stores.store import Store
+from frazil.stores.values import Columns
+
+_PAGE = 65536  # keys listed at a time
+
+
+class Chunks(Record):
+    """Stored chunks of one array: keys, and int64[n, d], their coordinates in its grid."""
+
+    path: str
+    keys: list[str]
+    coords: Columns
+
+
+class Sweep:
+    """Iterates over the stored chunks of a hierarchy. stray_count: keys below its root, so far, that are neither its documents nor its chunks, nor those of
+    `others`, which lie in the same place."""
+
+    def __init__(
+        self,
+        store: Store,
+        hierarchy: Hierarchy,
+        nodes: Mapping[str, Metadata],
+        others: Claims | None = None,
+        on_stray: Callable[[str], object] | None = None,
+    ) -> None:
+        self._store, self._hierarchy, self._nodes = store, hierarchy, nodes
+        self._claims, self._others, self._on_stray = Claims(hierarchy, nodes), others, on_stray
+        self.stray_count = 0
+
+    def __iter__(self) -> Iterator[Chunks]:
+        scalars: dict[str, list[str]] = {}  # the chunk of an array without dimensions may have either of two keys
+        path, keys, coords = "", list[str](), list[tuple[int, ...]]()
+        for page in self._pages():
+            for key in page:
+                found = self._claims.chunk(key)
+                if found is None:
+                    self._is_stray(key)
+                    continue
+                if not found[1]:
+                    scalars.setdefault(found[0], []).append(key)
+                    continue
+                if found[0] != path and keys:
+                    yield _chunks(path, keys, coords)
+                    keys, coords = [], []
+                path = found[0]
+                keys.append(key)
+                coords.append(found[1])
+            if keys:
+                yield _chunks(path, keys, coords)
+                keys, coords = [], []
+        for path, keys in scalars.items():
+            yield _chunks(path, [self._scalar(path, keys)], [()])
+
+    def _pages(self) -> Iterator[list[str]]:
+        last, page = "", _PAGE
+        while page == _PAGE:
+            keys = self._store.list_keys(self._hierarchy.root, last, _PAGE)
+            yield keys
+            last, page = keys[-1] if keys else "", len(keys)
+
+    def _is_stray(self, key: str) -> None:
+        others = self._others
+        if self._claims.is_document(key) or (others and (others.is_document(key) or others.chunk(key))):
+            return
+        self._count(key)
+
+    def _count(self, key: str) -> None:
+        self.stray_count += 1
+        if self._on_stray is not None:
+            self._on_stray(key)
+
+    def _scalar(self, path: str, keys: list[str]) -> str:
+        """The key that is read, which is the encoding's own, where it is there."""
+        node = self._nodes[path]
+        assert isinstance(node, ArrayMetadata)
+        own = node.chunk_key_encoding.encode_one((), self._hierarchy.data_prefix(path))
+        chosen = own if own in keys else keys[0]
+        for key in keys:
+            if key != chosen:
+                self._count(key)
+        return chosen
+
+
+def _chunks(path: str, keys: list[str], coords: list[tuple[int, ...]]) -> Chunks:
+    return Chunks(path, keys, np.array(coords, np.int64).reshape(len(keys), -1 if coords[0] else 0))

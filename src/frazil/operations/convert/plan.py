@@ -1,0 +1,422 @@
+"""What a conversion of a hierarchy to another dialect comes to: for each array how its bytes get there, for each node its new document. Pure.
+
+What cannot be said in the other dialect is collected from all nodes and refused at once. Moving is in chunk_move.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from json import loads
+from typing import Final, Literal
+
+from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
+from frazil.codecs.chain import compile_chain
+from frazil.codecs.codec import ChunkSpec, Codec, resolve
+from frazil.codecs.defaults import default_codecs, draft_codecs
+from frazil.codecs.registry import Registry
+from frazil.errors import ConversionError, FrazilError, InvalidInputError
+from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.chunk_keys import ChunkKeyEncoding, DefaultKeys, SeparatedKeys
+from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.draft.parser import MEMBERS
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import Json
+from frazil.metadata.layout import Metadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
+from frazil.metadata.paths import check_draft_name
+from frazil.metadata.types.core import RAW_BYTES, DataType, RawType, raw_type
+from frazil.operations.convert.hierarchy_keys import Hierarchy
+from frazil.record import Record
+
+Way = Literal["bytes", "shard index", "recoded"]
+
+_NAMES: Final[dict[ZarrFormat, str]] = {
+    3: "final Zarr v3",
+    "draft": "the draft of December 2022",
+    "draft-2021": "the older dialect of the draft",
+}
+_ENTRY_MEMBERS: Final = frozenset({"zarr_format", "metadata_encoding", "metadata_key_suffix"})
+_OLD_MEMBERS: Final = frozenset({*MEMBERS, "compressor", "dimension_separator", "shards", "shard_format"})
+_SHARDS: Final = "sharding_indexed"
+_LITTLE: Final[Json] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+_SHOWN: Final = 20  # refusals in the text of an error
+
+
+class Refusal(Record):
+    """Something that the other dialect cannot say. path: of the node; member: of its document, where it is one."""
+
+    path: str
+    member: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        return f"/{self.path}{f' {self.member}' if self.member else ''}: {self.reason}"
+
+
+class ArrayPlan(Record):
+    """One array. way: its chunks keep all bytes; its shards keep theirs but for the index; or they are decoded and encoded anew."""
+
+    path: str
+    source: ArrayMetadata
+    target: ArrayMetadata
+    way: Way
+
+
+class Plan(Record):
+    """A conversion. nodes, made: by path, as they are and as they will be; documents: keys and values, those of the entry last."""
+
+    source: Hierarchy
+    target: Hierarchy
+    nodes: Mapping[str, Metadata]
+    made: Mapping[str, Metadata]
+    arrays: Mapping[str, ArrayPlan]
+    documents: tuple[tuple[str, bytes], ...]
+
+
+def plan_conversion(
+    nodes: Mapping[str, Metadata | FrazilError],
+    source: Hierarchy,
+    target: Hierarchy,
+    registry: Registry,
+    *,
+    recode: bool,
+) -> Plan:
+    """nodes: all of the hierarchy, what is wrong with a document in its place. Raises ConversionError, with everything that cannot be said."""
+    refusals = [*_entry_refusals(source)]
+    made: dict[str, Metadata] = {}
+    arrays: dict[str, ArrayPlan] = {}
+    documents: list[tuple[str, bytes]] = []
+    known: dict[str, Metadata] = {}
+    for path, node in nodes.items():
+        if isinstance(node, FrazilError):
+            refusals.append(Refusal(path, node.path, node.message))
+            continue
+        known[path] = node
+        refusals += _name_refusals(path, target)
+        maker = _Maker(path, node, source, target, registry, recode)
+        refusals += maker.refusals
+        if maker.made is None:
+            continue
+        made[path] = maker.made
+        if maker.value is not None:
+            documents.append((target.document_key(path, maker.made), maker.value))
+        if isinstance(node, ArrayMetadata) and isinstance(maker.made, ArrayMetadata):
+            arrays[path] = ArrayPlan(path, node, maker.made, maker.way)
+    refusals += _clashes([key for key, _ in documents])
+    if refusals:
+        codecs = any((refusal.member or "").startswith("codecs") for refusal in refusals)
+        raise _refused(
+            refusals,
+            f"{_NAMES[target.layout.zarr_format]} cannot take {_count(refusals, 'thing')} of this hierarchy",
+            "recode=True decodes such arrays and encodes them anew with other codecs"
+            if codecs and not recode
+            else "change or remove them first",
+        )
+    entry = target.layout.entry()
+    if entry is not None:
+        documents.append(entry)
+    documents.sort(key=lambda document: document[0] == target.entry_key)
+    return Plan(source, target, known, made, arrays, tuple(documents))
+
+
+def check_in_place(plan: Plan) -> None:
+    """Raises ConversionError where keys of final Zarr v3 and of a draft would meet in one place, as equal keys or as a key and a folder."""
+    tops = {path.partition("/")[0]: path for path in plan.nodes if path}
+    reason = "keys of both dialects would lie in one place"
+    between = f"{_NAMES[plan.source.layout.zarr_format]} and {_NAMES[plan.target.layout.zarr_format]}"
+    refusals = [
+        Refusal(tops[name], None, f"{reason}, as its path begins with {name}")
+        for name in ("meta", "data")
+        if name in tops
+    ]
+    old = {plan.source.document_key(path, node) for path, node in plan.nodes.items()} - {plan.source.entry_key}
+    new = {key for key, _ in plan.documents} - {plan.target.entry_key}
+    both = [*old, *new]
+    refusals += [Refusal("", None, f"{reason}: {key}") for key in sorted(old & new)]
+    refusals += _clashes(list(dict.fromkeys(both)))
+    if refusals:
+        raise _refused(
+            refusals,
+            f"between {between} this hierarchy cannot be converted in place, for {_count(refusals, 'reason')}",
+            "convert it to another location; in place, one draft becomes the other by way of final Zarr v3",
+        )
+
+
+class _Maker:
+    """One node on its way. made, value: what it becomes and its document (None for a group without one); refusals: what cannot be said of it."""
+
+    def __init__(
+        self, path: str, node: Metadata, source: Hierarchy, target: Hierarchy, registry: Registry, recode: bool
+    ) -> None:
+        self.path, self._target, self._registry = path, target, registry
+        self.refusals: list[Refusal] = []
+        self.made: Metadata | None = None
+        self.value: bytes | None = None
+        self.way: Way = "bytes"
+        same = source.layout.zarr_format == target.layout.zarr_format
+        if isinstance(node, GroupMetadata):
+            self._group(node, same)
+        else:
+            self._array(node, same, recode)
+
+    def _refuse(self, member: str | None, reason: str) -> None:
+        self.refusals.append(Refusal(self.path, member, reason))
+
+    def _group(self, node: GroupMetadata, same: bool) -> None:
+        layout = self._target.layout
+        if not same:
+            for name, value in node.unknown.items():
+                if value not in ([], {}, None):
+                    self._refuse(name, _unknown(layout.zarr_format))
+        implicit = node.implicit and layout.implicit_groups
+        made = (
+            node
+            if same
+            else GroupMetadata(attributes=node.attributes, zarr_format=layout.zarr_format, implicit=implicit)
+        )
+        said = self._said(made)
+        if isinstance(said, bytes):
+            self.made, self.value = made, None if implicit else said
+        else:
+            self._refuse(said.path, said.message)
+
+    def _array(self, node: ArrayMetadata, same: bool, recode: bool) -> None:
+        for i, transformer in enumerate(node.storage_transformers):
+            self._refuse(f"storage_transformers[{i}]", f"what {transformer.name} stores cannot be told from outside")
+        made = node if same else self._translated(node)
+        value = self._said(made)
+        if not isinstance(value, bytes) and (value.path or "").startswith("codecs"):
+            plain = self._with_defaults(made)
+            second = value if plain is None else self._said(plain)
+            if recode and plain is not None and isinstance(second, bytes):
+                made, value, self.way = plain, second, "recoded"
+            elif not isinstance(second, bytes) and not (second.path or "").startswith("codecs"):
+                self._refuse(second.path, second.message)
+        if not isinstance(value, bytes):
+            self._refuse(value.path, value.message)
+            return
+        for member in _differences(made, self._read_back(made, value)):
+            self._refuse(member, f"{_NAMES[made.zarr_format]} cannot say it exactly")
+        if self.way == "bytes" and made.codecs not in (node.codecs, _without_idle(node.codecs)):
+            self.way = "shard index"
+        self.made, self.value = made, value
+
+    def _translated(self, node: ArrayMetadata) -> ArrayMetadata:
+        """The array in the terms of the other dialect, without what it has no member for, which is refused."""
+        to = self._target.layout.zarr_format
+        for name in _extras(node, self._registry):
+            self._refuse(name, _unknown(to))
+        names = node.dimension_names
+        if to != 3 and any(name is not None for name in names or ()):
+            self._refuse("dimension_names", f"{_NAMES[to]} has no member for them; keep them as an attribute")
+        codecs = node.codecs if to == 3 else _with_plain_index(_without_idle(node.codecs))
+        return _with(
+            node,
+            codecs=codecs,
+            dimension_names=names if to == 3 else None,
+            data_type=_renamed(node.data_type, to),
+            keys=_keys(node.chunk_key_encoding, node.zarr_format, to),
+            zarr_format=to,
+        )
+
+    def _with_defaults(self, made: ArrayMetadata) -> ArrayMetadata | None:
+        if not isinstance(made.chunk_grid, RegularGrid):
+            return None
+        try:
+            return _with(made, codecs=_defaults(made, made.chunk_grid, self._registry))
+        except InvalidInputError:
+            return None
+
+    def _said(self, metadata: Metadata) -> bytes | FrazilError:
+        try:
+            return self._target.layout.emit(metadata)
+        except InvalidInputError as error:
+            return error
+
+    def _read_back(self, metadata: ArrayMetadata, value: bytes) -> ArrayMetadata | FrazilError:
+        try:
+            read = self._target.layout.parse(self._target.document_key(self.path, metadata), value, self._registry)
+        except InvalidInputError as error:
+            return error
+        assert isinstance(read, ArrayMetadata)
+        return read
+
+
+def _with(
+    metadata: ArrayMetadata,
+    *,
+    codecs: tuple[Extension, ...],
+    dimension_names: tuple[str | None, ...] | None = None,
+    data_type: DataType | None = None,
+    keys: ChunkKeyEncoding | None = None,
+    zarr_format: ZarrFormat | None = None,
+) -> ArrayMetadata:
+    """The array with other codecs, as one that no document was read for."""
+    grid = metadata.chunk_grid
+    return ArrayMetadata(
+        shape=metadata.shape,
+        data_type=data_type or metadata.data_type,
+        fill_value=metadata.fill_value,
+        # a draft's grid that comes to a regular one is that
+        chunk_grid=RegularGrid(grid.chunk_shape) if isinstance(grid, RegularGrid) else grid,
+        chunk_key_encoding=keys or metadata.chunk_key_encoding,
+        codecs=codecs,
+        attributes=metadata.attributes,
+        dimension_names=dimension_names,
+        zarr_format=zarr_format or metadata.zarr_format,
+    )
+
+
+def _keys(keys: ChunkKeyEncoding, of: ZarrFormat, to: ZarrFormat) -> ChunkKeyEncoding:
+    separator = keys.separator if isinstance(keys, SeparatedKeys) else "/"
+    if to != 3:
+        return DraftKeys(separator, to == "draft-2021")
+    return DefaultKeys(separator) if of != 3 else keys
+
+
+def _renamed(data_type: DataType, to: ZarrFormat) -> DataType:
+    """Opaque bytes under the name that programs of the dialect read: r* in the drafts; in final Zarr v3 zarr-python has raw_bytes alone."""
+    if not isinstance(data_type, RawType):
+        return data_type
+    return RawType(RAW_BYTES, data_type.dtype) if to == 3 else raw_type(data_type.itemsize)
+
+
+def _without_idle(codecs: tuple[Extension, ...]) -> tuple[Extension, ...]:
+    """The chain without transpositions that leave each dimension where it is, which the draft says by layout C; inside shards too."""
+    kept = [codec for codec in codecs if not _is_idle(codec.to_json())]
+    return tuple(
+        Extension(_SHARDS, {**codec.configuration, "codecs": _busy(codec.configuration.get("codecs"))})
+        if codec.name == _SHARDS
+        else codec
+        for codec in kept
+    )
+
+
+def _busy(codecs: Json) -> list[Json]:
+    """As `_without_idle`, of the codecs in a configuration."""
+    kept: list[Json] = []
+    for entry in codecs if isinstance(codecs, list) else []:
+        configuration = entry.get("configuration") if isinstance(entry, dict) else None
+        if isinstance(entry, dict) and entry.get("name") == _SHARDS and isinstance(configuration, dict):
+            entry = {**entry, "configuration": {**configuration, "codecs": _busy(configuration.get("codecs"))}}
+        if not _is_idle(entry):
+            kept.append(entry)
+    return kept
+
+
+def _is_idle(codec: Json) -> bool:
+    if not isinstance(codec, dict) or codec.get("name") != "transpose":
+        return False
+    configuration = codec.get("configuration")
+    order = configuration.get("order") if isinstance(configuration, dict) else None
+    return isinstance(order, list) and order == list(range(len(order)))
+
+
+def _with_plain_index(codecs: tuple[Extension, ...]) -> tuple[Extension, ...]:
+    """The chain with every shard index at the end, little-endian and without a checksum, as the draft's are."""
+    return tuple(_plain(codec) if codec.name == _SHARDS else codec for codec in codecs)
+
+
+def _plain(codec: Extension) -> Extension:
+    inner = codec.configuration.get("codecs")
+    codecs: list[Json] = []
+    for entry in inner if isinstance(inner, list) else []:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if name == _SHARDS and isinstance(entry, dict) and isinstance(entry.get("configuration"), dict):
+            entry = _plain(Extension(_SHARDS, entry["configuration"])).to_json()  # type: ignore[arg-type] # a dict, see above
+        codecs.append(entry)
+    return Extension(
+        _SHARDS, {**codec.configuration, "codecs": codecs, "index_codecs": _LITTLE, "index_location": "end"}
+    )
+
+
+def _defaults(metadata: ArrayMetadata, grid: RegularGrid, registry: Registry) -> tuple[Extension, ...]:
+    """The target's own choice of codecs for the innermost chunks, in shards where there are shards now. Raises InvalidInputError."""
+    spec = ChunkSpec(grid.chunk_shape, metadata.dtype, metadata.data_type.swaps, metadata.fill_value.data)
+    old = compile_chain(registry.parse_codecs(metadata.codecs), spec)
+    inner = spec._replace(shape=old.leaf.shape)
+    codecs = (Bytes(), *(default_codecs if metadata.zarr_format == 3 else draft_codecs)(metadata.dtype))
+    chain: tuple[Codec, ...] = resolve(codecs, inner)
+    if old.levels:
+        chain = (ShardingIndexed(inner.shape, chain, [Bytes("little")]),)
+    return tuple(codec.extension() for codec in chain)
+
+
+def _differences(made: ArrayMetadata, read: ArrayMetadata | FrazilError) -> Iterator[str]:
+    """Members whose meaning a document loses. Codecs are known to be the same: their kinds count, not how hard they try."""
+    if isinstance(read, FrazilError):
+        yield read.path or "document"
+        return
+    if made.data_type != read.data_type:
+        yield "data_type"
+    elif made.fill_value.data != read.fill_value.data:
+        yield "fill_value"
+    for name in ("shape", "chunk_grid", "chunk_key_encoding", "attributes", "dimension_names"):
+        if getattr(made, name) != getattr(read, name):
+            yield name
+    if [codec.name for codec in made.codecs] != [codec.name for codec in read.codecs]:
+        yield "codecs"
+
+
+def _extras(node: ArrayMetadata, registry: Registry) -> Iterator[str]:
+    """Members of a document that only its own dialect knows, and that say something that the metadata does not."""
+    yield from node.unknown
+    for name, value in (node.document or {}).items():
+        if name == "extensions" and isinstance(value, list):
+            for i, entry in enumerate(value):
+                uri = entry.get("extension") if isinstance(entry, dict) else None
+                if not (isinstance(uri, str) and registry.draft.array_extension(uri)):
+                    yield f"extensions[{i}]"
+        elif name not in _OLD_MEMBERS and value not in ([], {}, None):
+            yield name
+
+
+def _entry_refusals(source: Hierarchy) -> Iterator[Refusal]:
+    entry = source.layout.entry()
+    if entry is None:
+        return
+    document = loads(entry[1])
+    for name, value in document.items():
+        if name not in _ENTRY_MEMBERS and value not in ([], {}, None):
+            yield Refusal(
+                "",
+                f"{name} of zarr.json",
+                "it is of the hierarchy as a whole, and only its own dialect has a place for it",
+            )
+
+
+def _name_refusals(path: str, target: Hierarchy) -> Iterator[Refusal]:
+    # a reader of the older dialect takes names that its programs do not
+    check = target.layout.check_name if target.layout.zarr_format == 3 else check_draft_name
+    for name in path.split("/") if path else []:
+        try:
+            check(name)
+        except InvalidInputError as error:
+            yield Refusal(path, None, error.message)
+
+
+def _clashes(keys: list[str]) -> Iterator[Refusal]:
+    """Keys that would be folders of others: no file system has both."""
+    files = set(keys)
+    for key in keys:
+        end = key.rfind("/")
+        while end >= 0:
+            if key[:end] in files:
+                yield Refusal("", None, f"{key[:end]} would be a document and the folder of {key}")
+            end = key.rfind("/", 0, end)
+
+
+def _unknown(to: ZarrFormat) -> str:
+    return f"{_NAMES[to]} has no place for it"
+
+
+def _count(refusals: list[Refusal], noun: str) -> str:
+    return f"{len(refusals)} {noun}{'s' if len(refusals) > 1 else ''}"
+
+
+def _refused(refusals: list[Refusal], what: str, hint: str) -> ConversionError:
+    shown = "; ".join(map(str, refusals[:_SHOWN]))
+    more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
+    error = ConversionError(f"{what}; nothing was written. {shown}{more}", hint=hint)
+    error.refusals = tuple(refusals)
+    return error

@@ -1,0 +1,293 @@
+"""Carrying a conversion out, in an order that leaves a hierarchy that can be read wherever it stops: new chunks, new documents, the new zarr.json,
+and only then, in place, the removal of what is old. A journal says that it is under way. What is to be done was planned in plan.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from frazil.codecs.registry import Registry
+from frazil.errors import AlreadyExistsError, ConflictError
+from frazil.metadata.layout import Metadata
+from frazil.metadata.model import ArrayMetadata
+from frazil.operations.convert.chunk_move import Moved, Route, check_chunks, check_folders, move_chunks
+from frazil.operations.convert.hierarchy_keys import ENTRY_NAME, Claims, Hierarchy
+from frazil.operations.convert.journal import Journal
+from frazil.operations.convert.key_sweep import Sweep
+from frazil.operations.convert.plan import Plan
+from frazil.operations.convert.report import Conversion, ConvertedArray
+from frazil.operations.location_overlap import shown
+from frazil.record import Record
+from frazil.runtime import Runtime
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, ANY, Changed, pieces_of
+
+_AT_ONCE = 1024  # small objects written or erased in one call
+
+_NOTHING = Moved(0, 0)
+
+Report = Callable[[int], object]
+
+
+class Conversions(Protocol):
+    """What can be looked at before it is done. survey writes nothing."""
+
+    def survey(self) -> Conversion: ...
+
+    def run(self, report: Report) -> Conversion: ...
+
+
+class Task(Record):
+    """A conversion. again: an interrupted run of it left its journal, and what it had moved; replace: the destination is emptied first."""
+
+    plan: Plan
+    store: Store
+    to_store: Store
+    journal: Journal
+    registry: Registry
+    runtime: Runtime
+    again: bool
+    replace: bool = False
+
+    @property
+    def in_place(self) -> bool:
+        return self.journal.origin == ""
+
+    def survey(self) -> Conversion:
+        """What would be done. Raises what `run` would, as far as that can be known: see _check."""
+        straight = not self.in_place or 3 in self.journal[:2]  # else this is looked at alone: see Chain
+        if straight and self.in_place and not self.again:
+            _check_free(self.store, self.plan)
+        sweep, route = self._sweep(), self._route(lambda _: None)
+        moved: dict[str, Moved] = {}
+        for chunks in sweep:
+            if straight:
+                check_chunks(route, self.plan.arrays[chunks.path], chunks)
+            there = Moved.of(self.store.sizes(chunks.keys))
+            moved[chunks.path] = moved.get(chunks.path, _NOTHING).plus(there)
+        return self._conversion(moved, sweep.stray_count, 0, dry_run=True)
+
+    def run(self, report: Report) -> Conversion:
+        """Does it. Safe to be interrupted anywhere, and to be run again."""
+        plan, to_store = self.plan, self.to_store
+        self._check()
+        if self.again:
+            to_store.put(plan.target.journal_key, self.journal.emit())  # nodes may have been added or removed
+            self._prune()
+        else:
+            self._begin()
+        route, sweep = self._route(report), self._sweep()
+        moved: dict[str, Moved] = {}
+        for chunks in sweep:
+            done = move_chunks(route, plan.arrays[chunks.path], chunks)
+            moved[chunks.path] = moved.get(chunks.path, _NOTHING).plus(done)
+        documents = [document for document in plan.documents if document[0] != plan.target.entry_key]
+        for first in range(0, len(documents), _AT_ONCE):
+            part = documents[first : first + _AT_ONCE]
+            to_store.put_many([key for key, _ in part], pieces_of([value for _, value in part]), [ANY] * len(part))
+        self._switch()
+        removed = remove_nodes(self.store, plan.source, plan.nodes, self._made()) if self.in_place else 0
+        if to_store.capabilities.erasable:
+            to_store.erase(plan.target.journal_key)
+        return self._conversion(moved, sweep.stray_count, removed, dry_run=False)
+
+    def _route(self, report: Report) -> Route:
+        return Route(
+            self.store,
+            self.plan.source,
+            self.to_store,
+            self.plan.target,
+            self.registry,
+            self.runtime,
+            self.in_place,
+            self.again,
+            report,
+        )
+
+    def _check(self) -> None:
+        """What could stop the run in its middle, where something that is there already is at stake: damaged indexes, and what lies in the way."""
+        if self.in_place and not self.again:
+            _check_free(self.store, self.plan)
+        if not self.in_place and not (self.replace and "shard index" in {way.way for way in self.plan.arrays.values()}):
+            return
+        route = self._route(lambda _: None)
+        for chunks in self._sweep():
+            check_chunks(route, self.plan.arrays[chunks.path], chunks)
+
+    def _made(self) -> Claims:
+        return Claims(self.plan.target, self.plan.made)
+
+    def _sweep(self) -> Sweep:
+        return Sweep(self.store, self.plan.source, self.plan.nodes, self._made() if self.in_place else None)
+
+    def _begin(self) -> None:
+        """Empties the destination, where that is wanted, and leaves the journal."""
+        plan, to_store = self.plan, self.to_store
+        if self.replace:
+            to_store.erase_prefix(plan.target.root)
+        if to_store.capabilities.erasable:
+            expect = ABSENT if to_store.capabilities.conditional else ANY
+            if isinstance(to_store.put(plan.target.journal_key, self.journal.emit(), expect), Changed):
+                raise _changed(plan.target.journal_key)
+
+    def _prune(self) -> None:
+        """Removes chunks of the interrupted run that are not there any more where they came from; and elsewhere, what else it left."""
+        plan, lost = self.plan, list[str]()
+        source, others = plan.source, Claims(plan.source, plan.nodes) if self.in_place else None
+        sweep = Sweep(self.to_store, plan.target, plan.made, others, None if self.in_place else lost.append)
+        for chunks in sweep:
+            array, prefix = plan.arrays[chunks.path].source, source.data_prefix(chunks.path)
+            keys = array.chunk_key_encoding.encode_all(chunks.coords, prefix)
+            gone = self.store.sizes(keys) < 0
+            if (also := getattr(array.chunk_key_encoding, "also", None)) and not array.ndim:
+                gone &= self.store.sizes([prefix + also]) < 0
+            lost += [chunks.keys[i] for i in np.flatnonzero(gone).tolist()]
+        if self.in_place and self.store.get(plan.target.entry_key) != self.journal.documents[ENTRY_NAME].encode(
+            "latin-1"
+        ):
+            raise _changed(plan.target.entry_key)  # then another run has removed them, and what is here is all there is
+        _erase(self.to_store, lost)
+
+    def _switch(self) -> None:
+        """The new zarr.json, in one step, if the old one is still what it was."""
+        key, value = self.plan.documents[-1]
+        if not self.in_place:
+            self.to_store.put(key, value)
+            return
+        expected = self.journal.documents[ENTRY_NAME].encode("latin-1")
+        self.store.update(key, lambda old: value if old == expected else None)
+        if self.store.get(key) != value:
+            raise _changed(key)
+
+    def _conversion(self, moved: Mapping[str, Moved], strays: int, removed: int, *, dry_run: bool) -> Conversion:
+        plan = self.plan
+        arrays = [
+            ConvertedArray(path, array.way, *moved.get(path, _NOTHING)) for path, array in sorted(plan.arrays.items())
+        ]
+        return Conversion(
+            shown(self.store, plan.source.root),
+            shown(self.to_store, plan.target.root),
+            plan.source.layout.zarr_format,
+            plan.target.layout.zarr_format,
+            in_place=self.in_place,
+            dry_run=dry_run,
+            groups=len(plan.nodes) - len(plan.arrays),
+            documents=len(plan.documents),
+            arrays=tuple(arrays),
+            left_behind=strays,
+            removed=removed,
+        )
+
+
+class Cleaning(Record):
+    """What is left of a conversion in place that was interrupted after its end, or that is given up before it: the removal of the nodes of one of the
+    two dialects. gone: of that one; kept, kept_nodes: the other one, which zarr.json says. Without journal nothing is to be done."""
+
+    store: Store
+    journal: Journal | None
+    gone: Hierarchy
+    gone_nodes: Mapping[str, Metadata]
+    kept: Hierarchy
+    kept_nodes: Mapping[str, Metadata]
+
+    def survey(self) -> Conversion:
+        """What would be done; the keys that would be removed are not counted."""
+        return self._conversion(0, dry_run=True)
+
+    def run(self, report: Report) -> Conversion:
+        if self.journal is None:
+            return self._conversion(0, dry_run=False)
+        removed = remove_nodes(self.store, self.gone, self.gone_nodes, Claims(self.kept, self.kept_nodes))
+        self.store.erase(self.kept.journal_key)
+        return self._conversion(removed, dry_run=False)
+
+    def _conversion(self, removed: int, *, dry_run: bool) -> Conversion:
+        nodes = self.kept_nodes
+        arrays = sum(isinstance(node, ArrayMetadata) for node in nodes.values())
+        where, now = shown(self.store, self.kept.root), self.kept.layout.zarr_format
+        before = now
+        if self.journal is not None:
+            before = self.journal.source_format if now == self.journal.target_format else self.journal.target_format
+        return Conversion(
+            where, where, before, now, True, dry_run, len(nodes) - arrays, 0, (), left_behind=0, removed=removed
+        )
+
+
+class Chain(Record):
+    """One conversion in place after another. whole: what they come to, which is looked at and not done; then: made when the first is done."""
+
+    whole: Conversions
+    first: Conversions
+    then: Callable[[], Conversions]
+
+    def survey(self) -> Conversion:
+        self.first.survey()  # for what it refuses
+        return self.whole.survey()
+
+    def run(self, report: Report) -> Conversion:
+        first = self.first.run(report)
+        last = self.then().run(lambda _: None)
+        return last._replace(source_format=first.source_format, removed=first.removed + last.removed)
+
+
+def remove_nodes(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadata], others: Claims) -> int:
+    """Removes the documents of a hierarchy, but for zarr.json, its chunks, and the folders that are empty then; how many keys.
+
+    Documents go first, so that nobody finds a node of the dialect that zarr.json does not say any more, and writes to it."""
+    documents = [
+        hierarchy.document_key(path, node) for path, node in nodes.items() if not getattr(node, "implicit", False)
+    ]
+    documents = [key for key in documents if key != hierarchy.entry_key and not others.is_document(key)]
+    _erase(store, documents)
+    count, tops = len(documents), _tops(documents, hierarchy.root)
+    for chunks in Sweep(store, hierarchy, nodes, others):
+        _erase(store, chunks.keys)
+        count += len(chunks.keys)
+        tops.update(_tops(chunks.keys, hierarchy.root))
+    layout = hierarchy.layout
+    inner = {layout.documents_prefix(hierarchy.at("")), hierarchy.data_prefix("")} - {hierarchy.root}
+    for prefix in [*sorted(tops), *sorted(inner)]:
+        if store.is_empty(prefix):
+            store.erase_prefix(prefix)
+    return count
+
+
+def _tops(keys: Sequence[str], root: str) -> set[str]:
+    """The prefixes directly below the root that hold them."""
+    inner = (key[len(root) :] for key in keys)
+    return {f"{root}{key[: key.index('/') + 1]}" for key in inner if "/" in key}
+
+
+def _erase(store: Store, keys: Sequence[str]) -> None:
+    for first in range(0, len(keys), _AT_ONCE):
+        store.erase_values(keys[first : first + _AT_ONCE])
+
+
+def _changed(key: str) -> ConflictError:
+    return ConflictError(
+        f"{key.rpartition('/')[2]} was changed while the hierarchy was converted",
+        key=key,
+        hint="see what changed it, another conversion perhaps; then convert again",
+    )
+
+
+def _check_free(store: Store, plan: Plan) -> None:
+    """Raises AlreadyExistsError for what lies in the way of the new dialect: a key that is there already, such as a chunk that a removed array left
+    behind, a file where it needs a folder, or a folder where it needs a document."""
+    made, found = Claims(plan.target, plan.made), list[str]()
+    for _ in Sweep(store, plan.source, plan.nodes, None, lambda key: _note(found, key, made)):
+        pass
+    if found:
+        raise AlreadyExistsError(
+            f"keys of no node lie where the new dialect needs the place: {len(found)} of them",
+            key=found[0],
+            hint="remove such keys, or convert to another location",
+        )
+    check_folders(store, [key for key, _ in plan.documents])
+
+
+def _note(found: list[str], key: str, claims: Claims) -> None:
+    if claims.meets(key):
+        found.append(key)

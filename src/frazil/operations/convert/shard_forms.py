@@ -1,0 +1,162 @@
+"""Shards with another form of their index, from the bytes that they have: nothing in them is decoded but indexes, and those are checked.
+
+Where only the outermost index changes, a shard keeps its bytes: a checksum behind the index is cut off, or an index in the new form is put behind
+what is there, where unused space is allowed (sharding codec 1.0, Binary shard format). Where inner shards change too, it is put together anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.chain import compile_chain
+from frazil.codecs.codec import ChunkSpec
+from frazil.codecs.registry import Registry
+from frazil.codecs.shard import Level, parse_indexes
+from frazil.errors import FormatError
+from frazil.metadata.model import ArrayMetadata
+from frazil.record import Record
+from frazil.stores.values import Columns
+
+__all__ = ["Composed", "Objects", "ShardForms", "compose", "shard_forms"]
+
+Raw = NDArray[np.uint8]
+
+
+class Objects(Record):
+    """Stored objects. names: their keys; read: from int64[n, 3], (row of names, start, length), all of one length, to uint8[n, length]."""
+
+    names: Sequence[str]
+    read: Callable[[Columns], Raw]
+
+
+class ShardForms(Record):
+    """The levels of shards as they are and as they are to be, outermost first, down to the last one that changes."""
+
+    levels: tuple[tuple[Level, Level], ...]
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the indexes of one shard of the outermost level, in memory: what bounds a batch."""
+        total, shards = 0, 1
+        for level, _ in self.levels:
+            total += shards * level.total * 32
+            shards *= level.total
+        return total
+
+
+class Composed(Record):
+    """New objects. Object i is rows[offsets[i]:offsets[i + 1]], one after the other: (name, start, length) as they were given, or
+    (-1 - buffer, start, length) for new bytes."""
+
+    rows: Columns
+    offsets: Columns
+    buffers: Sequence[Raw]
+
+    def sizes(self) -> Columns:
+        ends = np.concatenate(([0], np.cumsum(self.rows[:, 2])))
+        return np.diff(ends[self.offsets])
+
+
+def shard_forms(
+    source: ArrayMetadata, target: ArrayMetadata, registry: Registry, chunk_shape: Sequence[int]
+) -> ShardForms:
+    """What changes between two arrays whose chains differ in shard indexes alone. Raises MetadataError, UnknownExtensionError for a chain that is none."""
+    spec = ChunkSpec(tuple(chunk_shape), source.data_type.dtype, source.data_type.swaps, source.fill_value.data)
+    old = compile_chain(registry.parse_codecs(source.codecs), spec).levels
+    new = compile_chain(registry.parse_codecs(target.codecs), spec).levels
+    changed = [_differ(one, other) for one, other in zip(old, new, strict=True)]
+    last = max((i for i, differs in enumerate(changed) if differs), default=-1)
+    return ShardForms(tuple(zip(old, new, strict=True))[: last + 1])
+
+
+def _differ(old: Level, new: Level) -> bool:
+    return old.at_end != new.at_end or old.index_codecs.after != new.index_codecs.after or not _same_table(old, new)
+
+
+def _same_table(old: Level, new: Level) -> bool:
+    """Whether both write the table of an index as the same bytes, but for the checksums behind it."""
+    one, other = old.index_codecs, new.index_codecs
+    return (
+        one.plain
+        and other.plain
+        and isinstance(one.serializer, Bytes)
+        and isinstance(other.serializer, Bytes)
+        and one.serializer.endian == other.serializer.endian
+    )
+
+
+def compose(forms: ShardForms, shards: Columns, objects: Objects) -> Composed:
+    """The new form of shards. shards: int64[n, 3], (row of names, start, length) of each. Raises FormatError, ChecksumError with the key."""
+    (old, new), below = forms.levels[0], ShardForms(forms.levels[1:])
+    table = _read_index(old, shards, objects)
+    if below.levels:
+        return _put_together(new, below, shards, table, objects)
+    cut = old.index_codecs.nbytes - new.index_codecs.nbytes
+    if old.at_end and cut > 0 and _same_table(old, new):
+        rows = shards.copy()
+        rows[:, 2] -= cut
+        if (table.sum(axis=2) <= rows[:, 2:]).all():  # no inner chunk reaches into what is cut off
+            return Composed(rows, np.arange(len(rows) + 1), ())
+    return _with_index(shards, np.arange(len(shards) + 1), (), new, table)
+
+
+def _read_index(level: Level, shards: Columns, objects: Objects) -> Columns:
+    """int64[n, total, 2], checked: start and length of each inner chunk, -1 where it is empty."""
+    start, nbytes = level.index_span
+    short = np.flatnonzero(shards[:, 2] < nbytes)
+    if len(short):
+        name, _, size = shards[short[0]].tolist()
+        raise FormatError(
+            f"a shard of {size} bytes is too short for its index of {nbytes} bytes",
+            key=objects.names[name],
+            hint="the shard was cut short, or its metadata is of another array",
+        )
+    spans = shards.copy()
+    spans[:, 1] += spans[:, 2] + start if start < 0 else 0
+    spans[:, 2] = nbytes
+    tables, wrong = parse_indexes(level, objects.read(spans), shards[:, 2])
+    if wrong is not None:
+        number, error = wrong
+        error.key = objects.names[int(shards[number, 0])]
+        raise error
+    return tables
+
+
+def _with_index(rows: Columns, offsets: Columns, buffers: Sequence[Raw], level: Level, table: Columns) -> Composed:
+    """Each object with its index behind."""
+    count, nbytes = len(table), level.index_codecs.nbytes
+    made = np.empty((len(rows) + count, 3), np.int64)
+    own = np.ones(len(made), np.bool_)
+    own[offsets[1:] + np.arange(count)] = False
+    made[own] = rows
+    made[~own, 0], made[~own, 1], made[~own, 2] = -1 - len(buffers), np.arange(count) * nbytes, nbytes
+    encoded = _encode(level, table)
+    return Composed(made, offsets + np.arange(count + 1), (*buffers, encoded.reshape(-1)))
+
+
+def _encode(level: Level, table: Columns) -> Raw:
+    if level.index_codecs.plain:
+        return level.index_codecs.encode_plain(table.view(np.uint64))
+    encoded = [np.frombuffer(level.index_codecs.encode(one.view(np.uint64)), np.uint8) for one in table]
+    return np.stack(encoded) if encoded else np.empty((0, level.index_codecs.nbytes), np.uint8)
+
+
+def _put_together(new: Level, below: ShardForms, shards: Columns, table: Columns, objects: Objects) -> Composed:
+    """Shards whose inner shards change: these one after the other, in the order in which they lie, and a new index."""
+    outer, number = np.nonzero(table[:, :, 0] >= 0)
+    order = np.lexsort((table[outer, number, 0], outer))
+    outer, number = outer[order], number[order]
+    inner = np.empty((len(outer), 3), np.int64)
+    inner[:, 0], inner[:, 1] = shards[outer, 0], shards[outer, 1] + table[outer, number, 0]
+    inner[:, 2] = table[outer, number, 1]
+    made = compose(below, inner, objects)
+    sizes = made.sizes()
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    bounds = np.searchsorted(outer, np.arange(len(shards) + 1))  # of the inner shards of each
+    tables = np.full_like(table, -1)
+    tables[outer, number, 0] = ends[:-1] - ends[bounds[outer]]
+    tables[outer, number, 1] = sizes
+    return _with_index(made.rows, made.offsets[bounds], made.buffers, new, tables)

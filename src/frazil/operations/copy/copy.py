@@ -1,0 +1,284 @@
+"""Copying what lies at one location to another: encoded bytes, never decoded. What is there, whether it may go there, and in which order it does. The order is
+planned in plan.py, batches are carried out in run.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from frazil.array.arguments import check_flag
+from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
+from frazil.formats.alpha.refs import REFS, folder_of
+from frazil.operations.copy.plan import (
+    NOTE_NAME,
+    Note,
+    differences,
+    in_order,
+    is_document,
+    is_reference,
+    parse_note,
+)
+from frazil.operations.copy.report import Copied, Kind
+from frazil.operations.copy.run import Crew, Done, Route, erase_names, names_below
+from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
+from frazil.record import Record
+from frazil.repository.files.nesting import outer_repository
+from frazil.repository.session.session_store import SessionStore
+from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.locations import Location, resolve
+from frazil.stores.store import Store
+from frazil.stores.values import ANY, pieces_of
+
+__all__ = ["CopyTask", "copy", "prepare_copy"]
+
+_MAIN: Final = folder_of("branch", "main")  # what tells a repository
+_AT_ONCE: Final = 1024  # references read or written in one call
+
+
+def copy(
+    source: Location,
+    destination: Location,
+    *,
+    path: str = "",
+    to: str = "",
+    overwrite: bool = False,
+    verify: bool = False,
+    progress: Callable[[int], object] | None = None,
+    runtime: Runtime = DEFAULT,
+) -> Copied:
+    """Copies an array, a group with all below it, or a whole repository, key by key, as the bytes that they are.
+
+    source       a folder, a URL, a Store; of a repository at a snapshot session.store, else its files are copied, with all history
+    destination  an empty place, or one that an interrupted copy of the same source left, which is gone on with; session.store of a writable session: then commit it
+    path, to     of the node at the source, and at the destination
+    overwrite    whether what is at the destination is removed first
+    verify       whether all bytes at the destination are compared with those of the source
+    progress     called with the bytes that were copied since the last call
+    runtime      bytes_in_flight: bytes in memory; requests_in_flight; threads, between two folders
+    Documents are written last, and of a repository its branches. What counts as copied before has the same size; between folders also the same time of change, which a copy
+    takes over; between object stores the same digest, where they tell one. Nobody should write to a hierarchy meanwhile; a repository may be committed to, commits that come after
+    the beginning are left out. Raises NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError."""
+    if progress is not None and not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
+    task = prepare_copy(source, destination, path=path, to=to, overwrite=overwrite, verify=verify, runtime=runtime)
+    return task.run(progress or _ignore)
+
+
+def prepare_copy(
+    source: Location,
+    destination: Location,
+    *,
+    path: str = "",
+    to: str = "",
+    overwrite: bool = False,
+    verify: bool = False,
+    runtime: Runtime = DEFAULT,
+    named: tuple[str | None, str | None] = (None, None),
+) -> CopyTask:
+    """All that can be found out and refused before anything is written. named: what to call the two places; arguments and errors else as in `copy`."""
+    check_flag(overwrite, "overwrite")
+    check_flag(verify, "verify")
+    if not isinstance(runtime, Runtime):
+        raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
+    runtime = runtime.checked()
+    store, root = resolve(source, path, requests_in_flight=runtime.requests_in_flight)
+    to_store, to_root = resolve(destination, to, requests_in_flight=runtime.requests_in_flight)
+    check_apart(address_of(store, root), address_of(to_store, to_root), "choose another destination")
+    into_session = isinstance(to_store, SessionStore)
+    _check_stores(store, to_store)
+    if store.is_empty(root):
+        store.exists(f"{root}zarr.json")  # raises where the server answers with anything
+        raise NotFoundError(f"nothing is there in {store!r}", path=root or "/", hint="check the location")
+    if store.exists(root + NOTE_NAME):
+        raise InvalidInputError(
+            f"the source is itself a copy that is not finished, in {store!r}",
+            path=root or "/",
+            hint="finish that first, by the command that began it",
+        )
+    is_repository = not isinstance(store, SessionStore) and not store.is_empty(root + _MAIN)
+    if is_repository and into_session:
+        raise InvalidInputError(
+            "a repository is not copied into another",
+            hint="copy what it has at a branch or tag: session.store, or sea.repo@v1",
+        )
+    if not into_session:
+        outer = outer_repository(to_store, to_root)
+        if outer is not None:
+            raise InvalidInputError(
+                f"the destination lies among the files of a repository: {outer.place}",
+                path=outer.inside,
+                hint=f"copy to a branch of it, as in {outer.place}@main/{outer.inside}",
+            )
+    origin = named[0] or origin_of(store, root)
+    again = _check_destination(to_store, to_root, Note(origin), overwrite, is_repository)
+    route = Route(store, root, to_store, to_root, again, verify, is_repository)
+    names = named[0] or shown(store, root), named[1] or shown(to_store, to_root)
+    replace = not again and not to_store.is_empty(to_root)
+    return CopyTask(route, runtime, Note(origin), "repository" if is_repository else "hierarchy", names, replace)
+
+
+def _check_stores(store: Store, to_store: Store) -> None:
+    for one in (store, to_store):
+        if not one.capabilities.listable:
+            raise StoreError(f"{one!r} cannot be listed, so that nobody knows what is there", hint="copy where it can")
+    can = to_store.capabilities
+    if not can.writable or not can.erasable:
+        raise ReadOnlyError(f"{to_store!r} can only be read", hint="open it for writing, or choose another destination")
+
+
+def _check_destination(store: Store, root: str, note: Note, overwrite: bool, is_repository: bool) -> bool:
+    """Whether an interrupted copy of the same source is to be gone on with; else the place is empty, or may be emptied."""
+    if store.is_empty(root):
+        return False
+    found = None if isinstance(store, SessionStore) else parse_note(store.get(root + NOTE_NAME))
+    if found is not None and found.origin == note.origin:
+        return not found.emptying  # of what was to be emptied anything may be left: it is not what was copied
+    there = not store.is_empty(root + _MAIN)
+    if overwrite and (is_repository or not there):
+        return False
+    if there:
+        what, hint = (
+            "a repository is there already",
+            "copy to a branch of it, as in sea.repo@main, or choose another place",
+        )
+    elif found is not None:
+        what, hint = (
+            "an interrupted copy of something else is there",
+            "choose another place, or replace it with overwrite=True",
+        )
+    else:
+        what, hint = "something is there already", "choose another place, or replace it with overwrite=True"
+    raise AlreadyExistsError(f"{what} in {store!r}", path=root or "/", hint=hint)
+
+
+class CopyTask(Record):
+    """A copy that may begin. names: what the two places are called; replace: the destination is emptied first."""
+
+    route: Route
+    runtime: Runtime
+    note: Note
+    kind: Kind
+    names: tuple[str, str]
+    replace: bool
+
+    def run(self, report: Callable[[int], object]) -> Copied:
+        """Does it. report is called, by this thread, with the bytes that were copied since the last call."""
+        begun = time.monotonic()
+        route, into_session = self.route, isinstance(self.route.to_store, SessionStore)
+        if into_session:
+            if self.replace:
+                route.to_store.erase_prefix(route.to_root)
+            with Crew(route, self.runtime, report) as crew:
+                done, removed = _into_session(route, crew), 0
+        else:
+            if self.replace:
+                route.to_store.set(route.to_root + NOTE_NAME, self.note._replace(emptying=True).emit())
+                _empty(route.to_store, route.to_root)
+            route.to_store.set(route.to_root + NOTE_NAME, self.note.emit())
+            with Crew(route, self.runtime, report) as crew:
+                done, removed = _into_store(route, crew, self.kind == "repository", report)
+            route.to_store.erase(route.to_root + NOTE_NAME)
+        seconds = time.monotonic() - begun
+        return Copied(*self.names, self.kind, done.keys, done.nbytes, done.found, removed, route.verify, seconds)
+
+
+def _into_store(route: Route, crew: Crew, is_repository: bool, report: Callable[[int], object]) -> tuple[Done, int]:
+    """Chunks as they are listed, then documents, then references; and how many keys were removed."""
+    references = _references(route) if is_repository else {}
+    late: list[str] = []
+    done, removed, after = Done(), 0, ""
+    for page, names in _pages(route):
+        if route.again:
+            removed += _remove_others(route, names, references, after, page)
+        after = page or after
+        early: list[str] = []
+        for name in names:
+            if is_repository and name.startswith(REFS):
+                continue
+            (late if is_document(name) or is_reference(name) else early).append(name)
+        done = done.plus(crew.copy(early))
+    for group in in_order(late):
+        done = done.plus(crew.copy(group))
+    return done.plus(_write_references(route, references, report)), removed
+
+
+def _pages(route: Route) -> Iterator[tuple[str | None, list[str]]]:
+    """The names at the source, in pages, each with the last name that counts to it; None for the last page."""
+    held: list[str] | None = None
+    for names in names_below(route.store, route.root):
+        if held is not None:
+            yield held[-1], held
+        held = [name for name in names if name != NOTE_NAME]
+    yield None, held or []
+
+
+def _remove_others(
+    route: Route, names: Sequence[str], references: dict[str, bytes], after: str, until: str | None
+) -> int:
+    """Removes what an interrupted copy brought, and the source does not have any more, of one page of names."""
+    known = {NOTE_NAME, *names, *references}
+    removed = 0
+    for there in names_below(route.to_store, route.to_root, after, until):
+        removed += erase_names(route.to_store, route.to_root, [name for name in there if name not in known])
+    return removed
+
+
+def _into_session(route: Route, crew: Crew) -> Done:
+    """Documents first, those above others first, as chunks need their array there; nothing is seen before the commit."""
+    documents = [name for names in names_below(route.store, route.root) for name in names if is_document(name)]
+    done = Done()
+    for group in reversed(in_order(documents)):
+        done = done.plus(crew.copy(group))
+    for _, names in _pages(route):
+        done = done.plus(crew.copy([name for name in names if not is_document(name)]))
+    return done
+
+
+# --- the references of a repository ------------------------------------------------------------------------------------------------------
+
+
+def _references(route: Route) -> dict[str, bytes]:
+    """Branches and tags as they are now: what they refer to is listed later, and so is all there. Raises AlreadyExistsError where an interrupted copy has brought others."""
+    here = _values(route.store, route.root)
+    if route.again:
+        erase_names(route.to_store, route.to_root, differences(here, _values(route.to_store, route.to_root)))
+    return here
+
+
+def _values(store: Store, root: str) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for names in names_below(store, root + REFS):
+        for low in range(0, len(names), _AT_ONCE):
+            part = [REFS + name for name in names[low : low + _AT_ONCE]]
+            values = store.get_partial_values([(root + name, (0, None)) for name in part])
+            found.update((name, value) for name, value in zip(part, values, strict=True) if value is not None)
+    return found
+
+
+def _write_references(route: Route, references: dict[str, bytes], report: Callable[[int], object]) -> Done:
+    done = Done()
+    for group in in_order(references):
+        for low in range(0, len(group), _AT_ONCE):
+            part = group[low : low + _AT_ONCE]
+            values = [references[name] for name in part]
+            route.to_store.put_many([route.to_root + name for name in part], pieces_of(values), [ANY] * len(part))
+            done = done.plus(Done(len(part), sum(map(len, values))))
+    report(done.nbytes)
+    return done
+
+
+def _empty(store: Store, root: str) -> None:
+    """Removes all that is at the destination but the note. What others find things by goes first, of all nodes: whoever reads one meanwhile is told that it is
+    gone, and takes no chunk that is gone for one of fill values."""
+    for is_first in (is_reference, is_document):
+        for names in names_below(store, root):
+            erase_names(store, root, [name for name in names if is_first(name)])
+    keys, prefixes = store.list_dir(root)
+    erase_names(store, "", [key for key in keys if key != root + NOTE_NAME])
+    for prefix in prefixes:
+        store.erase_prefix(prefix)
+
+
+def _ignore(nbytes: int) -> None:
+    """No progress is wanted."""

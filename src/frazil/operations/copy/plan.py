@@ -1,0 +1,131 @@
+"""What a copy does first and what last, what need not be copied again, and the note that it leaves while it runs. Pure; names are keys below the root of
+the copy.
+
+Chunks come first, then documents, the deepest first: a reader of an unfinished copy finds no array that is not whole. Of a repository, files that others
+refer to come before those that refer: branches last, and `main` last of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from frazil.errors import MetadataError
+from frazil.formats.alpha.refs import REFS, parse_folder
+from frazil.metadata.json_text import dump_json, parse_json
+from frazil.record import Record
+from frazil.stores.values import Version
+
+__all__ = [
+    "NOTE_NAME",
+    "Note",
+    "Seen",
+    "in_order",
+    "is_document",
+    "is_reference",
+    "is_same",
+    "parse_note",
+    "share_out",
+]
+
+NOTE_NAME: Final = "__frazil_copy.json"  # no node has a name that begins so, and no dialect looks for it
+
+_MARK: Final = "frazil_copy"
+_DOCUMENTS: Final = frozenset(("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"))
+_OF_THE_DRAFT: Final = re.compile(r"(?:^|/)meta/(?:.*\.)?(?:array|group)(?:\.[^/.]*)?$", re.DOTALL)
+_DIGEST: Final = re.compile(rb'"?([0-9a-fA-F]{32})"?')  # as object stores give for what was put in one piece
+_MOST_NAMES: Final = 128  # of one batch: what is done is seen after each
+_BATCHES: Final = 8  # of a page for each worker, where there are names enough, so that all end at about the same time
+
+
+class Seen(Record):
+    """What is known of an object without its bytes. changed: the time of change that its file bears, ns; None where that is not known, or says nothing."""
+
+    size: int
+    version: Version | None = None
+    changed: int | None = None
+
+
+class Note(Record):
+    """A note under a key of its own, at the destination: where what is being copied there comes from, in words. emptying: what was there before is being removed."""
+
+    origin: str
+    emptying: bool = False
+
+    def emit(self) -> bytes:
+        return dump_json(
+            {
+                _MARK: 1,
+                "origin": self.origin,
+                **({"emptying": True} if self.emptying else {}),
+                "note": "a copy is under way; run it again with the same arguments to finish it",
+            }
+        )
+
+
+def parse_note(value: bytes | None) -> Note | None:
+    """None for what is no note."""
+    try:
+        document = None if value is None else parse_json(value)
+    except MetadataError:
+        return None
+    if isinstance(document, dict) and document.get(_MARK) == 1 and isinstance(document.get("origin"), str):
+        return Note(str(document["origin"]), document.get("emptying") is True)
+    return None
+
+
+def is_document(name: str) -> bool:
+    """Whether a key is that of a document of a node or of a hierarchy, of any dialect."""
+    return name[name.rfind("/") + 1 :] in _DOCUMENTS or ("meta/" in name and bool(_OF_THE_DRAFT.search(name)))
+
+
+def is_reference(name: str) -> bool:
+    """Whether a key is that of a branch or a tag, of the repository that begins at the root or one below."""
+    if REFS not in name:
+        return False
+    parts = name.split("/")
+    return len(parts) >= 3 and parts[-3] == REFS[:-1] and parse_folder(parts[-2]) is not None
+
+
+def in_order(names: Iterable[str]) -> list[list[str]]:
+    """Documents and references, in groups that are to be written one after the other."""
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name in names:
+        groups.setdefault(_place(name), []).append(name)
+    return [sorted(groups[place]) for place in sorted(groups)]
+
+
+def _place(name: str) -> tuple[int, int]:
+    if not is_reference(name):
+        return 0, -name.count("/")
+    kind_and_name = parse_folder(name.split("/")[-2])
+    if kind_and_name is None or kind_and_name[0] == "tag":
+        return 1, 0
+    return (3 if kind_and_name[1] == "main" else 2), 0
+
+
+def is_same(source: Seen, found: Seen) -> bool:
+    """Whether what is found at the destination counts as a copy of the source that is there now: it has as many bytes; where both lie in folders, it bears the same
+    time of change, which a copy takes over; where both stores tell digests, these are equal."""
+    if source.size < 0 or source.size != found.size:
+        return False
+    if None not in (source.changed, found.changed) and source.changed != found.changed:
+        return False
+    digests = _digest(source.version), _digest(found.version)
+    return None in digests or digests[0] == digests[1]
+
+
+def _digest(version: Version | None) -> bytes | None:
+    found = None if version is None else _DIGEST.fullmatch(version)
+    return None if found is None else found[1].lower()
+
+
+def share_out(names: Sequence[str], workers: int, most: int | None) -> list[Sequence[str]]:
+    """Names in batches for workers: of `most` names, as many as are asked for at once; None: of fewer where there are few names, so that all workers have some."""
+    size = most or max(1, min(_MOST_NAMES, len(names) // (workers * _BATCHES)))
+    return [names[low : low + size] for low in range(0, len(names), size)]
+
+
+def differences(source: Mapping[str, bytes], found: Mapping[str, bytes]) -> list[str]:
+    """Names that are found with other bytes, or that the source does not have."""
+    return sorted(name for name, value in found.items() if source.get(name) != value)

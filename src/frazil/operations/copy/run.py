@@ -1,0 +1,198 @@
+"""Copying batches of keys from store to store, on some threads: what is there already is left, what was copied can be compared. In which order is said in
+plan.py, what is copied at all in copy.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from frazil.errors import ConflictError, StoreError
+from frazil.late import LateModule
+from frazil.operations.copy.plan import Seen, is_same, share_out
+from frazil.record import Record
+from frazil.runtime import Runtime
+from frazil.stores.local.kernel_results import changed_at
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.value_copies import pieces_of_object
+from frazil.stores.values import ANY
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    futures = LateModule("concurrent.futures")
+
+__all__ = ["Crew", "Done", "Route", "erase_names", "names_below"]
+
+_PAGE: Final = 2**17  # keys of one listing: of a folder with many files each listing looks at all
+_AT_ONCE: Final = 1024  # keys erased in one call
+_REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for what they read, others write
+
+
+class Route(Record):
+    """From where to where. Roots are "" or end in "/". again: what an interrupted copy left is there; verify: bytes are compared; must_be_there: a key that vanishes
+    after it was listed is an error."""
+
+    store: Store
+    root: str
+    to_store: Store
+    to_root: str
+    again: bool
+    verify: bool
+    must_be_there: bool
+
+
+class Done(Record):
+    """keys, nbytes: copied; found: there already."""
+
+    keys: int = 0
+    nbytes: int = 0
+    found: int = 0
+
+    def plus(self, other: Done) -> Done:
+        return Done(self.keys + other.keys, self.nbytes + other.nbytes, self.found + other.found)
+
+
+class Crew:
+    """Threads that copy, where that is quicker, within what a Runtime allows: `with Crew(route, runtime, report) as crew: crew.copy(names)`."""
+
+    __slots__ = ("_limit", "_most", "_pool", "_report", "_route", "_workers")
+
+    def __init__(self, route: Route, runtime: Runtime, report: Callable[[int], object]) -> None:
+        self._route, self._report = route, report
+        self._most: int | None
+        if isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore):
+            self._workers, self._most = runtime.threads, None
+        elif route.store.capabilities.direct and route.to_store.capabilities.direct:
+            self._workers, self._most = 1, None  # the kernel has threads of its own, and memory is quick
+        else:
+            self._workers = min(_REMOTE_WORKERS, runtime.requests_in_flight)
+            self._most = max(1, runtime.requests_in_flight // self._workers)
+        self._limit = max(1, runtime.bytes_in_flight // self._workers)
+        self._pool = futures.ThreadPoolExecutor(self._workers) if self._workers > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def copy(self, names: Sequence[str]) -> Done:
+        """Copies the values of these names, in any order. Raises the first error; what is under way is brought to an end."""
+        done = Done()
+        batches = share_out(names, self._workers, self._most)
+        if self._pool is None or len(batches) == 1:
+            results: Iterator[Done] = (self._copy(batch) for batch in batches)
+        else:
+            tasks = [self._pool.submit(self._copy, batch) for batch in batches]
+            results = (task.result() for task in futures.as_completed(tasks))
+        for part in results:
+            self._report(part.nbytes)
+            done = done.plus(part)
+        return done
+
+    def _copy(self, names: Sequence[str]) -> Done:
+        route = self._route
+        missing = _missing(route, names) if route.again else names
+        sizes = self._copied(missing)
+        found = len(names) - len(missing)
+        if route.verify:
+            lacking = {name for name, size in zip(missing, sizes, strict=True) if size < 0}
+            wrong = self._different([name for name in names if name not in lacking])
+            if wrong:  # of what was found there, perhaps; or the source has changed
+                again = self._copied(wrong)
+                refused = self._different([name for name, size in zip(wrong, again, strict=True) if size >= 0])
+                if refused:
+                    raise StoreError(
+                        "the copy has other bytes than the source",
+                        key=route.to_root + refused[0],
+                        hint="see that nobody writes to either, then copy again",
+                    )
+                missing, sizes = [*missing, *wrong], [*sizes, *again]
+                found = len(names) - len(set(missing))
+        copied = {name: size for name, size in zip(missing, sizes, strict=True) if size >= 0}
+        return Done(len(copied), sum(copied.values()), found)
+
+    def _copied(self, names: Sequence[str]) -> list[int]:
+        route = self._route
+        if not names:
+            return []
+        sources = [route.root + name for name in names]
+        targets = [route.to_root + name for name in names]
+        sizes = route.to_store.copy_in(targets, route.store, sources, limit=self._limit)
+        if route.must_be_there and -1 in sizes:
+            raise StoreError(
+                "the file was removed while the repository was copied",
+                key=sources[sizes.index(-1)],
+                hint="copy it when nothing is removed from it",
+            )
+        return sizes
+
+    def _different(self, names: Sequence[str]) -> list[str]:
+        """Those that have other bytes at the destination."""
+        route = self._route
+        return [
+            name
+            for name in names
+            if not _have_same_bytes(route.store, route.root + name, route.to_store, route.to_root + name, self._limit)
+        ]
+
+
+def _missing(route: Route, names: Sequence[str]) -> Sequence[str]:
+    """Names that are not at the destination, or not as they are at the source."""
+    timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
+    here = _seen(route.store, [route.root + name for name in names], timed)
+    there = _seen(route.to_store, [route.to_root + name for name in names], timed)
+    return list(compress(names, [not is_same(a, b) for a, b in zip(here, there, strict=True)]))
+
+
+def _seen(store: Store, keys: Sequence[str], timed: bool) -> list[Seen]:
+    fetched = store.fetch(keys, NO_SPANS)
+    return [
+        Seen(size, version, changed_at(version) if timed and version is not None else None)
+        for size, version in zip(fetched.sizes.tolist(), fetched.versions, strict=True)
+    ]
+
+
+def _have_same_bytes(store: Store, key: str, to_store: Store, to_key: str, limit: int) -> bool:
+    here, there = store.fetch([key], NO_SPANS), to_store.fetch([to_key], NO_SPANS)
+    if here.sizes[0] != there.sizes[0]:
+        return False
+    try:
+        parts = zip(
+            pieces_of_object(store, key, here, limit // 2),
+            pieces_of_object(to_store, to_key, there, limit // 2),
+            strict=True,
+        )
+        return all(a == b for a, b in parts)
+    except ConflictError:  # replaced meanwhile
+        return False
+
+
+def names_below(store: Store, root: str, after: str = "", until: str | None = None) -> Iterator[list[str]]:
+    """Names of the keys below a root, sorted, in pages: those after one, up to another one (None: to the end)."""
+    last = root + after if after else ""
+    while True:
+        keys = store.list_keys(root, last, _PAGE)
+        names = [key[len(root) :] for key in keys]
+        if until is not None and names and names[-1] > until:
+            yield [name for name in names if name <= until]
+            return
+        if names:
+            yield names
+        if len(keys) < _PAGE:
+            return
+        last = keys[-1]
+
+
+def erase_names(store: Store, root: str, names: Sequence[str]) -> int:
+    """Removes keys; how many."""
+    for low in range(0, len(names), _AT_ONCE):
+        part = [root + name for name in names[low : low + _AT_ONCE]]
+        store.erase_many(part, [ANY] * len(part))
+    return len(names)

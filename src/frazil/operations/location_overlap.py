@@ -1,0 +1,58 @@
+"""Whether two places have something in common, and what a place is called: for operations that read one and write another."""
+
+from __future__ import annotations
+
+import os
+
+from frazil.errors import InvalidInputError
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.memory import MemoryStore
+from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.operations.adapted_store import AdaptedStore
+from frazil.stores.store import Store
+from frazil.stores.wrappers import WrappedStore
+
+__all__ = ["address_of", "check_apart", "origin_of", "shown"]
+
+
+def address_of(store: Store, root: str) -> tuple[object, str]:
+    """What two places have in common that are in one store, and where in it they are."""
+    while isinstance(store, WrappedStore):
+        store = store.inner
+    if isinstance(store, AdaptedStore):
+        return id(store.inner), root
+    if isinstance(store, LocalStore):
+        return "folder", os.path.join(os.path.realpath(store.path), root, "")
+    if isinstance(store, MemoryStore) and store.name is not None:
+        return ("memory", store.name), root
+    if isinstance(store, ObjectStore):
+        return f"objects {store.server}", f"{store.place}/{root}"
+    return id(store), root
+
+
+def origin_of(store: Store, root: str) -> str:
+    """A place as another process would call it too."""
+    kind, where = address_of(store, root)
+    return repr((store, where)) if isinstance(kind, int) else f"{kind} {where}"
+
+
+def check_apart(source: tuple[object, str], destination: tuple[object, str], hint: str) -> None:
+    if source[0] != destination[0]:
+        return
+    if source[1] == destination[1]:
+        raise InvalidInputError("source and destination are the same place", hint=hint)
+    if destination[1].startswith(source[1]) or source[1].startswith(destination[1]):
+        raise InvalidInputError(
+            "source and destination lie one in the other", hint="choose a destination beside the source"
+        )
+
+
+def shown(store: Store, root: str) -> str:
+    """A place as a user would name it, where there is such a name."""
+    if isinstance(store, LocalStore):
+        return os.path.join(store.path, root).rstrip("/") or "/"
+    if isinstance(store, MemoryStore) and store.name is not None:
+        return f"memory://{store.name}/{root}".rstrip("/")
+    if isinstance(store, ObjectStore):
+        return f"{store.place}/{root}".rstrip("/")
+    return f"{store!r} {root}".rstrip().removesuffix("/")

@@ -1,0 +1,272 @@
+"""What a request over HTTP means, and what its answer is: pure, from method, target, headers, size and ETag to a value (RFC 9110).
+
+Sockets, stores and bytes of values are in server.py and values.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+from frazil.stores.keys import check_key
+
+__all__ = [
+    "Answer",
+    "ByteRange",
+    "Request",
+    "answer_page",
+    "answer_value",
+    "ask_ahead",
+    "nothing_there",
+    "parse_range",
+    "read_request",
+    "refusal",
+    "resolve_range",
+]
+
+Header = tuple[str, str]
+Span = tuple[int, int]  # start, length
+
+LONGEST_TARGET: Final = 8192  # characters; keys are shorter
+_LARGEST: Final = 10**18  # positions beyond it mean this one: no object is so large, and numbers stay such of 64 bits
+_METHODS: Final = "GET, HEAD, OPTIONS"
+
+_TARGET: Final = re.compile(r"[!-~]*")
+_SCHEME: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_RANGE: Final = re.compile(r"([0-9]*)-([0-9]*)")
+_TAG: Final = re.compile(r'(W/)?("[!#-~\x80-\xff]*")')
+_DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
+
+_EVERYWHERE: Final[tuple[Header, ...]] = (
+    ("Access-Control-Allow-Origin", "*"),
+    ("Access-Control-Expose-Headers", "Accept-Ranges, Content-Length, Content-Range, ETag"),
+    ("X-Content-Type-Options", "nosniff"),  # what lies in a store is never a program of this server's
+)
+_PREFLIGHT: Final[tuple[Header, ...]] = (
+    ("Allow", _METHODS),
+    ("Access-Control-Allow-Methods", _METHODS),
+    ("Access-Control-Allow-Headers", "Range, If-Match, If-None-Match, If-Range"),
+    ("Access-Control-Max-Age", "86400"),
+)
+
+
+class ByteRange(Record):
+    """One range as it was asked for. (first, last): both included; (first, None): up to the end; (None, n): the last n; (None, None): none that makes sense."""
+
+    first: int | None
+    last: int | None
+
+
+class Request(Record):
+    """A request for a value, or for a page. key: without the prefix that is served; of a page "" or ending in "/". Conditions are texts of headers, None where they are not there."""
+
+    head: bool
+    key: str
+    page: bool
+    range: ByteRange | None
+    if_match: str | None
+    if_none_match: str | None
+    if_range: str | None
+
+    @property
+    def is_conditional(self) -> bool:
+        return not (self.if_match is None and self.if_none_match is None and self.if_range is None)
+
+
+class Answer(Record):
+    """status and headers, and then `text`, or the part `span` of the value, or nothing."""
+
+    status: int
+    headers: tuple[Header, ...]
+    text: bytes = b""
+    span: Span | None = None
+
+
+# --- requests ------------------------------------------------------------------------------------------------------------------------
+
+
+def read_request(method: str, target: str, headers: Iterable[Header], *, needs_host: bool = True) -> Request | Answer:
+    """What is asked for; or at once the answer, where no value is needed for it.
+
+    target      as in the request line;  needs_host: whether the request must say to which host it goes, as those of HTTP/1.1 must"""
+    said: dict[str, str] = {}
+    hosts = 0
+    for name, value in headers:
+        name = name.lower()
+        hosts += name == "host"
+        said[name] = f"{said[name]}, {value}" if name in said else value
+    if hosts > 1 or (needs_host and not hosts):
+        return refusal(400, "a request names one host")
+    if method == "OPTIONS":
+        return Answer(204, (*_EVERYWHERE, *_PREFLIGHT))
+    if method not in {"GET", "HEAD"}:
+        return refusal(405, "what is served here can only be read", ("Allow", _METHODS))
+    key = _key(target)
+    if isinstance(key, Answer):
+        return key
+    page = key == "" or key.endswith("/")
+    if page and "text/html" not in said.get("accept", "").lower():
+        return nothing_there()
+    asked = None if method == "HEAD" or page else said.get("range")  # only GET has ranges
+    return Request(
+        method == "HEAD",
+        key,
+        page,
+        None if asked is None else parse_range(asked),
+        said.get("if-match"),
+        said.get("if-none-match"),
+        said.get("if-range"),
+    )
+
+
+def _key(target: str) -> str | Answer:
+    """The key that a target names ("" and what ends in "/" is a place for a page); or why it names none."""
+    if len(target) > LONGEST_TARGET:
+        return refusal(414, "the address is too long")
+    if not _TARGET.fullmatch(target):
+        return refusal(400, "the address has a sign that must be percent-encoded")
+    scheme = _SCHEME.match(target)  # the whole address, as proxies are told
+    path = (target[scheme.end() :] or "/") if scheme else target
+    path = path.partition("?")[0]
+    if not path.startswith("/"):
+        return refusal(400, "the address has no path")
+    if _BAD_ESCAPE.search(path):
+        return refusal(400, "a percent sign is not followed by two hexadecimal digits")
+    try:
+        key = unquote_to_bytes(path[1:]).decode()
+    except UnicodeDecodeError:
+        return refusal(400, "the address is not UTF-8")
+    parts = key.split("/")
+    if "\0" in key or "." in parts or ".." in parts:
+        return refusal(400, "the address is no key of a store")
+    try:
+        if key.removesuffix("/"):
+            check_key(key.removesuffix("/"))
+    except InvalidInputError:
+        return nothing_there()  # an empty component, which no key has
+    return nothing_there() if key == "/" else key
+
+
+def parse_range(text: str) -> ByteRange | None:
+    """What a Range header asks for; None where it may be ignored: other units, and several ranges, for which the whole may be sent."""
+    unit, mark, ranges = text.partition("=")
+    if not mark or unit.strip(" \t").lower() != "bytes":
+        return None
+    parts = [part.strip(" \t") for part in ranges.split(",")]
+    found = [_one_range(part) for part in parts if part]
+    if not found or ByteRange(None, None) in found:
+        return ByteRange(None, None)
+    return found[0] if len(found) == 1 else None
+
+
+def _one_range(text: str) -> ByteRange:
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        return ByteRange(None, None)
+    first, last = map(_number, match.groups())
+    if first is not None and last is not None and last < first:
+        return ByteRange(None, None)
+    return ByteRange(first, last)
+
+
+def _number(digits: str) -> int | None:
+    """Digits as a number, at most _LARGEST; None without any."""
+    if not digits:
+        return None
+    digits = digits.lstrip("0") or "0"
+    return min(int(digits), _LARGEST) if len(digits) <= 19 else _LARGEST
+
+
+def resolve_range(asked: ByteRange, size: int) -> Span | None:
+    """(start, length) of a range in a value of `size` bytes; None where it has none of its bytes. Of an empty value every suffix is the whole."""
+    first, last = asked
+    if first is None:
+        return None if not last else (max(size - last, 0), min(last, size))
+    if first >= size:
+        return None
+    return first, (size if last is None else min(last + 1, size)) - first
+
+
+def ask_ahead(request: Request, most: int) -> Span | None:
+    """What of the value can be asked for together with its size, (start, length) as stores take them, of at most `most` bytes; None where only the size
+    decides what is needed, or that nothing is."""
+    if request.head or request.page or request.is_conditional:
+        return None
+    if request.range is None:
+        return 0, most
+    first, last = request.range
+    if first is not None:
+        return first, most if last is None else min(last - first + 1, most)
+    return (-last, last) if last and last <= most else None
+
+
+# --- answers -------------------------------------------------------------------------------------------------------------------------
+
+
+def answer_value(request: Request, size: int, etag: str | None) -> Answer:
+    """The answer for a value of `size` bytes. etag: with its quotes; None where no version is known that could be relied on later."""
+    headers = (*_EVERYWHERE, ("Accept-Ranges", "bytes"), ("Cache-Control", "no-cache"))
+    if etag is not None:
+        headers = (*headers, ("ETag", etag))
+    if request.if_match is not None and not _matches(request.if_match, etag, strong=True):
+        return refusal(412, "the value is another one now", *headers[len(_EVERYWHERE) :])
+    if request.if_none_match is not None and _matches(request.if_none_match, etag, strong=False):
+        return Answer(304, headers)
+    asked = request.range
+    if request.if_range is not None and not _is_tag(request.if_range, etag):
+        asked = None
+    headers = (*headers, ("Content-Type", content_type(request.key)))
+    if asked is None or (size == 0 and asked.first is None and asked.last):
+        return Answer(200, (*headers, ("Content-Length", str(size))), span=(0, size))
+    span = resolve_range(asked, size)
+    if span is None:
+        return refusal(416, "the value has no such bytes", ("Content-Range", f"bytes */{size}"))
+    start, length = span
+    ranged = (("Content-Range", f"bytes {start}-{start + length - 1}/{size}"), ("Content-Length", str(length)))
+    return Answer(206, (*headers, *ranged), span=span)
+
+
+def _matches(header: str, etag: str | None, *, strong: bool) -> bool:
+    """Whether a list of ETags has that of a value which is there. A strong comparison takes no weak ones."""
+    if header.strip(" \t") == "*":
+        return True
+    return etag is not None and any(tag == etag and not (strong and weak) for weak, tag in _TAG.findall(header))
+
+
+def _is_tag(header: str, etag: str | None) -> bool:
+    """Whether If-Range names the value's version. A date never does: values have none here."""
+    return etag is not None and header.strip(" \t") == etag
+
+
+def content_type(key: str) -> str:
+    """JSON for the documents of Zarr, bytes for everything else."""
+    name = key.rpartition("/")[2]
+    return "application/json" if name.endswith(".json") or name in _DOCUMENTS else "application/octet-stream"
+
+
+def answer_page(html: bytes) -> Answer:
+    """A page for people. It runs nothing and loads nothing."""
+    headers = (
+        ("Content-Type", "text/html; charset=utf-8"),
+        ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
+        ("Cache-Control", "no-cache"),
+        ("Vary", "Accept"),
+        ("Content-Length", str(len(html))),
+    )
+    return Answer(200, (*_EVERYWHERE, *headers), html)
+
+
+def refusal(status: int, reason: str, *headers: Header) -> Answer:
+    """An answer in one line of text."""
+    text = f"{reason}\n".encode()
+    kind = (("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(text))))
+    return Answer(status, (*_EVERYWHERE, *headers, *kind), text)
+
+
+def nothing_there() -> Answer:
+    """The answer for a key without a value."""
+    return refusal(404, "nothing is here", ("Cache-Control", "no-cache"))

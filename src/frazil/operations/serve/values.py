@@ -1,0 +1,86 @@
+"""Values of a store, read piece by piece, all pieces from one version. What is asked for, and what becomes of the bytes, is decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+
+from frazil.errors import ConflictError, StoreError
+from frazil.stores.content import read_values
+from frazil.stores.retry import pause
+from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.values import FOUND, STALE, Columns, Fetched, clip_span
+
+__all__ = ["PIECE", "Value", "find_value"]
+
+PIECE: Final = 2**21  # bytes read at once: what each request keeps in memory
+
+_ATTEMPTS: Final = 100  # to find a value that others keep replacing
+_LONGEST_PAUSE: Final = 0.05  # seconds
+
+
+class Value:
+    """A value that was found. size: in bytes; etag: with quotes, or None where the store cannot tell versions apart for ever."""
+
+    __slots__ = ("_ahead", "_fetched", "_key", "_store", "etag", "size")
+
+    def __init__(self, store: Store, key: str, fetched: Fetched, ahead: Columns, salt: bytes) -> None:
+        self._store, self._key, self._fetched, self._ahead = store, key, fetched, ahead
+        self.size = int(fetched.sizes[0])
+        self.etag = _etag(fetched, key, salt)
+
+    def pieces(self, start: int, length: int) -> Iterator[bytes]:
+        """The bytes from start, in pieces of at most PIECE; first what came together with the size. Raises StoreError, and ConflictError where the value was
+        replaced meanwhile and the store does not hold the old one."""
+        if len(self._ahead):
+            _, first, count = self._ahead[0].tolist()
+            first, count = clip_span(first, count, self.size)
+            if first == start and 0 < count <= length:
+                yield self._read(self._fetched, self._ahead, count)
+                start, length = start + count, length - count
+        while length > 0:
+            count = min(length, PIECE)
+            span = np.array([[0, start, count]], np.int64)
+            yield self._read(self._store.fetch([self._key], span, held=self._fetched), span, count)
+            start, length = start + count, length - count
+
+    def _read(self, fetched: Fetched, span: Columns, count: int) -> bytes:
+        value = None if fetched.status[0] == STALE else read_values(fetched, [self._key], span)[0]
+        if value is None:
+            raise ConflictError("the value was replaced while it was read", key=self._key, hint="read it again")
+        if len(value) != count:
+            raise StoreError(f"the store brought {len(value)} bytes of {count}", key=self._key)
+        return value
+
+
+def find_value(store: Store, key: str, ahead: tuple[int, int] | None, salt: bytes = b"") -> Value | None:
+    """The value of a key, None where nothing is there.
+
+    ahead  (start, length) of bytes to bring in the same request, as Store.fetch takes them;  salt: makes ETags those of one run of a program
+    Raises what the store raises."""
+    spans = NO_SPANS if ahead is None else np.array([[0, *ahead]], np.int64)
+    for attempt in range(_ATTEMPTS):
+        fetched = store.fetch([key], spans)
+        status = fetched.status[0]
+        if status == FOUND and fetched.sizes[0] >= 0:
+            return Value(store, key, fetched, spans, salt)
+        if status == FOUND:
+            if not len(spans):
+                raise StoreError("the store does not say how large the value is", key=key)
+            spans = NO_SPANS  # some stores know the size only where it alone is asked for
+        elif status != STALE:
+            return None
+        else:
+            pause(min(_LONGEST_PAUSE, 0.0005 * 2**attempt))
+    raise StoreError(f"the value was replaced {_ATTEMPTS} times while it was looked up", key=key, hint="read it later")
+
+
+def _etag(fetched: Fetched, key: str, salt: bytes) -> str | None:
+    """None also for a version so young that the next value may bear it too."""
+    version = fetched.versions[0]
+    if version is None or (fetched.young is not None and fetched.young[0]):
+        return None
+    return f'"{blake2b(key.encode() + bytes(1) + version, digest_size=16, key=salt).hexdigest()}"'

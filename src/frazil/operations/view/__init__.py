@@ -1,0 +1,3 @@
+"""Selections as pictures: overviews, colours, PNG files.
+
+The command is in cli/commands/view.py."""

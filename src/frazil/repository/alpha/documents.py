@@ -1,0 +1,347 @@
+"""The metadata of nodes as documents mean it (metadata/model.py) <-> as snapshots hold it (formats/alpha/zarr_metadata.py). Pure.
+
+What a snapshot cannot hold is refused here, by the member's name and with what to do instead, before anything is written. Where nodes are kept, and what becomes
+of attributes that lie in files of their own, is said elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from frazil.errors import FrazilError, InvalidInputError, MetadataError
+from frazil.formats import msgpack
+from frazil.formats.alpha.zarr_metadata import DATA_TYPES, FillValue, NamedConfiguration, ZarrArrayMetadata
+from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.chunk_keys import DefaultKeys
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import Json, as_json, found, item, member
+from frazil.metadata.members import check_object
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.registry import MetadataExtensions
+from frazil.metadata.types.core import DataType
+from frazil.metadata.types.fill_values import FillValue as Element
+
+__all__ = ["CHUNK_KEYS", "from_attributes", "from_metadata", "to_group", "to_metadata"]
+
+Metadata: TypeAlias = ArrayMetadata | GroupMetadata
+
+CHUNK_KEYS: Final = DefaultKeys(
+    "/"
+)  # of every array: a repository keeps chunks by coordinates, and shows them under these keys alone
+
+_GRID_LIMIT: Final = 2**32  # chunks along a dimension: coordinates are numbers of 32 bits
+_SLASH: Final = "Slash"
+_SWAPPED: Final = sys.byteorder == "little"
+# of a float of 32 bits, and of one of 16
+_SIGN, _EXPONENT, _QUIET, _PAYLOAD_SHIFT = 0x8000, 0x7C00, 0x0200, 13
+
+
+# --- from snapshots ------------------------------------------------------------------------------------------------------------------
+
+
+def to_metadata(
+    data: ZarrArrayMetadata,
+    attributes: Mapping[str, msgpack.Json] | None,
+    known: MetadataExtensions,
+    key: str | None = None,
+) -> ArrayMetadata:
+    """The metadata of an array that a snapshot holds. What codecs it names is not looked at.
+
+    attributes  those of its node, brought from their file where they lie in one
+    known       the data types that there are
+    key         of the document that the node would have, for messages
+    Raises UnknownExtensionError for a data type that is not known (`string` and `bytes` are of no fixed size, and none of ours), MetadataError for what no document may
+    say; `path` names the member."""
+    try:
+        data_type = known.data_type(Extension(data.data_type), "data_type")
+        return ArrayMetadata(
+            shape=data.shape,
+            data_type=data_type,
+            fill_value=_to_fill(data.fill_value, data.data_type, data_type),
+            chunk_grid=RegularGrid(data.chunk_shape),
+            # the others of the list were never written; what is not in the keys of chunks makes no difference to what is stored
+            chunk_key_encoding=CHUNK_KEYS,
+            codecs=_to_extensions(data.codecs, "codecs"),
+            attributes=_to_object(attributes, "attributes"),
+            dimension_names=data.dimension_names,
+            storage_transformers=_to_extensions(data.storage_transformers or (), "storage_transformers"),
+        )
+    except FrazilError as error:
+        error.key = error.key or key
+        raise
+
+
+def to_group(attributes: Mapping[str, msgpack.Json] | None, key: str | None = None) -> GroupMetadata:
+    """The metadata of a group with these attributes; None: it has none."""
+    try:
+        return GroupMetadata(attributes=_to_object(attributes, "attributes"))
+    except FrazilError as error:
+        error.key = error.key or key
+        raise
+
+
+def _to_object(value: Mapping[str, msgpack.Json] | None, path: str) -> dict[str, Json]:
+    """Plain JSON; NaN and infinities, which MessagePack has and JSON has not, become the strings that stand for them in documents."""
+    try:
+        return check_object(as_json(value or {}, path), path)
+    except MetadataError:
+        return check_object(as_json(_spelt_out(value), path), path)
+
+
+def _spelt_out(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {name: _spelt_out(child) for name, child in value.items()}
+    return [_spelt_out(child) for child in value] if isinstance(value, list | tuple) else value
+
+
+def _to_extensions(entries: Sequence[NamedConfiguration], path: str) -> list[Extension]:
+    return [_to_extension(entry, item(path, at)) for at, entry in enumerate(entries)]
+
+
+def _to_extension(entry: NamedConfiguration, path: str) -> Extension:
+    return Extension(entry.name, _to_object(entry.configuration, member(path, "configuration")), path=path)
+
+
+def _to_fill(value: FillValue, name: str, data_type: DataType) -> Element:
+    kind = DATA_TYPES[name]
+    if kind.kind == "string":
+        return data_type.parse_fill(str(value))
+    if kind.kind == "bytes":
+        assert isinstance(value, bytes)
+        return data_type.parse_fill(list(value))
+    _check_dtype(name, data_type)
+    return Element(_element(value, name), data_type.dtype)
+
+
+def _check_dtype(name: str, data_type: DataType) -> None:
+    if data_type.dtype != np.dtype(name):
+        raise MetadataError(f"the data type {name} must be NumPy's, found {data_type.dtype}", path="data_type")
+
+
+def _element(value: FillValue, name: str) -> bytes:
+    """One element of a core type, in native memory order."""
+    if isinstance(value, bytes):
+        if name == "float16":
+            return half_of_single(int.from_bytes(value, "big")).to_bytes(2, sys.byteorder)
+        return _swapped(value, DATA_TYPES[name].size)
+    return int(value).to_bytes(np.dtype(name).itemsize, sys.byteorder, signed=DATA_TYPES[name].signed)
+
+
+def _swapped(data: bytes, size: int) -> bytes:
+    """Items of `size` bytes from big-endian to native order, and back."""
+    return b"".join([data[at : at + size][::-1] for at in range(0, len(data), size)]) if _SWAPPED else data
+
+
+def half_of_single(bits: int) -> int:
+    """The bits of float16 for those of float32, rounded half to even. A NaN keeps the payload that fits, and stays one if none of it does."""
+    if bits & 0x7FFFFFFF > 0x7F800000:
+        payload = bits >> _PAYLOAD_SHIFT & 0x3FF
+        return bits >> 16 & _SIGN | _EXPONENT | (payload or _QUIET)
+    with np.errstate(all="ignore"):
+        return int(np.array(bits, np.uint32).view(np.float32).astype(np.float16).view(np.uint16))
+
+
+def single_of_half(bits: int) -> int:
+    """The bits of float32 for those of float16; half_of_single gives each of them back, signalling NaNs too, which a conversion of numbers would quieten."""
+    if bits & 0x7FFF > _EXPONENT:
+        return (bits & _SIGN) << 16 | 0x7F800000 | (bits & 0x3FF) << _PAYLOAD_SHIFT
+    return int(np.array(bits, np.uint16).view(np.float16).astype(np.float32).view(np.uint32))
+
+
+# --- to snapshots --------------------------------------------------------------------------------------------------------------------
+
+
+def from_metadata(
+    metadata: ArrayMetadata, key: str | None = None, like: ZarrArrayMetadata | None = None
+) -> ZarrArrayMetadata:
+    """The metadata of an array as a snapshot holds it; its attributes are asked for with from_attributes.
+
+    key   of the document that the node would have, for messages
+    like  what the snapshot has so far: of a member that says the same as there, its form is kept (an absent list for an empty one, say)
+    Raises InvalidInputError for what a snapshot cannot hold: `path` names the member, `hint` says what to do instead."""
+    try:
+        _check_members(metadata)
+        name = _from_data_type(metadata.data_type)
+        new = ZarrArrayMetadata(
+            shape=metadata.shape,
+            data_type=name,
+            chunk_shape=_from_grid(metadata),
+            chunk_key_encoding=_from_keys(metadata),
+            fill_value=_from_fill(metadata, name),
+            codecs=_from_extensions(metadata.codecs, "codecs"),
+            storage_transformers=_from_extensions(metadata.storage_transformers, "storage_transformers") or None,
+            dimension_names=metadata.dimension_names,
+        )
+        for at, dimension in enumerate(metadata.dimension_names or ()):
+            _check_json(dimension, item("dimension_names", at))
+    except FrazilError as error:
+        error.key = error.key or key
+        raise
+    return new if like is None else _in_the_form_of(like, new, metadata)
+
+
+def from_attributes(metadata: Metadata, key: str | None = None) -> dict[str, Json]:
+    """The attributes of a node for its snapshot, a copy. Copies of the documents below a group (consolidated metadata) are left out: a snapshot has them all.
+
+    Raises InvalidInputError for a member of the document that a snapshot cannot hold, and for attributes that it cannot (numbers beyond 64 bits)."""
+    try:
+        _check_members(metadata)
+        attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
+        _check_json(attributes, "attributes")
+    except FrazilError as error:
+        error.key = error.key or key
+        raise
+    return attributes
+
+
+def _check_members(metadata: Metadata) -> None:
+    if metadata.zarr_format != 3:
+        raise InvalidInputError(
+            f"a repository holds nodes of the final Zarr v3, found one of {metadata.zarr_format!r}",
+            path="zarr_format",
+            hint="convert the hierarchy first, with convert()",
+        )
+    for name, value in metadata.unknown.items():
+        raise InvalidInputError(
+            f"a repository cannot hold the member {name}, found {found(value)}",
+            path=member(None, name),
+            hint="leave it out, or keep it among the attributes",
+        )
+
+
+def _from_data_type(data_type: DataType) -> str:
+    extension = data_type.extension()
+    if extension.name in DATA_TYPES and not extension.configuration:
+        if DATA_TYPES[extension.name].kind not in ("string", "bytes"):
+            _check_dtype(extension.name, data_type)
+        return extension.name
+    raise InvalidInputError(
+        f"a repository cannot hold the data type {data_type.label}, only {', '.join(DATA_TYPES)}",
+        path="data_type",
+        hint=_instead(data_type.dtype),
+    )
+
+
+def _instead(dtype: np.dtype[np.generic]) -> str:
+    """What to store in place of elements that are none of the list."""
+    if dtype.fields is not None:
+        return "store each field as an array of its own"
+    match dtype.kind:
+        case "M" | "m":
+            return "store them as int64 (view them so), and name the unit in the attributes"
+        case "U":
+            return f"store them as uint32, with one more dimension of length {dtype.itemsize // 4}"
+        case "S" | "V" if dtype.itemsize:
+            return f"store them as uint8, with one more dimension of length {dtype.itemsize}"
+        case _:
+            return "store them as one of these"
+
+
+def _from_grid(metadata: ArrayMetadata) -> tuple[int, ...]:
+    extension = metadata.chunk_grid.extension()
+    lengths = extension.configuration.get("chunk_shape")
+    if (
+        extension.name != "regular"
+        or extension.configuration.keys() != {"chunk_shape"}
+        or not isinstance(lengths, list)
+    ):
+        raise InvalidInputError(
+            f"a repository cannot hold the chunk grid {extension.name}", path="chunk_grid", hint="use a regular one"
+        )
+    grid = RegularGrid(lengths)
+    if max(grid.grid_shape(metadata.shape), default=0) > _GRID_LIMIT:
+        raise InvalidInputError(
+            f"a repository holds at most 2^32 chunks along a dimension, found a grid of {grid.grid_shape(metadata.shape)}",
+            path="chunk_grid.configuration.chunk_shape",
+            hint="use larger chunks, with smaller ones inside (shards)",
+        )
+    return grid.chunk_shape
+
+
+def _from_keys(metadata: ArrayMetadata) -> str:
+    extension = metadata.chunk_key_encoding.extension()
+    if extension != CHUNK_KEYS.extension():
+        raise InvalidInputError(
+            f'a repository has chunk keys of the encoding default with "/" alone, found {found(extension.to_json())}',
+            path="chunk_key_encoding",
+            hint="leave the encoding out: chunks are kept by their coordinates, not under keys",
+        )
+    return _SLASH
+
+
+def _from_fill(metadata: ArrayMetadata, name: str) -> FillValue:
+    data, kind = metadata.fill_value.data, DATA_TYPES[name]
+    match kind.kind:
+        case "boolean":
+            return data != b"\0"
+        case "integer":
+            return int.from_bytes(data, sys.byteorder, signed=kind.signed)
+        case "float" | "complex":
+            if name == "float16":
+                return single_of_half(int.from_bytes(data, sys.byteorder)).to_bytes(4, "big")
+            return _swapped(data, kind.size)
+    value = metadata.data_type.emit_fill(metadata.fill_value)
+    if kind.kind == "string" and isinstance(value, str):
+        _check_json(value, "fill_value")
+        return value
+    if (
+        kind.kind == "bytes"
+        and isinstance(value, list)
+        and all(type(byte) is int and 0 <= byte < 256 for byte in value)
+    ):
+        return bytes(value)  # type: ignore[arg-type] # they are all int
+    raise InvalidInputError(f"a repository cannot hold the fill value {found(value)} of {name}", path="fill_value")
+
+
+def _from_extensions(extensions: Sequence[Extension], path: str) -> tuple[NamedConfiguration, ...]:
+    return tuple([_from_extension(extension, item(path, at)) for at, extension in enumerate(extensions)])
+
+
+def _from_extension(extension: Extension, path: str) -> NamedConfiguration:
+    if not extension.must_understand:
+        raise InvalidInputError(
+            f"a repository cannot say that {extension.name} need not be understood, found must_understand false",
+            path=member(path, "must_understand"),
+            hint="leave the entry out, or the member: then every reader has to know it",
+        )
+    configuration = extension.to_json().get("configuration")  # none where documents have none
+    _check_json(configuration, member(path, "configuration"))
+    return NamedConfiguration(extension.name, check_object(configuration, path) if configuration is not None else None)
+
+
+def _check_json(value: Json, path: str) -> None:
+    """Refuses what JSON may say and a repository file cannot, by the innermost member."""
+    try:
+        msgpack.pack(value)
+    except InvalidInputError as error:
+        children = [(member(path, name), child) for name, child in value.items()] if isinstance(value, dict) else []
+        children += [(item(path, at), child) for at, child in enumerate(value)] if isinstance(value, list) else []
+        for place, child in children:
+            _check_json(child, place)
+        error.path, error.hint = path, "write it as a string" if isinstance(value, int) else None
+        raise
+
+
+def _in_the_form_of(like: ZarrArrayMetadata, new: ZarrArrayMetadata, metadata: ArrayMetadata) -> ZarrArrayMetadata:
+    """`new`, with the members of `like` that mean the same."""
+    kept: dict[str, object] = {"chunk_key_encoding": like.chunk_key_encoding}
+    if like.data_type == new.data_type and isinstance(like.fill_value, bytes) and new.data_type != "bytes":
+        if _element(like.fill_value, like.data_type) == metadata.fill_value.data:
+            kept["fill_value"] = like.fill_value
+    if _same_entries(like.codecs, metadata.codecs):
+        kept["codecs"] = like.codecs
+    if _same_entries(like.storage_transformers or (), metadata.storage_transformers):
+        kept["storage_transformers"] = like.storage_transformers
+    return new._replace(**kept)  # type: ignore[arg-type] # each is of the member whose name it has
+
+
+def _same_entries(entries: Sequence[NamedConfiguration], extensions: Sequence[Extension]) -> bool:
+    return [(entry.name, _to_object(entry.configuration, "")) for entry in entries] == [
+        (extension.name, extension.configuration) for extension in extensions
+    ]

@@ -1,0 +1,101 @@
+"""The metadata of nodes as documents mean it, from nodes as a snapshot holds them: equal bytes are understood once, and remembered.
+
+How the values correspond is in documents.py; which nodes there are, in change_set.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from frazil.errors import FrazilError
+from frazil.formats.alpha.nodes import (
+    AttributesReference,
+    BrokenNode,
+    Node,
+    Nodes,
+    NodeSnapshot,
+    decode_attributes_of,
+)
+from frazil.metadata.json_text import as_json
+from frazil.metadata.members import check_object
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.repository.alpha.documents import to_group, to_metadata
+
+if TYPE_CHECKING:
+    from frazil.formats import msgpack
+    from frazil.metadata.json_text import Json
+    from frazil.metadata.registry import MetadataExtensions
+    from frazil.repository.files.file_cache import Files
+
+__all__ = ["NodeDocuments"]
+
+Metadata: TypeAlias = ArrayMetadata | GroupMetadata
+
+_MOST_KNOWN: Final = 1024  # arrays, and attributes
+_SMALL: Final = 4096  # bytes of what is remembered
+
+
+class NodeDocuments:
+    """Safe to use from many threads, and after a fork: what it remembers is only ever added, or forgotten whole. Nothing that it hands out shares attributes."""
+
+    __slots__ = ("_arrays", "_attributes", "_files", "_known")
+
+    def __init__(self, files: Files, known: MetadataExtensions) -> None:
+        self._files, self._known = files, known
+        self._arrays: dict[bytes, ArrayMetadata] = {}  # by their encoded metadata, without attributes
+        self._attributes: dict[bytes, dict[str, Json]] = {}  # by what is encoded
+
+    def at(self, nodes: Nodes, path: str, document: tuple[bytes, bytes]) -> Metadata | FrazilError:
+        """The metadata of a node of which Nodes.document gave this, or the error that stands in its place."""
+        attributes, metadata = document
+        array = self._arrays.get(metadata) if metadata else None
+        try:
+            if array is not None:
+                return array.with_plain_attributes(self._plain_attributes(attributes))
+            if not metadata:
+                return GroupMetadata(attributes=self._plain_attributes(attributes))
+        except FrazilError:  # told of with the whole node
+            pass
+        node = nodes.get(path)
+        assert node is not None
+        found = self.of(node)
+        if isinstance(found, ArrayMetadata) and len(metadata) <= _SMALL:
+            _make_room(self._arrays)
+            self._arrays[metadata] = found.with_plain_attributes({})
+        return found
+
+    def _plain_attributes(self, data: bytes) -> dict[str, Json]:
+        """A copy of attributes. Raises what reading them raises."""
+        known = self._attributes.get(data)
+        if known is None:
+            decoded = decode_attributes_of(data)
+            if isinstance(decoded, AttributesReference):
+                decoded = self._files.attributes(decoded.id, decoded.location)
+            known = check_object(as_json(to_group(decoded).attributes, None), None)
+            if len(data) <= _SMALL:
+                _make_room(self._attributes)
+                self._attributes[data] = known
+        return check_object(as_json(known, None), None)
+
+    def of(self, node: Node) -> Metadata | FrazilError:
+        """The metadata of a node, or the error that stands in its place."""
+        if isinstance(node, BrokenNode):
+            return node.error
+        try:
+            attributes = self._attributes_of(node)
+            if node.array is None:
+                return to_group(attributes)
+            return to_metadata(node.array.metadata, attributes, self._known)
+        except FrazilError as error:
+            error.path = error.path if error.path and error.path.startswith("/") else node.path
+            return error
+
+    def _attributes_of(self, node: NodeSnapshot) -> Mapping[str, msgpack.Json] | None:
+        if isinstance(node.attributes, AttributesReference):
+            return self._files.attributes(node.attributes.id, node.attributes.location)
+        return node.attributes
+
+
+def _make_room(known: dict[bytes, ArrayMetadata] | dict[bytes, dict[str, Json]]) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()

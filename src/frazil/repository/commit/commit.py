@@ -1,0 +1,351 @@
+"""Committing: from what a session changed to files, in the order chunks, attribute file, manifests and snapshot, branch file; and the three outcomes.
+
+What goes into which manifest is decided in placement.py; following a branch that moved is in rebase.py."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, StoreError
+from frazil.formats.alpha import manifests as columns_of
+from frazil.formats.alpha.manifests import Manifest, node_manifest
+from frazil.formats.alpha.nodes import AttributesReference, ManifestReference, Nodes, NodeSnapshot
+from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo
+from frazil.formats.ids import ObjectId, encode_id, new_id
+from frazil.formats.msgpack import Json, pack
+from frazil.record import Record
+from frazil.repository.commit.freedoms import HISTORY, next_node, with_flag
+from frazil.repository.commit.pending_chunks import PackingOrder, place_pending
+from frazil.repository.files.properties import commit_properties
+from frazil.repository.manifests.placement import ArrayPlacement, Placed, Placing
+from frazil.repository.refs.branches import COMMITTED, UNKNOWN, Tip, check_commits, open_tip, put_next
+from frazil.repository.refs.history import ancestry
+from frazil.repository.session.change_set import ChangeSet, NodeChange, grid_of, rank_of
+from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL
+from frazil.repository.session.transaction import Transaction, UnknownCommit
+from frazil.repository.virtual.file_checks import with_checks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Columns = NDArray[np.int64]
+    Octets = NDArray[np.uint8]
+
+__all__ = ["Attempt", "attempt_commit", "settle_unknown"]
+
+_WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
+_FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
+
+
+class Attempt(Record):
+    """committed: the snapshot that the branch has now; None: somebody else was quicker, and `tip` is what the branch says now."""
+
+    committed: ObjectId | None
+    tip: Tip | None
+
+
+def attempt_commit(
+    transaction: Transaction,
+    message: str,
+    properties: Mapping[str, Json],
+    *,
+    allow_empty: bool = False,
+    order: PackingOrder | None = None,
+) -> Attempt:
+    """Writes everything and then, if nobody has, the next file of the branch. Afterwards the session goes on from what it committed; where somebody was
+    quicker it keeps everything, and may be rebased.
+
+    Raises InvalidInputError where nothing was changed, CommitUnknownError where the answer was lost and cannot be read back (nothing is removed then), StoreError."""
+    with transaction.lock:
+        transaction.require_writable()
+        tip = transaction.tip
+        if tip is None:
+            raise InvalidInputError("a fork is not committed", hint="merge it into the session that it came from")
+        check_commits(transaction.files)
+        known = settle_unknown(transaction)
+        if known is not None:
+            return Attempt(known, transaction.tip)
+        if transaction.changes.is_empty and not allow_empty:
+            raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
+        files, changes = transaction.files, transaction.changes
+        place_pending(changes, files, packing=transaction.packing, order=order)
+        finals, following = _final_ids(transaction)
+        placed = _place(transaction, finals)
+        identity = new_id(os.urandom)
+        snapshot, attribute_file = _snapshot(transaction, placed, finals, following, identity, message, properties)
+        written = files.write_snapshot(identity, snapshot, placed.files)
+        outcome, found = put_next(files, tip, identity)
+        if outcome == UNKNOWN:
+            transaction.unknown = UnknownCommit(identity, finals, transaction.state)
+            error = CommitUnknownError(
+                f"whether the commit to {tip.branch!r} happened is not known: the store's answer was lost",
+                key=files.key(f"snapshots/{encode_id(identity)}"),
+                hint="commit again without changing anything, which finds out, or discard the session; nothing was removed",
+            )
+            error.snapshot = encode_id(identity)
+            raise error
+        if outcome != COMMITTED:
+            _take_back(transaction, placed, identity, attribute_file)
+            return Attempt(None, found)
+        _go_on(transaction, identity, written, found, finals)
+        return Attempt(identity, found)
+
+
+# --- manifests -------------------------------------------------------------------------------------------------------------------------
+
+
+class _PlacedArrays(Record):
+    """changes: the arrays that were placed; placed: where their references go; dropped: manifests of arrays that are gone"""
+
+    changes: Sequence[NodeChange]
+    placed: Placed
+    dropped: frozenset[ObjectId]
+
+    @property
+    def files(self) -> tuple[tuple[ObjectId, Manifest], ...]:
+        return self.placed.files
+
+
+def _place(transaction: Transaction, finals: Mapping[int, int]) -> _PlacedArrays:
+    """Which manifests there will be."""
+    changes, freedoms = transaction.changes, transaction.freedoms
+    touched = [change for change in changes if change.references is not None and change.references.count]
+    arrays = [_array_placement(changes, change, finals) for change in touched]
+    placing = Placing(arrays, freedoms=freedoms, trusted=freedoms)
+    wanted = placing.wanted()
+    loaded = dict(zip(wanted, transaction.files.manifests(wanted), strict=True))
+    placed = placing.place(loaded, lambda: new_id(os.urandom))
+    gone: set[ObjectId] = set()
+    for key in changes.removed:
+        node = transaction.base.nodes.get(changes.removed[key])
+        if isinstance(node, NodeSnapshot) and node.array is not None:
+            gone |= {manifest.id for manifest in node.array.manifests}
+    return _PlacedArrays(touched, placed, frozenset(gone))
+
+
+def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int, int]) -> ArrayPlacement:
+    """The references of one array, as a manifest holds them, and the chunks that are gone."""
+    references, node = change.changed_references(), change.node
+    assert node.array is not None
+    metadata = node.array.metadata
+    grid = grid_of(metadata)
+    rows = references.selected(references.current())
+    kept = (rows.coordinates < np.array(grid, np.int64)).all(axis=1) & (rows.kinds != REMOVED)
+    removed = rows.coordinates[~kept]
+    if len(removed):
+        rows = rows.pick(kept)
+    native, pending, virtual = rows.kinds == NATIVE, rows.kinds == PENDING, rows.kinds == VIRTUAL
+    parts: list[Octets] = []
+    offsets = rows.offsets
+    if pending.any():
+        segments, where = _distinct(rows.objects[pending])
+        parts = [changes.pending.segments[number] for number in segments]
+        if len(parts) > 1:
+            offsets = offsets.copy()
+            offsets[pending] += np.cumsum([0, *[part.size for part in parts]])[where]
+    names: list[str] = []
+    locations = None
+    if virtual.any():
+        numbers, place = _distinct(rows.objects[virtual])
+        names = [changes.locations[number] for number in numbers]
+        locations = np.full(len(virtual), -1, np.int32)
+        locations[virtual] = place
+    checks = {name: changes.location_checks[name] for name in names if name in changes.location_checks}
+    number = written_node(finals, change)
+    inline = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint8), *parts])
+    written = node_manifest(
+        number, rows.coordinates, _WRITTEN_KINDS[rows.kinds], rows.ids * native[:, None], offsets, rows.lengths,
+        inline=inline.data, locations=locations, names=names,
+        flags=with_checks(columns_of.NO_FLAGS, checks) if checks else columns_of.NO_FLAGS,
+    )  # fmt: skip
+    manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
+    return ArrayPlacement(number, rank_of(node), grid, manifests, written, removed, node.path)
+
+
+def _distinct(numbers: Columns) -> tuple[list[int], Columns]:
+    """The numbers, each once, and for each which; there is at least one."""
+    if (numbers == numbers[0]).all():
+        return [numbers.item(0)], np.zeros(len(numbers), np.int64)
+    distinct, where = np.unique(numbers, return_inverse=True)
+    return distinct.tolist(), where
+
+
+def _final_ids(transaction: Transaction) -> tuple[dict[int, int], int | None]:
+    """The ids of new nodes by their keys, and the lowest id that no node will have had; None where that is what the last snapshot said, as no node came or went."""
+    changes = transaction.changes
+    new = [change.key for change in changes if change.is_new]
+    if not new and not changes.removed:
+        return {}, None
+    first = next_node(transaction.base)
+    return {key: first + at for at, key in enumerate(new)}, first + len(new)
+
+
+def written_node(finals: Mapping[int, int], change: NodeChange) -> int:
+    """The id that a node has in the new snapshot."""
+    return finals.get(change.key, change.key)
+
+
+# --- the snapshot ------------------------------------------------------------------------------------------------------------------------
+
+
+def _snapshot(
+    transaction: Transaction,
+    placed: _PlacedArrays,
+    finals: Mapping[int, int],
+    following: int | None,
+    identity: ObjectId,
+    message: str,
+    properties: Mapping[str, Json],
+) -> tuple[Snapshot, ObjectId | None]:
+    """The new snapshot, and the attribute file that was written for it."""
+    base, freedoms = transaction.base, transaction.freedoms
+    lists = {
+        change.key: references for change, references in zip(placed.changes, placed.placed.references, strict=True)
+    }
+    changed: dict[str, NodeSnapshot | None] = {}
+    for path in transaction.changes.vanished():
+        changed[path] = None
+    for change in transaction.changes:
+        changed[change.node.path] = _final_node(change, finals, lists)
+    attribute_file = _separate_attributes(transaction, changed)
+    nodes = base.nodes.changed(changed)
+    manifests = _listed(base, nodes, placed)
+    history = (base.metadata, *base.history)
+    written_at = max(time.time_ns(), base.metadata.written_at + _FUTURE)
+    attribute_files = _attribute_files(base, nodes, changed, attribute_file)
+    kept, flags = commit_properties(base, properties)
+    snapshot = Snapshot(
+        SnapshotInfo(identity, written_at, message),
+        min(transaction.started_at, written_at),
+        history[:HISTORY] if freedoms else history,
+        base.total_parents + 1,
+        manifests,
+        attribute_files,
+        with_flag(flags, following) if freedoms and following is not None else flags,
+        kept,
+        nodes,
+    )
+    return snapshot, attribute_file
+
+
+def _final_node(
+    change: NodeChange, finals: Mapping[int, int], lists: Mapping[int, tuple[ManifestReference, ...]]
+) -> NodeSnapshot:
+    node = change.node._replace(id=written_node(finals, change))
+    if change.key in lists and node.array is not None:
+        node = node._replace(array=node.array._replace(manifests=lists[change.key]))
+    return node
+
+
+def _separate_attributes(transaction: Transaction, changed: dict[str, NodeSnapshot | None]) -> ObjectId | None:
+    """Moves attributes that are large to a file of their own, where that was asked for, and others can do without; its id."""
+    limit = transaction.options.attribute_limit if transaction.freedoms else None
+    large = [
+        node
+        for node in changed.values()
+        if limit is not None
+        and node is not None
+        and isinstance(node.attributes, Mapping)
+        and len(pack(node.attributes)) > limit
+    ]
+    if not large:
+        return None
+    identity = new_id(os.urandom)
+    transaction.files.write_attributes(identity, [dict(node.attributes) for node in large])  # type: ignore[arg-type]
+    for at, node in enumerate(large):
+        changed[node.path] = node._replace(attributes=AttributesReference(identity, at))
+    return identity
+
+
+def _listed(base: Snapshot, nodes: Nodes, placed: _PlacedArrays) -> tuple[FileInfo, ...]:
+    """The manifests of the snapshot: those before, without those that no array lists any more, and the new ones."""
+    gone = _unused(placed.placed.unlisted | placed.dropped, nodes)
+    return (
+        *(info for info in base.manifest_files if info.id not in gone),
+        *(FileInfo(file) for file, _ in placed.files),
+    )
+
+
+def _attribute_files(
+    base: Snapshot, nodes: Nodes, changed: Mapping[str, NodeSnapshot | None], new: ObjectId | None
+) -> tuple[FileInfo, ...]:
+    if not base.attribute_files:
+        return () if new is None else (FileInfo(new),)
+    before = [base.nodes.get(path) for path in changed]
+    dropped = {
+        node.attributes.id
+        for node in before
+        if isinstance(node, NodeSnapshot) and isinstance(node.attributes, AttributesReference)
+    }
+    gone = _unused(dropped, nodes)
+    kept = [info for info in base.attribute_files if info.id not in gone]
+    return tuple(kept) if new is None else (*kept, FileInfo(new))
+
+
+def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
+    """Those that no node names. An id is text that nothing else looks like, so the bytes of all nodes are searched, and none is decoded."""
+    asked = set(ids)
+    if not asked:
+        return asked
+    data = nodes.encoded()
+    return {identity for identity in asked if encode_id(identity).encode() not in data}
+
+
+# --- before and afterwards ---------------------------------------------------------------------------------------------------------------
+
+
+def settle_unknown(transaction: Transaction) -> ObjectId | None:
+    """Finds out whether a commit happened whose answer was lost: its snapshot, where it did, and then the session goes on from it.
+
+    Raises ConflictError where it did happen and something was changed since, which cannot be told from what was committed."""
+    unknown, tip = transaction.unknown, transaction.tip
+    if unknown is None or tip is None:
+        return None
+    now = open_tip(transaction.files, tip.branch, tip)
+    if all(commit.snapshot != unknown.snapshot for commit in ancestry(transaction.files, now.snapshot)):
+        return None
+    if unknown.state != transaction.state:
+        raise ConflictError(
+            "the commit whose answer was lost did happen, and something was changed after it",
+            key=transaction.files.key(f"snapshots/{encode_id(unknown.snapshot)}"),
+            hint="discard the session, and make the later changes again in a new one",
+        )
+    written = transaction.files.snapshot(unknown.snapshot)
+    there = tip._replace(sequence=tip.sequence + 1, snapshot=unknown.snapshot)
+    _go_on(transaction, unknown.snapshot, written, there, unknown.finals)
+    return unknown.snapshot
+
+
+def _take_back(
+    transaction: Transaction, placed: _PlacedArrays, identity: ObjectId, attribute_file: ObjectId | None
+) -> None:
+    """Removes the files of a commit that certainly did not happen. What cannot be removed does no harm."""
+    files = transaction.files
+    keys = [files.key(f"manifests/{encode_id(file)}") for file, _ in placed.files]
+    keys.append(files.key(f"snapshots/{encode_id(identity)}"))
+    if attribute_file is not None:
+        keys.append(files.key(f"attributes/{encode_id(attribute_file)}"))
+    if files.store.capabilities.erasable:
+        try:
+            files.store.erase_values(keys)
+        except StoreError:
+            pass
+
+
+def _go_on(
+    transaction: Transaction, identity: ObjectId, snapshot: Snapshot, tip: Tip | None, finals: Mapping[int, int]
+) -> None:
+    """The session goes on from what it committed."""
+    transaction.tip = tip
+    if tip is not None:
+        transaction.tips[tip.branch] = tip
+    transaction.unknown = None
+    transaction.finals.update({key: transaction.handle(number) for key, number in finals.items()})
+    transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key), same=True)
+    transaction.forget_reads()
+    transaction.sweep()

@@ -1,0 +1,220 @@
+"""The files of one repository that are written once and never changed: snapshots, manifests and attribute files, read, written and remembered.
+
+What is in them lives in format/; branches and tags, which are files of another kind, in branches.py. Chunk files are not looked at here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
+from frazil.formats.alpha.attributes import decode_attributes, encode_attributes
+from frazil.formats.alpha.manifests import Manifest, decode_manifest, encode_manifest, frozen_copy, nbytes_of
+from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
+from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_and_index
+from frazil.formats.ids import ObjectId
+from frazil.stores.caches.byte_cache import ByteCache, Shelf
+from frazil.stores.caches.chunk_cache import RememberingStore
+from frazil.stores.keys import check_prefix
+from frazil.stores.store import Store
+from frazil.stores.values import ANY, flat_buffer, pieces_of
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.formats.msgpack import Json
+
+__all__ = ["UNCHANGING", "Files"]
+
+UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of files that nobody writes twice
+
+Kept: TypeAlias = "Snapshot | Manifest | Buffer"
+
+_SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
+_NODE: Final = (
+    384  # bytes of memory for each node of a snapshot beside those in the file: its path, its place in tables
+)
+
+
+class Files:
+    """The snapshots, manifests and attribute files of a repository, which lies in a store beneath a prefix ("", or ending in "/").
+
+    cache_bytes  of what is remembered: the files in `memory`, and what who reads the repository puts there; 0: nothing. The snapshot that was used last is remembered
+                 whatever its size, as sessions on it keep it anyway
+
+    What was written is remembered as the bytes that were written, and decoded when it is asked for, small manifests as a copy: nothing just written is read back, and what
+    is handed out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
+    Whether files are on the medium when a write returns is the store's affair. Safe to use from many threads, and after a fork; pickles without
+    what it remembers. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
+
+    __slots__ = ("_infos", "_kept", "_last", "memory", "prefix", "store")
+
+    def __init__(
+        self, store: Store, prefix: str = "", *, cache_bytes: int = 2**26, memory: ByteCache | None = None
+    ) -> None:
+        check_prefix(prefix)
+        if not isinstance(cache_bytes, int) or isinstance(cache_bytes, bool) or cache_bytes < 0:
+            raise InvalidInputError(f"the limit of a cache is {cache_bytes!r}; it is a number of bytes, 0 or more")
+        self.store: Final = store
+        self.prefix: Final = prefix
+        self.memory: Final = ByteCache(cache_bytes) if memory is None else memory
+        self._kept: Final[Shelf[Kept]] = Shelf(self.memory, "file")
+        self._last: tuple[str, Snapshot] | None = None
+        self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, as each of their descendants has them
+
+    def __repr__(self) -> str:
+        return f"Files({self.store!r}, {self.prefix!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopened, (self.store, self.prefix, self.memory)
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.memory.limit
+
+    def chunk_store(self) -> Store:
+        """The store as chunk files are read from it, which never change: where reading is a request, their ranges are remembered."""
+        if self.memory.limit and not self.store.capabilities.direct:
+            return RememberingStore(self.store, self.memory)
+        return self.store
+
+    def key(self, name: str) -> str:
+        """Where a file lies in the store, by its name in the repository, such as "snapshots/WT2Z2GQ09G0RTAEQ3D70"."""
+        return self.prefix + name
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def snapshot(self, file: ObjectId) -> Snapshot:
+        """The snapshot in a file, by its id; the id in its metadata may be another (the library of the alpha wrote the first so).
+
+        Raises NotFoundError where there is no such file, FormatError where it makes no sense, both with its key."""
+        name = snapshot_key(file)
+        known = self._known_snapshot(name)
+        if known is None:
+            data = self._read([name])[0]
+            known = decode_snapshot(data, self.key(name))
+            self._keep_snapshot(name, known, len(data))
+        elif self.memory.limit:
+            self._last = name, known
+        return known
+
+    def _known_snapshot(self, name: str) -> Snapshot | None:
+        last = self._last
+        if last is not None and last[0] == name:
+            return last[1]
+        known = self._kept.get(name)
+        return known if isinstance(known, Snapshot) else None
+
+    def _keep_snapshot(self, name: str, snapshot: Snapshot, nbytes: int) -> None:
+        if self.memory.limit:
+            self._last = name, snapshot
+        self._kept.put(name, snapshot, nbytes + _NODE * len(snapshot.nodes))
+
+    def has_snapshot(self, file: ObjectId) -> bool:
+        """Whether there is a snapshot file of this id: one request at most."""
+        name = snapshot_key(file)
+        return self._known_snapshot(name) is not None or self.store.exists(self.key(name))
+
+    def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
+        """The manifests of these ids, in their order; those that are not remembered come in one batch. One that is larger than `cache_bytes` is not
+        remembered: who needs it again keeps it.
+
+        Raises NotFoundError where one is not there, FormatError where one makes no sense, with the key; what refers to it is the caller's to say."""
+        names = [manifest_key(file) for file in ids]
+        found: dict[str, Manifest] = {}
+        missing: list[str] = []
+        for name in dict.fromkeys(names):
+            known = self._kept.get(name)
+            if known is None or isinstance(known, Snapshot):
+                missing.append(name)
+            else:
+                found[name] = known if isinstance(known, Manifest) else self._decoded(name, known)
+        if missing:
+            for name, data in zip(missing, self._read(missing), strict=True):
+                found[name] = self._decoded(name, data)
+        return [found[name] for name in names]
+
+    def attributes(self, file: ObjectId, location: int) -> dict[str, Json]:
+        """The attributes at one location of an attribute file, the caller's to keep. Raises NotFoundError and FormatError with its key."""
+        name = attributes_key(file)
+        data = self._kept.get(name)
+        if data is None or isinstance(data, Manifest | Snapshot):
+            data = self._read([name])[0]
+            self._kept.put(name, data, len(data))
+        return decode_attributes(bytes(flat_buffer(data)), location, self.key(name))
+
+    def _decoded(self, name: str, data: Buffer) -> Manifest:
+        manifest = decode_manifest(flat_buffer(data), self.key(name))
+        self._kept.put(name, manifest, nbytes_of(manifest))
+        return manifest
+
+    def _read(self, names: Sequence[str]) -> list[bytes]:
+        keys = [self.key(name) for name in names]
+        values: list[bytes] = []
+        for key, value in zip(keys, self.store.get_partial_values([(key, (0, None)) for key in keys]), strict=True):
+            if value is None:
+                kind, _, _ = key.removeprefix(self.prefix).partition("/")
+                raise NotFoundError(
+                    f"there is no such file among the {kind} of the repository", key=key, hint=_HINTS[kind]
+                )
+            values.append(value)
+        return values
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def write_manifests(self, files: Sequence[tuple[ObjectId, Manifest]]) -> int:
+        """Writes manifests under new ids, in one call of the store, and returns their bytes. Raises InvalidInputError, before anything is written, for one
+        that the format cannot hold; StoreError where the store fails: some may be there then, and none is remembered."""
+        encoded = _encoded(files)
+        self._write(encoded)
+        self._remember(encoded, files)
+        return sum(len(data) for data in encoded.values())
+
+    def write_snapshot(
+        self, file: ObjectId, snapshot: Snapshot, manifests: Sequence[tuple[ObjectId, Manifest]] = ()
+    ) -> Snapshot:
+        """Writes a snapshot under a new id, which its metadata should have too, together with manifests that it lists: nobody finds any of them before a branch names
+        the snapshot. The snapshot as reading the file would give it. Errors as those of write_manifests."""
+        encoded, name = _encoded(manifests), snapshot_key(file)
+        data, written = encode_and_index(snapshot, self.key(name), self._infos)
+        self._write({**encoded, name: data})
+        self._remember(encoded, manifests)
+        self._keep_snapshot(name, written, len(data))
+        return written
+
+    def _remember(self, encoded: Mapping[str, bytes | memoryview], files: Sequence[tuple[ObjectId, Manifest]]) -> None:
+        """Small manifests as columns of their own: who writes them in one commit reads them in the next."""
+        for (name, data), (_, manifest) in zip(encoded.items(), files, strict=True):
+            own = frozen_copy(manifest) if len(data) <= _SMALL else None
+            if own is None:
+                self._kept.put(name, data, len(data))
+            else:
+                self._kept.put(name, own, nbytes_of(own))
+
+    def write_attributes(self, file: ObjectId, maps: Sequence[Mapping[str, Json]]) -> None:
+        """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_manifests."""
+        name, data = attributes_key(file), encode_attributes(maps)
+        self._write({name: data})
+        self._kept.put(name, data, len(data))
+
+    def _write(self, files: Mapping[str, Buffer]) -> None:
+        if not files:
+            return
+        names = [self.key(name) for name in files]
+        if not self.store.capabilities.writable:
+            raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")
+        self.store.put_many(names, pieces_of(list(files.values())), [ANY] * len(names))
+
+
+_HINTS: Final = {
+    "snapshots": "the id is one of another repository, or the snapshot has expired",
+    "manifests": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
+    "attributes": "restore it from a copy of the repository, or go back to a snapshot that does not need it",
+}
+
+
+def _encoded(files: Sequence[tuple[ObjectId, Manifest]]) -> dict[str, bytes | memoryview]:
+    return {manifest_key(file): flat_buffer(encode_manifest(manifest)) for file, manifest in files}
+
+
+def _reopened(store: Store, prefix: str, memory: ByteCache) -> Files:
+    return Files(store, prefix, memory=memory)

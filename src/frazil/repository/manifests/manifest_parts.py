@@ -1,0 +1,167 @@
+"""Pieces of manifests: the rows of one array taken out of a manifest, joined with others, split evenly, and freed of what no row needs any more. Pure.
+
+Which pieces a commit makes is said in placement.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.errors import InvalidInputError
+from frazil.formats.alpha.manifests import INLINE, NO_FLAGS, Manifest, join_manifests, location_columns, select_rows
+from frazil.formats.msgpack import Reader, write_map
+from frazil.repository.manifests.references import rows_of_array
+from frazil.repository.virtual.file_checks import FileCheck, distinct_location, read_checks, with_checks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Columns = NDArray[np.int64]
+    Octets = NDArray[np.uint8]
+
+__all__ = ["join_pieces", "piece_of", "split_piece", "trimmed"]
+
+
+def piece_of(manifest: Manifest, node: int, rank: int) -> Manifest:
+    """What an ordered manifest holds of one array: without rows of other nodes, and of other ranks; itself where it has none."""
+    rows, _ = rows_of_array(manifest, node, rank)
+    return manifest if rows.size == manifest.size else trimmed(select_rows(manifest, rows))
+
+
+def join_pieces(pieces: Sequence[Manifest]) -> Manifest:
+    """All references, in order; where two have a key, the later piece counts. So do its flags, but each reference keeps the check of its own file."""
+    if len(pieces) == 1:
+        return pieces[0]
+    different = list(dict.fromkeys(piece.flags for piece in reversed(pieces)))
+    if len(different) == 1:
+        return join_manifests(pieces, flags=different[0])
+    flags, checks = _join_flags(different), {flags: read_checks(flags) for flags in different}
+    if any(checks.values()):
+        pieces, joined = _apart(pieces, checks)
+        flags = with_checks(flags, joined)
+    return join_manifests(pieces, flags=flags)
+
+
+def _apart(
+    pieces: Sequence[Manifest], checks: Mapping[bytes, Mapping[str, FileCheck]]
+) -> tuple[list[Manifest], dict[str, FileCheck]]:
+    """The pieces, in which one location means one state of a file, and the checks of all. checks: by the flags of a piece"""
+    known: set[str] = set()
+    joined: dict[str, FileCheck] = {}
+    done: list[Manifest] = []
+    for piece in reversed(pieces):
+        names, own = piece.all_locations(), checks[piece.flags]
+        apart: list[str] = []
+        for name in names:
+            check = own.get(name)
+            text = distinct_location(name, check, known, joined)
+            known.add(text)
+            if check is not None:
+                joined[text] = check
+            apart.append(text)
+        if apart != names:
+            text_column, starts = location_columns(apart)
+            piece = piece._replace(location_text=text_column, location_starts=starts)
+        done.append(piece)
+    return done[::-1], joined
+
+
+def split_piece(piece: Manifest, most: int) -> list[Manifest]:
+    """The rows in their order, in as few pieces of at most `most` rows as there can be, all of the same size but for one row; they share
+    inline bytes and locations."""
+    number = -(-piece.size // most)
+    if number < 2:
+        return [piece] * number
+    bounds = [at * piece.size // number for at in range(number + 1)]
+    return [_slice(piece, first, last) for first, last in pairwise(bounds)]
+
+
+def _slice(piece: Manifest, first: int, last: int) -> Manifest:
+    """Rows first to last - 1, without copying."""
+    starts = piece.starts[first : last + 1]
+    return piece._replace(
+        starts=starts - starts[0],
+        coordinates=piece.coordinates[starts[0] : starts[-1]],
+        nodes=piece.nodes[first:last],
+        kinds=piece.kinds[first:last],
+        ids=piece.ids[first:last],
+        offsets=piece.offsets[first:last],
+        lengths=piece.lengths[first:last],
+        locations=piece.locations[first:last],
+    )
+
+
+# --- what no row needs ------------------------------------------------------------------------------------------------------------------
+
+
+def trimmed(piece: Manifest) -> Manifest:
+    """The same without inline bytes, locations and checks of files that no row has; itself where there are none."""
+    if piece.inline.size:
+        inline = (piece.kinds == INLINE).nonzero()[0]
+        lengths = piece.lengths[inline]
+        if int(lengths.sum()) < piece.inline.size:
+            offsets = piece.offsets.copy()
+            data, starts = _gather(piece.inline, piece.offsets[inline], lengths)
+            offsets[inline] = starts[:-1]
+            piece = piece._replace(inline=data, offsets=offsets)
+    if piece.location_starts.size > 1:
+        piece = _trim_locations(piece)
+    return piece
+
+
+def _trim_locations(piece: Manifest) -> Manifest:
+    used = np.zeros(piece.location_starts.size, np.bool_)
+    used[piece.locations] = True  # -1, which most may be, is the last place, and no location
+    used[-1] = False
+    if used[:-1].all():
+        return piece
+    numbers = np.flatnonzero(used)
+    begin = piece.location_starts[numbers]
+    text, starts = _gather(piece.location_text, begin, piece.location_starts[numbers + 1] - begin)
+    places = np.cumsum(used, dtype=np.int32) - 1
+    locations = np.where(piece.locations < 0, np.int32(-1), places[piece.locations]).astype(np.int32)
+    piece = piece._replace(location_text=text, location_starts=starts, locations=locations)
+    return piece if piece.flags == NO_FLAGS else piece._replace(flags=_checks_of(piece))
+
+
+def _checks_of(piece: Manifest) -> bytes:
+    """The flags, with the checks of the piece's own locations alone."""
+    checks = read_checks(piece.flags)
+    if not checks:
+        return piece.flags
+    known = set(piece.all_locations())
+    return with_checks(piece.flags, {location: check for location, check in checks.items() if location in known})
+
+
+def _gather(data: Octets, offsets: Columns, lengths: Columns) -> tuple[Octets, Columns]:
+    """The spans of some bytes, side by side, and where each begins, with the end of the last: int64[n + 1]."""
+    starts = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    out = np.empty(int(starts[-1]), np.uint8)
+    rows = np.stack([np.full(lengths.size, -1), offsets, lengths], axis=1)
+    for row, _, text in _kernel.read_rows(None, [np.ascontiguousarray(data)], rows, out, starts, 1):
+        raise InvalidInputError(f"a manifest's inline chunk or location {row} lies outside its bytes: {text}")
+    out.flags.writeable = False
+    return out, starts
+
+
+# --- flags ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _join_flags(different: Sequence[bytes]) -> bytes:
+    """The flags of a piece that is made of pieces with these, the newest first: each flag as it is found first, without checks of files."""
+    joined: dict[bytes, bytes] = {}
+    for one in different:
+        reader = Reader(with_checks(one, {}), None)
+        for _ in range(reader.map("the flags")):
+            name, value = reader.raw("the name of a flag"), reader.raw("a flag")
+            joined.setdefault(name, value)
+    out = bytearray()
+    write_map(out, len(joined))
+    for name, value in joined.items():
+        out += name + value
+    return bytes(out)

@@ -1,0 +1,425 @@
+"""Which manifests a commit writes, and which each array lists afterwards. Pure: the caller loads what `wanted_manifests` names, and writes the files.
+
+The list of an array, of which the first manifest that has a chunk counts, is
+
+    overlays      fewer than SPLIT / 2 references each; each has at least TIER times as many as the one before it. So there are at most 1 + log4(SPLIT / 2)
+    parts         SPLIT / 2 to SPLIT references each; no chunk is in two of them
+    a small part  at most one, with fewer than SPLIT / 2 references; only behind parts
+
+What a commit writes becomes a new overlay in front, merged with those behind it for as long as these are smaller than TIER times what was merged so far. What reaches
+SPLIT / 2 thereby (then it is all of the overlays) is merged with the parts in whose boxes it has chunks, and split evenly again, in order of coordinates. So every
+reference that is written has itself and fewer than TIER others written again at most 2 + log4(SPLIT / 2) times, and all parts are written again at most once
+for SPLIT / 2 references. A commit loads what it merges, and nothing else.
+
+The format cannot say that a chunk is gone: manifests in whose boxes a removed chunk lies are loaded and, where they have it, written without it; so are those that reach beyond
+a grid that has shrunk. Manifests that lie beyond it, or whose whole box is written or removed, are dropped unread. Parts that become small are joined, and overlays whose
+sizes fit no more are merged.
+
+Without freedoms (docs/design/013-manifests-of-a-commit.md) written chunks are first taken out of the manifests that have them: no chunk is in two manifests of an array. Extents
+are not trusted then, and none are written. Where extents are not trusted, or one of them is no such thing, all manifests of the array are loaded; their references may be
+anywhere, and where the parts are not disjoint, all are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.formats.alpha.manifests import Manifest, order_manifest, select_rows
+from frazil.formats.alpha.nodes import ManifestReference
+from frazil.formats.ids import encode_id
+from frazil.record import Record
+from frazil.repository.manifests.boxes import Boxes, boxes_of, dropped_and_touched
+from frazil.repository.manifests.coordinates import among, sorted_coordinates, within
+from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, split_piece, trimmed
+from frazil.repository.manifests.references import Extents, box_of, read_extents, rows_of_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.formats.ids import ObjectId
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["SPLIT", "TIER", "ArrayPlacement", "Placed", "place_references", "wanted_manifests"]
+
+SPLIT: Final = 16_384  # references of a manifest, at most
+TIER: Final = 4
+
+
+class ArrayPlacement(Record):
+    """What a commit does to the references of one array. An array whose grid has shrunk needs one, even if nothing is written or removed."""
+
+    node: int  # its final id
+    rank: int
+    grid: tuple[int, ...]  # chunks along each dimension, after the commit
+    manifests: tuple[ManifestReference, ...]  # as the snapshot that the commit is based on lists them, the first counts
+    written: Manifest  # this node's alone: the references that the commit writes, within the grid
+    removed: Columns  # int64[k, d]: chunks that must not be there any more, none of which is written
+    path: str
+
+
+class Placed(Record):
+    """The manifests of a commit. Several arrays may share a file; each has at most SPLIT references."""
+
+    files: tuple[tuple[ObjectId, Manifest], ...]  # to be written
+    references: tuple[tuple[ManifestReference, ...], ...]  # for each ArrayPlacement its new list
+    unlisted: frozenset[ObjectId]  # what one of the arrays listed, and none of them lists any more. Others may
+
+
+class _Entry(Record):
+    """One manifest of an array: a file that is there (reference), or a piece to be written (manifest, this array's references alone)."""
+
+    extents: Extents
+    reference: ManifestReference | None
+    manifest: Manifest | None
+
+
+class _Plan(Record):
+    """What happens to the manifests of a list, by number. The others are dropped without being looked at."""
+
+    touched: Sequence[bool]  # of each whether it may hold a chunk that has to leave
+    overlays: list[int]
+    parts: list[int]
+    needed: list[int]
+
+
+def wanted_manifests(
+    arrays: Sequence[ArrayPlacement], *, freedoms: bool, trusted: bool, split: int = SPLIT
+) -> list[ObjectId]:
+    """The manifests that `place_references` needs to be loaded, each once.
+
+    freedoms: lists may have overlays; trusted: extents of the snapshot are ours, which they never are without freedoms. Raises InvalidInputError as that does."""
+    return Placing(arrays, freedoms=freedoms, trusted=trusted, split=split).wanted()
+
+
+def place_references(
+    arrays: Sequence[ArrayPlacement],
+    loaded: Mapping[ObjectId, Manifest],
+    *,
+    freedoms: bool,
+    trusted: bool,
+    new_id: Callable[[], ObjectId],
+    split: int = SPLIT,
+) -> Placed:
+    """The manifests that a commit writes, and what each array lists after it.
+
+    Raises InvalidInputError where a manifest that is needed is not loaded, and for references that do not go with their array or lie outside its grid."""
+    return Placing(arrays, freedoms=freedoms, trusted=trusted, split=split).place(loaded, new_id)
+
+
+class Placing:
+    """The two as one: what `wanted` finds out, `place` need not find out again. Arguments as theirs."""
+
+    __slots__ = ("_arrays", "_freedoms", "_lists", "_split", "_trusted")
+
+    def __init__(self, arrays: Sequence[ArrayPlacement], *, freedoms: bool, trusted: bool, split: int = SPLIT) -> None:
+        self._arrays, self._freedoms, self._trusted, self._split = arrays, freedoms, trusted, split
+        self._lists = [_List(array, split, freedoms=freedoms) for array in arrays]
+
+    def wanted(self) -> list[ObjectId]:
+        """As wanted_manifests."""
+        wanted: dict[ObjectId, None] = {}
+        for list_ in self._lists:
+            if list_.is_whole:
+                continue
+            known = list_.known() if self._trusted and self._freedoms else None
+            if known is None:
+                wanted.update(dict.fromkeys(reference.id for reference in list_.array.manifests))
+            else:
+                needed = [known[at].reference for at in list_.planned(known).needed]
+                wanted.update(dict.fromkeys(reference.id for reference in needed if reference is not None))
+        return list(wanted)
+
+    def place(self, loaded: Mapping[ObjectId, Manifest], new_id: Callable[[], ObjectId]) -> Placed:
+        """As place_references."""
+        freedoms = self._freedoms
+        lists = [list_.place(loaded, trusted=self._trusted) for list_ in self._lists]
+        files, ids = _share(self._arrays, lists, self._split, new_id)
+        references = tuple(
+            tuple(
+                entry.reference or _reference(ids[number, at], entry.extents, freedoms=freedoms)
+                for at, entry in enumerate(entries)
+            )
+            for number, entries in enumerate(lists)
+        )
+        before = {reference.id for array in self._arrays for reference in array.manifests}
+        return Placed(tuple(files), references, frozenset(before - {one.id for list_ in references for one in list_}))
+
+
+def _reference(identity: ObjectId, extents: Extents, *, freedoms: bool) -> ManifestReference:
+    first, last, count = extents
+    return ManifestReference(identity, (first, last, (count,)) if freedoms else ())
+
+
+def _share(
+    arrays: Sequence[ArrayPlacement], lists: Sequence[Sequence[_Entry]], split: int, new_id: Callable[[], ObjectId]
+) -> tuple[list[tuple[ObjectId, Manifest]], dict[tuple[int, int], ObjectId]]:
+    """The new files, and the id for each new entry by number of the array and place in its list. Parts are files of their own; the rest fill files in order of node: the
+    first of every array, then (few have one) the second, so that no file has two of one array."""
+    files: list[tuple[ObjectId, Manifest]] = []
+    ids: dict[tuple[int, int], ObjectId] = {}
+    shared: list[tuple[int, int, int, int, Manifest]] = []
+    for number, entries in enumerate(lists):
+        small = 0
+        for at, entry in enumerate(entries):
+            if entry.manifest is None or entry.reference is not None:
+                continue
+            if entry.extents.count >= split // 2:
+                ids[number, at] = new_id()
+                files.append((ids[number, at], entry.manifest))
+            else:
+                shared.append((small, arrays[number].node, number, at, entry.manifest))
+                small += 1
+    shared.sort(key=lambda one: one[:4])
+    first = 0
+    while first < len(shared):
+        last, rows = first, 0
+        while last < len(shared) and shared[last][0] == shared[first][0] and rows + shared[last][4].size <= split:
+            rows += shared[last][4].size
+            last += 1
+        identity = new_id()
+        ids.update({(number, at): identity for _, _, number, at, _ in shared[first:last]})
+        files.append((identity, join_pieces([one[4] for one in shared[first:last]])))
+        first = last
+    return files, ids
+
+
+# --- one array --------------------------------------------------------------------------------------------------------------------------
+
+
+class _List:
+    """The list of one array, on its way from one snapshot to the next."""
+
+    __slots__ = (
+        *("_plan", "array", "box", "chunks", "freedoms", "half", "is_whole", "leaving", "loaded", "removed", "split"),
+        "written",
+    )
+
+    def __init__(self, array: ArrayPlacement, split: int, *, freedoms: bool) -> None:
+        self.array, self.split, self.half, self.freedoms = array, split, split // 2, freedoms
+        self.loaded: Mapping[ObjectId, Manifest] = {}
+        self._plan: tuple[list[_Entry], _Plan] | None = None  # of the list by its extents
+        self.written = order_manifest(array.written)
+        rows, self.chunks = rows_of_array(self.written, array.node, array.rank)
+        if rows.size != self.written.size or not within(self.chunks, array.grid).all():
+            raise InvalidInputError("references are written that are not the array's", path=array.path)
+        if array.removed.ndim != 2 or array.removed.shape[1] != array.rank or len(array.grid) != array.rank:
+            raise InvalidInputError(f"chunks of this array have {array.rank} coordinates", path=array.path)
+        self.box = [Extents(*box_of(self.chunks), len(self.chunks))] if len(self.chunks) else []
+        self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then nothing else is left
+        self.removed = sorted_coordinates(array.removed)
+        self.leaving = self.removed if freedoms else self._both()
+
+    def _both(self) -> Columns:
+        if not len(self.removed):
+            return self.chunks
+        return sorted_coordinates(np.concatenate([self.removed, self.chunks]))
+
+    def place(self, loaded: Mapping[ObjectId, Manifest], *, trusted: bool) -> list[_Entry]:
+        """The list after the commit."""
+        self.loaded = loaded
+        if self.is_whole:
+            return self._new(self.written)
+        if self._plan is not None:
+            entries, plan = self._plan
+        else:
+            known = self.known() if trusted and self.freedoms else None
+            entries = self._looked_at() if known is None else known
+            plan = self.plan(entries)
+        left = {
+            at: entry
+            for at in (*plan.overlays, *plan.parts)
+            if (entry := self._without(entries[at]) if plan.touched[at] else entries[at]) is not None
+        }
+        overlays = [left[at] for at in plan.overlays if at in left]
+        parts = [left[at] for at in plan.parts if at in left]
+        new, overlays = self._overlay(overlays)
+        made: list[_Entry] = []
+        if new is not None and new.size >= self.half:
+            made, parts = self._parts(new, parts)
+        elif new is not None:
+            overlays = [*self._new(new), *overlays]
+        return self._in_order(overlays, made, parts)
+
+    # --- the list as it is
+
+    def known(self) -> list[_Entry] | None:
+        """The list by its extents alone; None where one of them is no such thing."""
+        entries = []
+        for reference in dict.fromkeys(self.array.manifests):
+            extents = read_extents(reference.extents, self.array.rank)
+            if extents is None:
+                return None
+            entries.append(_Entry(extents, reference, None))
+        return entries
+
+    def _looked_at(self) -> list[_Entry]:
+        """The list by what is in the manifests; those that have nothing of the array are left out. All in one where parts are not disjoint."""
+        entries: dict[ObjectId, _Entry] = {}
+        chunks = []
+        for reference in self.array.manifests:
+            _, coordinates = rows_of_array(self._load(reference.id), self.array.node, self.array.rank)
+            if len(coordinates) and reference.id not in entries:
+                extents = Extents(*box_of(coordinates), len(coordinates))
+                kept = _reference(reference.id, extents, freedoms=True) if self.freedoms else reference
+                entries[reference.id] = _Entry(extents, kept, None)
+                chunks.append(coordinates)
+        found = list(entries.values())
+        overlays, _ = self._divide([entry.extents.count for entry in found])
+        apart = chunks[len(overlays) :] if self.freedoms else chunks
+        if len(apart) > 1 and len(sorted_coordinates(np.concatenate(apart))) < sum(map(len, apart)):
+            return [self._entry(join_pieces([self._piece(entry) for entry in reversed(found)]))]
+        return found
+
+    def _load(self, identity: ObjectId) -> Manifest:
+        manifest = self.loaded.get(identity)
+        if manifest is None:
+            text = f"the manifest {encode_id(identity)} is needed to place references, and is not loaded"
+            raise InvalidInputError(text, path=self.array.path)
+        return manifest
+
+    # --- what is to be done
+
+    def planned(self, known: list[_Entry]) -> _Plan:
+        """The plan of the list as `known` gives it, which `place` then goes by."""
+        plan = self.plan(known)
+        self._plan = known, plan
+        return plan
+
+    def plan(self, entries: Sequence[_Entry]) -> _Plan:
+        """What happens to each manifest, by extents alone. What is needed is what may be merged or have to be written without some chunks."""
+        extents = [entry.extents for entry in entries]
+        dropped, touched = dropped_and_touched(extents, self.array.grid, self._both(), self.leaving)
+        kept = [at for at, is_dropped in enumerate(dropped) if not is_dropped]
+        of_overlays, of_parts = self._divide([extents[at].count for at in kept])
+        overlays, parts = [kept[at] for at in of_overlays], [kept[at] for at in of_parts]
+        changes = any(touched)
+        merged, size = self._merged([extents[at] for at in overlays], every=changes)
+        needed = {at for at, is_touched in enumerate(touched) if is_touched}
+        needed.update(overlays[:merged])
+        small = [at for at in parts if extents[at].count < self.half]
+        if changes or len(small) > 1:
+            needed.update(small)
+        if size >= self.half:
+            boxes = boxes_of([extents[at] for at in parts], self.array.rank)
+            held = boxes.hold(self.chunks) > 0
+            held |= boxes.overlap(boxes_of([extents[at] for at in overlays[:merged]], self.array.rank))
+            needed.update(at for at, is_held in zip(parts, held.tolist(), strict=True) if is_held)
+        return _Plan(touched, overlays, parts, sorted(needed))
+
+    def _divide(self, counts: Sequence[int]) -> tuple[range, range]:
+        """Which are overlays (those before the first that has SPLIT / 2 references), and which are parts."""
+        first = next((at for at, count in enumerate(counts) if count >= self.half), len(counts))
+        return range(first), range(first, len(counts))
+
+    def _merged(self, overlays: Sequence[Extents], *, every: bool) -> tuple[int, int]:
+        """How many overlays are merged with what is written, and what size that has at most. All are where `every` or where their sizes do not fit."""
+        every = every or not _fit([overlay.count for overlay in overlays])
+        boxes, size = list(self.box), len(self.chunks)
+        for number, overlay in enumerate(overlays):
+            if not every and overlay.count >= TIER * size:
+                return number, size
+            boxes.append(overlay)
+            size = min(size + overlay.count, _room(boxes))
+        return len(overlays), size
+
+    # --- doing it
+
+    def _without(self, entry: _Entry) -> _Entry | None:
+        """The references that stay; itself where all do, None where none does."""
+        manifest = self._piece(entry)
+        _, coordinates = rows_of_array(manifest, self.array.node, self.array.rank)
+        leaving = self.leaving
+        if self.array.rank and len(leaving):
+            outer = np.ascontiguousarray(leaving[:, 0])
+            low, high = entry.extents.first[0], entry.extents.last[0]
+            leaving = leaving[outer.searchsorted(low, "left") : outer.searchsorted(high, "right")]
+        stay = within(coordinates, self.array.grid) & ~among(coordinates, leaving)
+        if stay.all():
+            return entry
+        return self._entry(select_rows(manifest, np.flatnonzero(stay))) if stay.any() else None
+
+    def _overlay(self, overlays: list[_Entry]) -> tuple[Manifest | None, list[_Entry]]:
+        """What is written and merged, None for nothing; and the overlays that are left behind it."""
+        number, _ = self._merged([overlay.extents for overlay in overlays], every=False)
+        pieces = [self._piece(overlay) for overlay in reversed(overlays[:number])]
+        if self.written.size:
+            pieces.append(self.written)
+        return (join_pieces(pieces) if pieces else None), overlays[number:]
+
+    def _parts(self, new: Manifest, parts: list[_Entry]) -> tuple[list[_Entry], list[_Entry]]:
+        """New parts of references and of those parts in whose boxes some of them lie, and the other parts."""
+        _, chunks = rows_of_array(new, self.array.node, self.array.rank)
+        held = self._boxes(parts).hold(chunks) > 0
+        merged = [self._piece(part) for part, near in zip(parts, held, strict=True) if near]
+        return self._new(join_pieces([*merged, new])), [
+            part for part, near in zip(parts, held, strict=True) if not near
+        ]
+
+    def _in_order(self, overlays: list[_Entry], made: list[_Entry], parts: list[_Entry]) -> list[_Entry]:
+        """The whole list. Small parts are joined, and without larger ones they are overlays."""
+        small = self._joined([part for part in parts if part.extents.count < self.half])
+        parts = [*made, *(part for part in (*small, *parts) if part.extents.count >= self.half)]
+        # of those joined, some are as they were, or else large now
+        small = [part for part in small if part.extents.count < self.half]
+        chain = [*overlays, *small]
+        if not parts and not _fit([entry.extents.count for entry in chain]):
+            return self._new(join_pieces([self._piece(entry) for entry in reversed(chain)]))
+        split = [one for part in parts for one in self._within_limit(part)]
+        return [*overlays, *split, *small]
+
+    def _joined(self, small: list[_Entry]) -> list[_Entry]:
+        """Neighbours among small parts, joined until they are small no more, but the last ones."""
+        if len(small) < 2:
+            return small
+        small = sorted(small, key=lambda part: part.extents.first)
+        groups: list[list[_Entry]] = [[]]
+        for part in small:
+            if sum(one.extents.count for one in groups[-1]) >= self.half:
+                groups.append([])
+            groups[-1].append(part)
+        return [
+            group[0] if len(group) == 1 else self._entry(join_pieces([self._piece(one) for one in group]))
+            for group in groups
+        ]
+
+    def _within_limit(self, part: _Entry) -> list[_Entry]:
+        """A part to be written, split where that is needed. Files that are there stay as they are."""
+        if part.reference is not None or part.manifest is None or part.extents.count <= self.split:
+            return [part]
+        return self._new(part.manifest)
+
+    def _new(self, piece: Manifest) -> list[_Entry]:
+        return [self._entry(one) for one in split_piece(piece, self.split)]
+
+    def _entry(self, piece: Manifest) -> _Entry:
+        """Of a piece that has this array's references alone, at least one."""
+        chunks = piece.coordinates.reshape(piece.size, self.array.rank)
+        return _Entry(Extents(*box_of(chunks), piece.size), None, trimmed(piece))
+
+    def _piece(self, entry: _Entry) -> Manifest:
+        """The references of an entry, of this array alone."""
+        if entry.reference is None:
+            assert entry.manifest is not None
+            return entry.manifest
+        return piece_of(self._load(entry.reference.id), self.array.node, self.array.rank)
+
+    def _boxes(self, entries: Sequence[_Entry]) -> Boxes:
+        return boxes_of([entry.extents for entry in entries], self.array.rank)
+
+
+def _fit(counts: Sequence[int]) -> bool:
+    """Whether each overlay has at least TIER times as many references as the one before it."""
+    return all(TIER * before <= count for before, count in pairwise(counts))
+
+
+def _room(boxes: Sequence[Extents]) -> int:
+    """How many chunks there can be in the smallest box around some."""
+    first = [min(column) for column in zip(*(box.first for box in boxes), strict=True)]
+    last = [max(column) for column in zip(*(box.last for box in boxes), strict=True)]
+    return prod(high - low + 1 for low, high in zip(first, last, strict=True))

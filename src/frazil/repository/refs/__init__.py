@@ -1,0 +1,3 @@
+"""Branches, tags and ancestry.
+
+The bytes of reference files are in formats/alpha/refs.py."""

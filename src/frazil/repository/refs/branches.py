@@ -1,0 +1,435 @@
+"""Branches and tags: which file is the newest, who writes the next, and what there is of them (Icechunk specification, Reference Files).
+
+Everything is decided by creating files that are not there yet; none is ever changed or removed. Names and the JSON in the files live in formats/alpha/refs.py,
+the walk along snapshots in history.py."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from frazil.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    ReadOnlyError,
+    StoreError,
+)
+from frazil.formats.alpha.refs import (
+    LAST_SEQUENCE,
+    REFS,
+    Ref,
+    RefKind,
+    branch_key,
+    check_name,
+    check_new_name,
+    folder_of,
+    folders_of,
+    next_sequence,
+    parse_folder,
+    snapshot_key,
+)
+from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.record import Record
+from frazil.repository.files.file_cache import Files
+from frazil.repository.files.later_formats import later_format
+from frazil.repository.refs.reference_files import (
+    COMMITTED,
+    TAKEN,
+    UNKNOWN,
+    Outcome,
+    branch_file,
+    create_reference,
+    highest_number,
+    newest_number,
+    read_reference,
+)
+
+__all__ = [
+    "COMMITTED",
+    "MAIN",
+    "TAKEN",
+    "UNKNOWN",
+    "Outcome",
+    "Tip",
+    "check_commits",
+    "create_branch",
+    "create_repository",
+    "create_tag",
+    "delete_branch",
+    "exists",
+    "list_branches",
+    "list_tags",
+    "open_tip",
+    "put_next",
+    "read_first",
+    "read_tag",
+    "read_tip",
+    "require_repository",
+    "reset_branch",
+]
+
+MAIN: Final = "main"
+
+_ATTEMPTS: Final = 100  # to write a file behind those that others write meanwhile
+
+
+class Tip(Record):
+    """The newest file of a branch.
+
+    snapshot  the id that it points to; empty where it only says that the branch is deleted
+    deleted   the branch ends here, and there is none of its name until a later file begins it anew
+    folder    where its files lie, in the store; "" is the usual place"""
+
+    branch: str
+    sequence: int
+    snapshot: ObjectId
+    deleted: bool = False
+    folder: str = ""
+
+
+# --- the tip -----------------------------------------------------------------------------------------------------------------------------
+
+
+def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
+    """The newest file of a branch, None where it has none; one that was deleted has a tip that says so (see open_tip).
+
+    known  a tip of this branch that was seen before: then only the numbers above are looked up, and nothing is listed unless each look-up is a request, and
+           there is a next number. Where that is missing, it is the tip still
+    Without it, the folder is listed up to the first file that is one of the branch; foreign files do no harm.
+    Raises InvalidInputError for a name that no branch can have, FormatError for a file that makes no sense, StoreError."""
+    if known is not None and known.branch == branch:
+        return _later_tip(files, known)
+    check_name("branch", branch)
+    tips: list[Tip] = []
+    for folder in _folders(files, "branch", branch):
+        sequence = newest_number(files.store, folder)
+        if sequence is not None:
+            tips.append(_read_branch_file(files, branch, sequence, folder))
+    return max(tips, key=lambda tip: tip.sequence, default=None)
+
+
+def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
+    """As read_tip, of a branch that is there: raises NotFoundError where there is none of this name, or where it was deleted; FormatError where the repository
+    is one of a later format."""
+    tip = read_tip(files, branch, known)
+    if tip is None:
+        require_repository(files)
+    if tip is None or tip.deleted:
+        state = "is no branch of this name" if tip is None else "was a branch of this name, but it is deleted"
+        raise NotFoundError(f"there {state}: {branch!r}", key=files.key(REFS))
+    return tip
+
+
+def read_first(files: Files, branch: str) -> Ref | None:
+    """What the very first file of a branch says, that of number 0; None where it is not there. Errors as those of read_tip."""
+    check_name("branch", branch)
+    for folder in _folders(files, "branch", branch):
+        ref = read_reference(files.store, folder + branch_file(0))
+        if ref is not None:
+            return ref
+    return None
+
+
+def _folders(files: Files, kind: RefKind, name: str) -> list[str]:
+    """Where the files of a branch or tag may lie, the usual place first. A folder that is another name's, as it is listed, is left to that."""
+    return [
+        files.key(folder)
+        for folder in folders_of(kind, name)
+        if parse_folder(folder.removeprefix(REFS).removesuffix("/")) == (kind, name)
+    ]
+
+
+def _folder(files: Files, tip: Tip) -> str:
+    return tip.folder or files.key(folder_of("branch", tip.branch))
+
+
+def _later_tip(files: Files, known: Tip) -> Tip:
+    folder, can = _folder(files, known), files.store.capabilities
+    if not can.direct and can.listable:
+        return _later_by_listing(files, known, folder)
+    sequence = highest_number(files.store, folder, known.sequence)
+    return known if sequence == known.sequence else _read_branch_file(files, known.branch, sequence, folder)
+
+
+def _later_by_listing(files: Files, known: Tip, folder: str) -> Tip:
+    """Where each look-up is a request: the next file is read at once, and where it is there, a listing says at once whether that is the newest."""
+    if known.sequence == LAST_SEQUENCE:
+        return known
+    following, ref, wrong = known.sequence + 1, None, None
+    try:
+        ref = read_reference(files.store, folder + branch_file(following))
+        if ref is None:
+            return known
+    except FormatError as error:  # a later one may make sense
+        wrong = error
+    newest = newest_number(files.store, folder)
+    if newest is not None and newest > following:
+        return _read_branch_file(files, known.branch, newest, folder)
+    if ref is None:
+        assert wrong is not None
+        raise wrong
+    return _tip_of(files, known.branch, following, folder, ref)
+
+
+def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> Tip:
+    key = folder + branch_file(sequence)
+    ref = read_reference(files.store, key)
+    if ref is None:
+        raise NotFoundError("a branch file vanished while it was read", key=key, hint="open the branch again")
+    return _tip_of(files, branch, sequence, folder, ref)
+
+
+def _tip_of(files: Files, branch: str, sequence: int, folder: str, ref: Ref) -> Tip:
+    usual = folder == files.key(folder_of("branch", branch))
+    return Tip(branch, sequence, ref.snapshot or b"", ref.deleted, "" if usual else folder)
+
+
+# --- the next file -----------------------------------------------------------------------------------------------------------------------
+
+
+def check_commits(files: Files) -> None:
+    """Refuses a store that commits would not be safe in, before anything is written: ReadOnlyError, or StoreError for one without conditional put."""
+    can = files.store.capabilities
+    if not can.writable:
+        raise ReadOnlyError(f"{files.store!r} can only be read", hint="open it for writing")
+    if not can.conditional:
+        raise StoreError(
+            f"{files.store!r} cannot create a file only if it is not there, so that two commits at once could overwrite each other",
+            hint="keep the repository in a store whose capabilities say `conditional`; this one can still be read",
+        )
+
+
+def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = False) -> tuple[Outcome, Tip | None]:
+    """Writes the file after `tip`, if nobody has; the number is the tip's and one, whatever else is there.
+
+    COMMITTED, and the new tip  the file is there and says this. Also where the answer was lost, and reading the file back told it: a snapshot's id is its own
+    TAKEN, and what is there    somebody else's file has this number
+    UNKNOWN, None               the answer was lost, and the file cannot be read back
+    Raises StoreError where the store failed and the file is not there; FormatError where a file of another writer has this number and makes no sense;
+    InvalidInputError for the number behind the last; and what check_commits raises."""
+    check_commits(files)
+    sequence = next_sequence(tip.branch, tip.sequence)
+    key = _folder(files, tip) + branch_file(sequence)
+    outcome, present = create_reference(files.store, key, Ref(snapshot, deleted))
+    if present is None:
+        return outcome, None
+    return outcome, Tip(tip.branch, sequence, present.snapshot or b"", present.deleted, tip.folder)
+
+
+def _unknown(what: str, key: str) -> CommitUnknownError:
+    return CommitUnknownError(
+        f"whether {what} is not known: the store's answer was lost, and the file cannot be read back",
+        key=key,
+        hint="look whether it is there when the store answers again; nothing was removed",
+    )
+
+
+# --- repositories and branches -----------------------------------------------------------------------------------------------------------
+
+
+def exists(files: Files) -> bool:
+    """Whether there is a repository: one that has a branch `main`. Nothing of it is read."""
+    return any(newest_number(files.store, folder) is not None for folder in _folders(files, "branch", MAIN))
+
+
+def require_repository(files: Files) -> None:
+    """Raises NotFoundError where there is no repository, FormatError where it is one of a later format."""
+    if exists(files):
+        return
+    key = files.key(folder_of("branch", MAIN))
+    later = later_format(files)
+    if later is not None:
+        raise FormatError(
+            f"the repository was written by {later}; that format is not read here",
+            key=key,
+            hint="read it with the version of Icechunk that wrote it",
+        )
+    raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint="Repository.create makes one")
+
+
+def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
+    """Writes the first snapshot under a new id, then the first file of `main`, and returns that as the tip. Of two at once one wins.
+
+    Raises AlreadyExistsError where a repository is, or somebody else was quicker; CommitUnknownError; and what check_commits raises, before anything is written."""
+    check_commits(files)
+    if exists(files) or later_format(files) is not None:
+        raise _repository_exists(files)
+    files.write_snapshot(file, snapshot)
+    outcome, tip = put_next(files, Tip(MAIN, -1, b""), file)
+    if outcome == COMMITTED and tip is not None:
+        return tip
+    if outcome == UNKNOWN:
+        raise _unknown("the repository was created", files.key(branch_key(MAIN, 0)))
+    try:
+        files.store.erase(files.key(snapshot_key(file)))  # nobody knows its id
+    except StoreError:
+        pass
+    raise _repository_exists(files)
+
+
+def _repository_exists(files: Files) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        "there is a repository already",
+        key=files.key(folder_of("branch", MAIN)),
+        hint="open it, or choose another place",
+    )
+
+
+def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
+    """A new branch that begins at a snapshot; one that was deleted goes on with its numbers.
+
+    Raises AlreadyExistsError, NotFoundError where there is no such snapshot, InvalidInputError for a name that would be misread, CommitUnknownError."""
+    check_new_name("branch", name)
+    check_commits(files)
+    tip = read_tip(files, name)
+    if tip is not None and not tip.deleted:
+        raise _already("branch", name, _folder(files, tip))
+    _check_snapshot(files, snapshot)
+    before = Tip(name, -1, b"") if tip is None else tip
+    created = before._replace(sequence=next_sequence(name, before.sequence), snapshot=snapshot, deleted=False)
+    _create_named(files, "branch", name, _folder(files, before) + branch_file(created.sequence), snapshot)
+    return created
+
+
+def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
+    """Lets a branch point to any snapshot, by its next file.
+
+    expect  the snapshot that it points to now, as the caller saw it; ConflictError where it is another by now. None: whatever it is
+    Raises NotFoundError where there is no such branch or snapshot, CommitUnknownError."""
+    check_commits(files)
+    tip = open_tip(files, name)
+    _check_snapshot(files, snapshot)
+    return _moved(files, tip, snapshot, expect, deleted=False)
+
+
+def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Tip:
+    """Deletes a branch, by a next file that says so: what was committed stays, and no old session can commit to it. `expect` as for reset_branch.
+
+    Raises InvalidInputError for `main`, which every repository has; NotFoundError where there is no such branch; CommitUnknownError."""
+    check_name("branch", name)
+    if name == MAIN:
+        raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: it is what tells a repository")
+    check_commits(files)
+    return _moved(files, open_tip(files, name), None, expect, deleted=True)
+
+
+def list_branches(files: Files) -> list[str]:
+    """The names of all branches, sorted; not those that were deleted. One whose newest file makes no sense is named: opening it says what is wrong."""
+    found: list[str] = []
+    for name in _names(files, "branch"):
+        try:
+            tip = read_tip(files, name)
+        except FormatError:
+            found.append(name)
+        else:
+            if tip is not None and not tip.deleted:
+                found.append(name)
+    return found
+
+
+def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None, *, deleted: bool) -> Tip:
+    """The next file of a branch that is there, behind whatever others write meanwhile, if they may. snapshot None: the one that the tip has."""
+    for _ in range(_ATTEMPTS):
+        if expect is not None and tip.snapshot != expect:
+            raise _overtaken(files, tip, expect)
+        wanted = tip.snapshot if snapshot is None else snapshot
+        if not deleted and wanted == tip.snapshot:
+            return tip
+        outcome, present = put_next(files, tip, wanted, deleted=deleted)
+        if present is None or outcome == UNKNOWN:
+            raise _unknown(f"the branch {tip.branch!r} was changed", _folder(files, tip))
+        if outcome == COMMITTED:
+            return present
+        if expect is not None:
+            raise _overtaken(files, present, expect)
+        tip = open_tip(files, tip.branch, present)
+    raise ConflictError(f"others changed the branch {tip.branch!r} before each of {_ATTEMPTS} attempts")
+
+
+def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:
+    now = "is deleted" if tip.deleted else f"points to the snapshot {encode_id(tip.snapshot)}"
+    return ConflictError(
+        f"the branch {tip.branch!r} has changed: it {now}, and {encode_id(expect)} was expected",
+        key=_folder(files, tip) + branch_file(tip.sequence),
+        hint="look at what it has become, and try again",
+    )
+
+
+# --- tags --------------------------------------------------------------------------------------------------------------------------------
+
+
+def read_tag(files: Files, name: str) -> ObjectId | None:
+    """The snapshot that a tag points to, None where there is no such tag. Raises InvalidInputError for a name that no tag can have, FormatError, StoreError."""
+    check_name("tag", name)
+    for key in _tag_keys(files, name):
+        ref = read_reference(files.store, key)
+        if ref is not None:
+            if ref.snapshot is None:
+                raise FormatError("a tag must point to a snapshot", key=key)
+            return ref.snapshot
+    return None
+
+
+def create_tag(files: Files, name: str, snapshot: ObjectId) -> None:
+    """A new tag, which will never be moved. Errors as those of create_branch."""
+    check_new_name("tag", name)
+    check_commits(files)
+    keys = _tag_keys(files, name)
+    if (files.store.sizes(keys) >= 0).any():
+        raise _already("tag", name, keys[0])
+    _check_snapshot(files, snapshot)
+    _create_named(files, "tag", name, keys[0], snapshot)
+
+
+def list_tags(files: Files) -> list[str]:
+    """The names of all tags, sorted."""
+    names = _names(files, "tag")
+    keys = [(key, name) for name in names for key in _tag_keys(files, name)]
+    sizes = files.store.sizes([key for key, _ in keys]).tolist()
+    return list(dict.fromkeys(name for (_, name), size in zip(keys, sizes, strict=True) if size >= 0))
+
+
+def _tag_keys(files: Files, name: str) -> list[str]:
+    return [f"{folder}ref.json" for folder in _folders(files, "tag", name)]
+
+
+# --- branches and tags alike -------------------------------------------------------------------------------------------------------------
+
+
+def _names(files: Files, kind: RefKind) -> list[str]:
+    """The names that folders say, sorted; foreign folders, and such as no name can be opened by, are left out."""
+    found: set[str] = set()
+    place = files.key(REFS)
+    for folder in files.store.list_dir(place)[1]:
+        parsed = parse_folder(folder.removeprefix(place).removesuffix("/"))
+        if parsed is not None and parsed[0] == kind:
+            try:
+                check_name(*parsed)
+            except InvalidInputError:
+                continue
+            found.add(parsed[1])
+    return sorted(found)
+
+
+def _check_snapshot(files: Files, snapshot: ObjectId) -> None:
+    """Whether there is a snapshot to point to: the store is asked, as one that is remembered may have been removed."""
+    key = files.key(snapshot_key(snapshot))
+    if not files.store.exists(key):
+        raise NotFoundError("there is no such snapshot", key=key)
+
+
+def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:
+    """Creates the file that makes a branch or tag. Two may do so at once with the same snapshot: only where the answer was lost does it say whose it is."""
+    outcome, _ = create_reference(files.store, key, Ref(snapshot), unique=False)
+    if outcome == UNKNOWN:
+        raise _unknown(f"the {kind} {name!r} was created", key)
+    if outcome == TAKEN:
+        raise _already(kind, name, key)
+
+
+def _already(kind: RefKind, name: str, key: str) -> AlreadyExistsError:
+    return AlreadyExistsError(f"there is a {kind} of this name already: {name!r}", key=key, hint="choose another name")

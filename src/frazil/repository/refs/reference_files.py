@@ -1,0 +1,130 @@
+"""Reference files one by one: which of a branch's folder is the newest, reading one, creating one if it is not there.
+
+What they mean for a branch or a tag lives in branches.py, their names and the JSON in them in formats/alpha/refs.py."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from frazil.errors import FormatError, StoreError
+from frazil.formats.alpha.refs import LAST_SEQUENCE, Ref, branch_key, emit_ref, parse_ref, parse_sequence
+from frazil.stores.store import Store
+
+__all__ = [
+    "COMMITTED",
+    "TAKEN",
+    "UNKNOWN",
+    "Outcome",
+    "branch_file",
+    "create_reference",
+    "highest_number",
+    "newest_number",
+    "read_reference",
+]
+
+Outcome: TypeAlias = Literal["committed", "taken", "unknown"]
+COMMITTED: Final = "committed"
+TAKEN: Final = "taken"
+UNKNOWN: Final = "unknown"
+
+_PAGE: Final = 16  # keys of the first listing of a folder; the next ones are longer, should all of these be foreign
+_LONGEST_PAGE: Final = 4096
+_MOST_BYTES: Final = 2**16 + 1  # read of a reference file: one more than it may have
+_PROBES: Final = 8  # names that are looked up at once
+_READS: Final = 3  # of a file whose content decides whether a commit happened
+
+
+# --- which is the newest ------------------------------------------------------------------------------------------------------------------
+
+
+def branch_file(sequence: int) -> str:
+    """The name of the branch file of a number, without its folder."""
+    return branch_key("any", sequence).rpartition("/")[2]
+
+
+def newest_number(store: Store, folder: str) -> int | None:
+    """The highest number of a branch file in a folder, None where there is none: the first file of the listing that is one."""
+    if not store.capabilities.listable:
+        highest = highest_number(store, folder, -1)
+        return None if highest < 0 else highest
+    after, page = "", _PAGE
+    while True:
+        keys = store.list_keys(folder, after, page)
+        for key in keys:
+            sequence = parse_sequence(key[len(folder) :])
+            if sequence is not None:
+                return sequence
+        if len(keys) < page:
+            return None
+        last = keys[-1]
+        below, slash, _ = last[len(folder) :].partition("/")
+        # what else lies in a foreign folder is passed over at once
+        after = max(last, f"{folder}{below}/\U0010ffff") if slash else last
+        page = min(page * 4, _LONGEST_PAGE)
+
+
+def highest_number(store: Store, folder: str, present: int) -> int:
+    """A number that is there while the next one is not, from `present` upward, which is there (or is -1). Nothing is listed.
+
+    The next number is looked up alone. Strides that grow find a missing one, then the span to it is divided. Every number that is found to be there counts,
+    whatever was missing below: a gap, which is none of ours, does not stop the search."""
+    missing: int | None = None
+    stride, probes = 1, 1
+    while present < LAST_SEQUENCE and missing != present + 1:
+        if missing is None:
+            steps = [stride << i for i in range(probes)]
+            stride <<= probes - 1
+            probes = _PROBES
+        else:
+            span = missing - present
+            steps = [max(span * i // (_PROBES + 1), i) for i in range(1, _PROBES + 1)]
+        last = LAST_SEQUENCE if missing is None else missing - 1
+        numbers = sorted({min(present + step, last) for step in steps})
+        sizes = store.sizes([folder + branch_file(number) for number in numbers]).tolist()
+        present = max([present, *(number for number, size in zip(numbers, sizes, strict=True) if size >= 0)])
+        missing = next((number for number in numbers if number > present), missing)
+    return present
+
+
+# --- one file -----------------------------------------------------------------------------------------------------------------------------
+
+
+def read_reference(store: Store, key: str) -> Ref | None:
+    """What a reference file says, None where it is not there. No more of it is read than tells that it is too long. Raises FormatError, StoreError."""
+    data = store.get_partial_values([(key, (0, _MOST_BYTES))])[0]
+    return None if data is None else parse_ref(data, key)
+
+
+def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -> tuple[Outcome, Ref | None]:
+    """Creates a reference file, and returns the outcome with what the file says now.
+
+    unique  nobody else would write the same, so that a file that says this is ours. Otherwise that is believed only where an answer was lost
+    COMMITTED, ref      it is there and ours
+    TAKEN, other        somebody else's is there; None where it was not read
+    UNKNOWN, None       the answer was lost, and the file cannot be read back
+    Raises StoreError where the store failed and the file is not there; FormatError where there is one of another writer that makes no sense."""
+    failed: StoreError | None = None
+    try:
+        created = store.create(key, emit_ref(ref))
+    except StoreError as error:
+        failed = error
+    else:
+        if created:
+            return COMMITTED, ref
+        if not unique:
+            return TAKEN, None
+    for _ in range(_READS):
+        try:
+            present = read_reference(store, key)
+        except StoreError:
+            continue
+        except FormatError:
+            if failed is None:
+                raise
+            return UNKNOWN, None
+        if present is not None:
+            return (COMMITTED if present == ref else TAKEN), present
+        if failed is not None:
+            raise failed
+        break  # it was there, and is not any more: whose it was cannot be told
+    return UNKNOWN, None

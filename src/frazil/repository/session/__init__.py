@@ -1,0 +1,3 @@
+"""One snapshot and the changes of a session on top of it, as nodes, as chunks and as a store of Zarr keys.
+
+How changes become a commit is in repository/commit/, how they meet others' in repository/merge/."""

@@ -1,0 +1,506 @@
+"""The chunks of one array of a session as the array engine sees them: what the session changed before what its snapshot has (stores/chunk_storage.py, the port).
+
+Which references there are is asked of changed_references.py and references.py, in columns. Nothing is committed here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from frazil.errors import FormatError
+from frazil.formats.alpha.manifests import INLINE as INLINE_REFERENCE
+from frazil.formats.alpha.manifests import NATIVE as NATIVE_REFERENCE
+from frazil.formats.alpha.manifests import VIRTUAL as VIRTUAL_REFERENCE
+from frazil.formats.ids import ID_BYTES, decode_id, encode_ids
+from frazil.record import Record
+from frazil.repository.commit.packs import INLINE_LIMIT, PACK_LIMIT
+from frazil.repository.manifests.coordinates import sorted_coordinates
+from frazil.repository.session.changed_references import (
+    NATIVE,
+    PENDING,
+    REMOVED,
+    VIRTUAL,
+    ChangedReferences,
+    Rows,
+    removed_rows,
+)
+from frazil.repository.session.single_chunk import file_version, locate_single, row_version
+from frazil.repository.session.whole_chunks import cut_rows, whole_spans
+from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames, fetch_mixed
+from frazil.stores.caches.chunk_cache import RememberingStore
+from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, UNASKED, AnsweredBuffers, Located, fetch_located
+from frazil.stores.composed_values import picked
+from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Sources, Version, clip_span
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.repository.files.file_cache import Files
+    from frazil.repository.manifests.base_references import BaseReferences
+    from frazil.repository.session.change_set import ChangeSet
+    from frazil.repository.virtual.file_checks import FileCheck
+    from frazil.repository.virtual.virtual_fetch import VirtualPlaces
+    from frazil.stores.store import Store
+
+    Columns = NDArray[np.int64]
+    Octets = NDArray[np.uint8]
+
+__all__ = [
+    "ArrayChunks",
+    "Found",
+    "Owner",
+    "find_chunks",
+    "id_texts",
+    "located_chunks",
+]
+
+_FITS: Final = np.ones(1, np.bool_)
+_MOST_KNOWN: Final = 4096  # chunks of one array that are remembered by themselves
+
+
+class Found(Record):
+    """Where n chunks are. changed: int64[n], the row among those that the session changed, -1: none; part, row: int64[n], the manifest of the snapshot and
+    the row in it, -1: none. A chunk with neither is not there; nor is one that the session removed."""
+
+    changed: Columns
+    part: Columns
+    row: Columns
+
+
+class Owner(Protocol):
+    """The session, as its arrays' chunks see it. `key` is that of the array's node."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """An RLock."""
+
+    @property
+    def files(self) -> Files: ...
+
+    @property
+    def changes(self) -> ChangeSet: ...
+
+    @property
+    def packing(self) -> bool: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    def changed(self, key: int) -> ChangedReferences | None:
+        """The chunks of the array that the session changed. Raises NotFoundError where the array is gone."""
+
+    def to_change(self, key: int) -> ChangedReferences:
+        """The same, to add to. Raises ReadOnlyError, NotFoundError."""
+
+    def appended(self, key: int, axis: int, old: int, new: int) -> None:
+        """Takes note that an array grew by an append."""
+
+    def stored(self, key: int) -> BaseReferences | None:
+        """The references that the array has in the snapshot; None: none."""
+
+    def saw(self, key: int, coordinates: Columns) -> None:
+        """Takes note that chunks were looked at."""
+
+    def settle(self) -> None:
+        """Called after chunks were added: where too many bytes wait in memory, they get their place."""
+
+    def superseded(self, ids: Octets) -> None:
+        """Chunk files of this session that nothing refers to any more."""
+
+    @property
+    def state(self) -> int:
+        """A number that is another one after every change."""
+
+    @property
+    def notes_reads(self) -> bool: ...
+
+    @property
+    def places(self) -> VirtualPlaces:
+        """Where virtual chunks may be read."""
+
+
+def find_chunks(changed: ChangedReferences | None, base: BaseReferences | None, coordinates: Columns) -> Found:
+    """Looks chunks up, what was changed first."""
+    count = len(coordinates)
+    nothing = np.full(count, -1, np.int64)
+    mine = nothing if changed is None else changed.find(coordinates)
+    part, row = nothing, nothing
+    if base is not None:
+        left = np.flatnonzero(mine < 0)
+        if len(left) == count:
+            part, row = base.find(coordinates)
+        elif len(left):
+            part, row = nothing.copy(), nothing.copy()
+            part[left], row[left] = base.find(coordinates[left])
+    return Found(mine, part, row)
+
+
+def located_chunks(
+    coordinates: Columns,
+    found: Found,
+    changed: Rows | None,
+    base: BaseReferences | None,
+    changes: ChangeSet,
+    files: Files,
+) -> Located:
+    """Where the chunks lie, in columns; distinct chunk files and locations once."""
+    count = len(found.changed)
+    kind, ids = np.zeros(count, np.uint8), np.zeros((count, ID_BYTES), np.uint8)
+    objects, offsets, lengths = (np.zeros(count, np.int64) for _ in range(3))
+    native = np.zeros(count, np.bool_)
+    buffers: list[Octets] = []
+    texts: list[str] = []
+    checks: list[FileCheck | None] = []
+    mine = np.flatnonzero(found.changed >= 0)
+    if len(mine) and changed is not None:
+        rows = found.changed[mine]
+        kinds = changed.kinds[rows]
+        ids[mine], offsets[mine], lengths[mine] = changed.ids[rows], changed.offsets[rows], changed.lengths[rows]
+        native[mine] = kinds == NATIVE
+        kind[mine] = np.array([INLINE, STORED, VIRTUAL_KIND, NOWHERE], np.uint8)[kinds]
+        pending, virtual = kinds == PENDING, kinds == VIRTUAL
+        if pending.any():
+            segments, where = np.unique(changed.objects[rows[pending]], return_inverse=True)
+            buffers += [changes.pending.segments[number] for number in segments.tolist()]
+            objects[mine[pending]] = where
+        if virtual.any():
+            numbers, where = np.unique(changed.objects[rows[virtual]], return_inverse=True)
+            texts += [changes.locations[number] for number in numbers.tolist()]
+            checks += [changes.location_checks.get(text) for text in texts]
+            objects[mine[virtual]] = where
+    for part in np.unique(found.part[found.part >= 0]).tolist() if base is not None else ():
+        assert base is not None
+        of_part = np.flatnonzero(found.part == part)
+        manifest, rows = base.manifest(part), found.row[of_part]
+        kinds = manifest.kinds[rows]
+        ids[of_part], offsets[of_part], lengths[of_part] = (
+            manifest.ids[rows], manifest.offsets[rows], manifest.lengths[rows]
+        )  # fmt: skip
+        native[of_part] = kinds == NATIVE_REFERENCE
+        kind[of_part] = np.array([INLINE, STORED, VIRTUAL_KIND], np.uint8)[kinds]
+        inline, virtual = kinds == INLINE_REFERENCE, kinds == VIRTUAL_REFERENCE
+        if inline.any():
+            objects[of_part[inline]] = len(buffers)
+            buffers.append(manifest.inline)
+        if virtual.any():
+            numbers, where = np.unique(manifest.locations[rows[virtual]], return_inverse=True)
+            objects[of_part[virtual]] = where + len(texts)
+            found_texts = [manifest.location(number) for number in numbers.tolist()]
+            known = base.checks(part)
+            texts += found_texts
+            checks += [known.get(text) for text in found_texts]
+    names: list[str] = []
+    if native.any():
+        distinct, where = _distinct_ids(ids[native])
+        names = [files.key(f"chunks/{text}") for text in encode_ids(distinct)]
+        objects[native] = where
+    versions = RowVersions(kind, ids, offsets, lengths, found)
+    if texts:
+        virtual = kind == VIRTUAL_KIND
+        chunks = np.zeros((len(texts), coordinates.shape[1]), np.int64)
+        chunks[objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several the first
+        objects[virtual] += len(names)
+        names = ObjectNames(names, texts, checks, chunks)
+    return Located(names, kind, objects, offsets, lengths, buffers, versions, True)
+
+
+def id_texts(ids: Octets) -> NDArray[np.bytes_]:
+    """uint8[n, 12] as one value each, which can be sorted and looked up."""
+    return np.ascontiguousarray(ids).view(f"S{ID_BYTES}").reshape(-1)
+
+
+def _distinct_ids(ids: Octets) -> tuple[Octets, Columns]:
+    """The ids, each once, and for each row which."""
+    if len(ids) == 1 or (ids[1:] == ids[:1]).all():
+        return ids[:1], np.zeros(len(ids), np.int64)
+    texts, where = np.unique(id_texts(ids), return_inverse=True)
+    return np.frombuffer(texts.tobytes(), np.uint8).reshape(-1, ID_BYTES), where
+
+
+class RowVersions(Sequence["Version | None"]):
+    """What tells one value of a chunk from another within a session; made when it is asked for."""
+
+    __slots__ = ("_columns", "_found")
+
+    def __init__(self, kind: Octets, ids: Octets, offsets: Columns, lengths: Columns, found: Found) -> None:
+        self._columns, self._found = (kind, ids, offsets, lengths), found
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __getitem__(self, row: int) -> Version | None:  # type: ignore[override] # nobody slices it
+        kind, ids, offsets, lengths = self._columns
+        if kind[row] == NOWHERE:
+            return None
+        if kind[row] == STORED:
+            return file_version(ids[row].tobytes(), offsets.item(row), lengths.item(row))
+        numbers = [column.item(row) for column in (*self._found, offsets, lengths)]
+        return row_version(*numbers)
+
+
+def set_versions(rows: Rows, numbers: Columns) -> list[Version | Changed]:
+    """The versions that new rows have, as RowVersions tells them."""
+    columns = (rows.kinds, numbers, rows.offsets, rows.lengths)
+    return [
+        file_version(rows.ids[i].tobytes(), offset, length)
+        if kind == NATIVE
+        else b""
+        if kind == REMOVED
+        else row_version(number, -1, -1, offset, length)
+        for i, (kind, number, offset, length) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
+    ]
+
+
+class ArrayChunks:
+    """ChunkStorage of one array of a session."""
+
+    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_remembers", "_store")
+
+    def __init__(self, owner: Owner, key: int, rank: int) -> None:
+        self._owner, self._key, self._rank = owner, key, rank
+        self._store = owner.files.chunk_store()
+        self._remembers = isinstance(self._store, RememberingStore)
+        self._known: dict[tuple[int, ...], Located] = {}  # chunks that were asked for one by one
+        self._known_at = -1  # the state of the session in which they lie there
+
+    def __repr__(self) -> str:
+        return f"ArrayChunks({self._owner!r}, node {self._key})"
+
+    @property
+    def direct(self) -> bool:
+        owner = self._owner
+        at_hand = owner.files.store.capabilities.direct and owner.places.direct
+        # a thread that holds the lock, such as one that asks a user's function within a rebase, cannot wait for others that need it
+        return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
+
+    def locate(self, coords: Columns) -> Located:
+        if len(coords) == 1:
+            return self.locate_one(tuple(coords[0].tolist()))
+        return self._located(coords)
+
+    def _located(self, coords: Columns) -> Located:
+        owner = self._owner
+        with owner.lock:
+            changed, base = owner.changed(self._key), owner.stored(self._key)
+            owner.saw(self._key, coords)
+            found = find_chunks(changed, base, coords)
+            columns = None if changed is None else changed.columns
+            return located_chunks(coords, found, columns, base, owner.changes, owner.files)
+
+    def locate_one(self, coordinates: tuple[int, ...]) -> Located:
+        owner = self._owner
+        if self._known_at == owner.state:
+            known = self._known.get(coordinates)
+            if known is not None:
+                return known
+        with owner.lock:
+            if self._known_at != owner.state or len(self._known) >= _MOST_KNOWN:
+                self._known, self._known_at = {}, owner.state
+            if owner.notes_reads:
+                return self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
+            changed, base = owner.changed(self._key), owner.stored(self._key)
+            located = locate_single(changed, base, coordinates, owner.changes, owner.files)
+            if located is None:
+                located = self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
+            self._known[coordinates] = located
+            return located
+
+    def fetch(
+        self,
+        located: Located,
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        whole = whole_spans(located, spans) if self._remembers else None
+        if whole is not None:
+            fetched = self._fetch(located, whole, expect, held, once)
+            return fetched._replace(rows=cut_rows(located, spans, whole, fetched.rows))
+        return self._fetch(located, spans, expect, held, once)
+
+    def _fetch(
+        self,
+        located: Located,
+        spans: Columns,
+        expect: Sequence[Version | None] | None,
+        held: Fetched | None,
+        once: bool,
+    ) -> Fetched:
+        store = self._store
+        if len(located.kind) == 1 and held is None and located.kind.item(0) in (STORED, INLINE):
+            one = _fetch_one(store, located, spans, expect)
+            if one is not None:
+                return one
+        if (located.kind == VIRTUAL_KIND).any():
+            return fetch_mixed(store, self._owner.places, located, spans, expect=expect, once=once)
+        return fetch_located(store, located, spans, expect=expect, held=held, once=once)
+
+    def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
+        owner = self._owner
+        lengths = _value_lengths(pieces)
+        if len(coords) == 1 and lengths.item(0) <= INLINE_LIMIT:
+            return [self._publish_one(coords, pieces, lengths, expect[0])]
+        with owner.lock:
+            owner.to_change(self._key)  # says at once where nothing can be written
+        large = lengths > (PACK_LIMIT if owner.packing else INLINE_LIMIT)
+        ids = np.frombuffer(os.urandom(ID_BYTES * int(large.sum())), np.uint8).reshape(-1, ID_BYTES)
+        if len(ids):
+            names = [owner.files.key(f"chunks/{text}") for text in encode_ids(ids)]
+            owner.files.store.put_many(names, picked(pieces, np.flatnonzero(large)), [None] * len(names))
+        kinds, all_ids = np.where(large, NATIVE, PENDING).astype(np.uint8), np.zeros((len(coords), ID_BYTES), np.uint8)
+        all_ids[large] = ids
+        objects, offsets = np.zeros(len(coords), np.int64), np.zeros(len(coords), np.int64)
+        with owner.lock:
+            changed = owner.to_change(self._key)
+            fits = self._as_expected(coords, expect)
+            if not large.all():
+                small = picked(pieces, np.flatnonzero(~large)) if len(ids) else pieces
+                objects[~large], offsets[~large] = owner.changes.pending.add(small, lengths[~large], owner.threads)
+            new = Rows(coords, kinds, all_ids, objects, offsets, lengths)
+            answers = self._set(changed, new, fits)
+            if not fits.all():
+                owner.superseded(all_ids[large & ~fits])
+            owner.settle()
+        return answers
+
+    @property
+    def conditional_erase(self) -> bool:
+        return True
+
+    def _publish_one(
+        self, coords: Columns, pieces: Pieces, lengths: Columns, expect: Version | None
+    ) -> Version | Changed:
+        """One chunk that waits in memory, whatever others there are."""
+        owner = self._owner
+        with owner.lock:
+            if expect is not None and (found := self.locate_one(tuple(coords[0].tolist())).versions) is not None:
+                present = found[0] or ABSENT
+                if present != expect:
+                    return Changed(present)
+            changed = owner.to_change(self._key)
+            segment, offsets = owner.changes.pending.add(pieces, lengths, 1)
+            kinds, ids = np.full(1, PENDING, np.uint8), np.zeros((1, ID_BYTES), np.uint8)
+            new = Rows(coords, kinds, ids, np.array([segment], np.int64), offsets, lengths)
+            (answer,) = self._set(changed, new, _FITS)
+            owner.settle()
+        return answer
+
+    def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
+        owner = self._owner
+        with owner.lock:
+            changed = owner.to_change(self._key)
+            fits = self._as_expected(coords, expect)
+            there = self.locate(coords).kind != NOWHERE
+            answers = self._set(changed, removed_rows(coords), fits & there)
+            owner.settle()  # what was just found, and is remembered as it was then, is not there any more
+        return [
+            answer if not fit and isinstance(answer, Changed) else None
+            for answer, fit in zip(answers, fits.tolist(), strict=True)
+        ]
+
+    def extend(self, axis: int, old: int, new: int) -> None:
+        self._owner.appended(self._key, axis, old, new)
+
+    def stored(self, grid_shape: Sequence[int]) -> Columns:
+        owner = self._owner
+        with owner.lock:
+            changed, base = owner.changed(self._key), owner.stored(self._key)
+            coords = np.zeros((0, self._rank), np.int64) if base is None else base.coordinates()
+            if changed is not None:
+                coords = np.concatenate((coords, changed.columns.coordinates))
+            inside = (coords < np.asarray(grid_shape, np.int64)).all(axis=1)
+            coords = sorted_coordinates(coords[inside])
+            owner.saw(self._key, coords)
+            there: Columns = coords[self.locate(coords).kind != NOWHERE]
+            return there
+
+    def sizes(self, coords: Columns) -> Columns:
+        located = self.locate(coords)
+        return np.where(located.kind == NOWHERE, -1, located.length)
+
+    def coordinates(self, key: str, ndim: int) -> tuple[int, ...] | None:
+        owner, start = self._owner, self._owner.files.key("chunks/")
+        try:
+            file = decode_id(key.removeprefix(start))
+        except FormatError:
+            return None
+        with owner.lock:
+            changed, base = owner.changed(self._key), owner.stored(self._key)
+            coords = np.zeros((0, self._rank), np.int64) if base is None else base.holding(file)
+            if changed is not None:
+                rows = changed.current()
+                mine = (changed.columns.ids[rows] == np.frombuffer(file, np.uint8)).all(axis=1)
+                coords = np.concatenate((coords, changed.columns.coordinates[rows[mine]]))
+            located = self.locate(coords := sorted_coordinates(coords))
+        there = np.flatnonzero(located.kind == STORED).tolist()
+        found = [row for row in there if located.names[located.object[row]] == key]
+        return tuple(coords[found[0]].tolist()) if len(found) == 1 else None  # it may hold many chunks
+
+    def _as_expected(self, coords: Columns, expect: Sequence[Version | None]) -> NDArray[np.bool_]:
+        fits = np.ones(len(coords), np.bool_)
+        asked = [i for i, version in enumerate(expect) if version is not None]
+        if asked:
+            located = self.locate(coords[asked])
+            assert located.versions is not None
+            fits[asked] = [(located.versions[place] or ABSENT) == expect[i] for place, i in enumerate(asked)]
+        return fits
+
+    def _set(self, changed: ChangedReferences, rows: Rows, fits: NDArray[np.bool_]) -> list[Version | Changed]:
+        """Sets the rows that fit; the version that each chunk has then, and for the others the one that was found."""
+        kept = rows if fits.all() else rows.pick(fits)
+        old = changed.find(kept.coordinates)
+        left = changed.whole_files(old[old >= 0])
+        numbers = changed.set(kept)
+        self._owner.superseded(left)
+        if len(kept.coordinates) == len(rows.coordinates):
+            return set_versions(rows, numbers)
+        answers: list[Version | Changed] = []
+        new = iter(set_versions(kept, numbers))
+        versions = self.locate(rows.coordinates).versions
+        assert versions is not None
+        for i, fit in enumerate(fits.tolist()):
+            answers.append(next(new) if fit else Changed(versions[i] or ABSENT))
+        return answers
+
+
+def _fetch_one(
+    store: Store, located: Located, spans: Columns, expect: Sequence[Version | None] | None
+) -> Fetched | None:
+    """The short way for one span of one chunk in a chunk file, or at hand; None where that does not do."""
+    versions = located.versions
+    if len(spans) != 1 or versions is None:
+        return None
+    version, base, length = versions[0], located.base.item(0), located.length.item(0)
+    if expect is not None and expect[0] not in (None, version):
+        return None
+    _, start, count = spans.tolist()[0]
+    if start < 0 or count < 0 or base or start + count > length:
+        start, count = clip_span(start, count, length)
+        spans = np.array([(0, base + start, count)], np.int64)
+    if located.kind.item(0) == INLINE:
+        rows = np.array([(-1 - located.object.item(0), base + start, count)], np.int64)
+        return Fetched(
+            Sources(None, AnsweredBuffers(located.inline, UNASKED)), (FOUND,), versions, located.length, rows, None
+        )
+    fetched = store.fetch(located.names, spans)
+    if fetched.status[0] != FOUND:
+        return None
+    buffers = AnsweredBuffers(fetched.sources.buffers, fetched)
+    return Fetched(
+        Sources(fetched.sources.files, buffers), fetched.status, versions, located.length, fetched.rows, None
+    )
+
+
+def _value_lengths(pieces: Pieces) -> Columns:
+    """Bytes of each value."""
+    ends = np.zeros(len(pieces.rows) + 1, np.int64)
+    pieces.rows[:, 2].cumsum(out=ends[1:])
+    bounds = ends[pieces.offsets]
+    lengths: Columns = bounds[1:] - bounds[:-1]
+    return lengths

@@ -1,0 +1,340 @@
+"""The chunk references that a session changed, of one array, in columns; and the bytes of chunks that have no place yet.
+
+Which nodes a session changed is in change_set.py. Where pending chunks go when they are committed is said in packs.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.errors import StoreError
+from frazil.formats.ids import ID_BYTES
+from frazil.record import Record
+from frazil.stores.values import Pieces
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Columns = NDArray[np.int64]
+    Octets = NDArray[np.uint8]
+    Keys = NDArray[np.generic]
+
+__all__ = [
+    "NATIVE",
+    "PENDING",
+    "REMOVED",
+    "SHARED",
+    "VIRTUAL",
+    "ChangedReferences",
+    "PendingBytes",
+    "Rows",
+    "removed_rows",
+]
+
+PENDING: Final = 0  # in memory: object is a segment of PendingBytes
+NATIVE: Final = 1  # in the chunk file with the row's id; object is SHARED where that holds more than this chunk, or others may refer to it, too
+VIRTUAL: Final = 2  # in a file elsewhere: object is a number of the change set's locations
+REMOVED: Final = 3  # not there any more
+SHARED: Final = -1
+
+_FOLDED_BITS: Final = 63
+_FIRST_ROOM: Final = 16
+
+
+class Rows(Record):
+    """n new references: coordinates int64[n, d], kinds uint8[n], ids uint8[n, 12], objects, offsets and lengths int64[n]."""
+
+    coordinates: Columns
+    kinds: Octets
+    ids: Octets
+    objects: Columns
+    offsets: Columns
+    lengths: Columns
+
+    def pick(self, which: NDArray[np.integer] | NDArray[np.bool_]) -> Rows:
+        """Some of them: by number, or by a mask."""
+        return Rows(
+            self.coordinates[which],
+            self.kinds[which],
+            self.ids[which],
+            self.objects[which],
+            self.offsets[which],
+            self.lengths[which],
+        )
+
+    def first(self, count: int) -> Rows:
+        """The first of them, in the same memory."""
+        return Rows(
+            self.coordinates[:count],
+            self.kinds[:count],
+            self.ids[:count],
+            self.objects[:count],
+            self.offsets[:count],
+            self.lengths[:count],
+        )
+
+    def fill(self, at: int, rows: Rows) -> None:
+        """Puts others in the place of those from `at` on."""
+        end = at + len(rows.lengths)
+        self.coordinates[at:end] = rows.coordinates
+        self.kinds[at:end] = rows.kinds
+        self.ids[at:end] = rows.ids
+        self.objects[at:end] = rows.objects
+        self.offsets[at:end] = rows.offsets
+        self.lengths[at:end] = rows.lengths
+
+
+def removed_rows(coordinates: Columns) -> Rows:
+    """Chunks that are not there any more."""
+    count = len(coordinates)
+    zeros = np.zeros(count, np.int64)
+    return Rows(
+        coordinates, np.full(count, REMOVED, np.uint8), np.zeros((count, ID_BYTES), np.uint8), zeros, zeros, zeros
+    )
+
+
+class PendingBytes:
+    """Bytes of chunks that no file holds yet, in segments: one for each call that wrote some. Whoever adds holds the session's lock."""
+
+    __slots__ = ("nbytes", "segments")
+
+    def __init__(self) -> None:
+        self.segments: list[Octets] = []
+        self.nbytes = 0
+
+    def copy(self) -> PendingBytes:
+        """Another one with the same segments."""
+        other = PendingBytes()
+        other.segments, other.nbytes = list(self.segments), self.nbytes
+        return other
+
+    def append(self, segment: Octets) -> int:
+        """Adds a segment as it is; its number."""
+        self.segments.append(segment)
+        self.nbytes += segment.size
+        return len(self.segments) - 1
+
+    def add(self, pieces: Pieces, lengths: Columns, threads: int = 1) -> tuple[int, Columns]:
+        """Copies values, one after the other; the number of their segment, and where each begins in it. Raises StoreError for a piece that cannot be read."""
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        lengths.cumsum(out=offsets[1:])
+        segment = np.empty(offsets.item(-1), np.uint8)
+        ends = np.zeros(len(pieces.rows) + 1, np.int64)
+        pieces.rows[:, 2].cumsum(out=ends[1:])
+        failures = _kernel.read_rows(
+            pieces.sources.files, pieces.sources.buffers, np.ascontiguousarray(pieces.rows), segment, ends, threads
+        )
+        for _, code, text in failures:
+            number = text.split(" ", 1)[0] if code == _kernel.FAILED_IO else ""
+            raise StoreError(f"a chunk to be written cannot be read: {text}", errno=int(number) if number else None)
+        segment.flags.writeable = False
+        return self.append(segment), offsets[:-1]
+
+
+class _Run(Record):
+    """keys ascending and distinct, and the row of each."""
+
+    keys: Keys
+    rows: Columns
+
+
+class ChangedReferences:
+    """References by coordinates; the last that was set counts. Rows are never changed, but for pending ones that get another place.
+
+    The index is a list of sorted runs, each more than twice as long as the next, so that a call costs no Python object per chunk."""
+
+    __slots__ = ("_bits", "_columns", "_runs", "count", "inherited", "rank")
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.count = 0  # rows, superseded ones too
+        self.inherited = 0  # of these, the first that a fork had from the start
+        self._columns = _empty(rank, _FIRST_ROOM)
+        self._runs: list[_Run] = []
+        self._bits = [0] * rank  # of a coordinate in a key
+
+    @property
+    def columns(self) -> Rows:
+        """All rows, in the order in which they were set."""
+        return self._columns.first(self.count)
+
+    def set(self, rows: Rows) -> Columns:
+        """Sets references at distinct coordinates; the numbers of their rows."""
+        added = len(rows.coordinates)
+        first = self.count
+        self._reserve(first + added)
+        self._columns.fill(first, rows)
+        self.count += added
+        numbers = np.arange(first, self.count)
+        if added:
+            self._widen(rows.coordinates)
+            keys = self._fold(rows.coordinates)
+            if added > 1:
+                order = np.argsort(keys, kind="stable")
+                self._add(_Run(keys[order], numbers[order]))
+            else:
+                self._add(_Run(keys, numbers))
+        return numbers
+
+    def find(self, coordinates: Columns) -> Columns:
+        """The row for each of int64[k, d] coordinates, -1 where none was set: int64[k]."""
+        found = np.full(len(coordinates), -1, np.int64)
+        if not self._runs:
+            return found
+        possible = self._inside(coordinates)
+        left = np.flatnonzero(possible)
+        keys = self._fold(coordinates if len(left) == len(coordinates) else coordinates[left])
+        for run in reversed(self._runs):
+            places = np.minimum(run.keys.searchsorted(keys), len(run.keys) - 1)
+            hit = run.keys[places] == keys
+            found[left[hit]] = run.rows[places[hit]]
+            left, keys = left[~hit], keys[~hit]
+            if not len(left):
+                break
+        return found
+
+    def find_one(self, coordinates: tuple[int, ...]) -> int:
+        """As find, for the coordinates of one chunk."""
+        if not self._runs:
+            return -1
+        if sum(self._bits) > _FOLDED_BITS:
+            return self.find(np.array([coordinates], np.int64)).item(0)
+        key = 0
+        for coordinate, bits in zip(coordinates, self._bits, strict=True):
+            if coordinate >> bits:  # below 0, too
+                return -1
+            key = key << bits | coordinate
+        for run in reversed(self._runs):
+            place = int(run.keys.searchsorted(key))
+            if place < len(run.keys) and run.keys.item(place) == key:
+                return run.rows.item(place)
+        return -1
+
+    def row(self, number: int) -> tuple[int, bytes, int, int, int]:
+        """Kind, id, object, offset and length of one row."""
+        _, kinds, ids, objects, offsets, lengths = self._columns
+        return (
+            kinds.item(number),
+            ids[number].tobytes(),
+            objects.item(number),
+            offsets.item(number),
+            lengths.item(number),
+        )
+
+    def current(self) -> Columns:
+        """The rows that count, in order of their coordinates: int64[m]."""
+        while len(self._runs) > 1:
+            self._merge()
+        return self._runs[0].rows if self._runs else np.zeros(0, np.int64)
+
+    def settle(self, rows: Columns, ids: Octets, offsets: Columns) -> None:
+        """Pending rows now lie in chunk files, which may hold more."""
+        self._columns.kinds[rows] = NATIVE
+        self._columns.objects[rows] = SHARED
+        self._columns.ids[rows] = ids
+        self._columns.offsets[rows] = offsets
+
+    def relocate(self, rows: Columns, segment: int, offsets: Columns) -> None:
+        """Pending rows now lie in another segment."""
+        self._columns.objects[rows] = segment
+        self._columns.offsets[rows] = offsets
+
+    def selected(self, rows: Columns) -> Rows:
+        """Some of the rows."""
+        return self._columns.pick(rows)
+
+    def copy(self) -> ChangedReferences:
+        """Another one with the same rows."""
+        other = ChangedReferences(self.rank)
+        other.count, other._bits = self.count, list(self._bits)
+        other.inherited = self.inherited
+        other._columns = self._columns.pick(np.arange(len(self._columns.lengths)))
+        other._runs = list(self._runs)
+        return other
+
+    def whole_files(self, rows: Columns) -> Octets:
+        """The chunk files that nobody but this session has, for one of these rows alone: uint8[k, 12]. Packs may hold chunks of others; they are left to garbage
+        collection."""
+        ids: Octets = self._columns.ids[
+            rows[(self._columns.kinds[rows] == NATIVE) & (self._columns.objects[rows] != SHARED)]
+        ]
+        return ids
+
+    def share_files(self) -> None:
+        """From now on others refer to the chunk files of all rows, too; a row says so wherever it is taken."""
+        self._columns.objects[self._columns.kinds == NATIVE] = SHARED
+
+    def own(self) -> Columns:
+        """The rows that count and were set since the fork, in order of their coordinates."""
+        rows = self.current()
+        return rows[rows >= self.inherited]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        rows = self.current()
+        parts = (rows[rows < self.inherited], self.own())
+        return _restored, (self.rank, *(tuple(column.copy() for column in self.selected(part)) for part in parts))
+
+    # --- the index -----------------------------------------------------------------------------------------------------------------
+
+    def _reserve(self, count: int) -> None:
+        room = len(self._columns.lengths)
+        if count > room:
+            more = _empty(self.rank, max(count, 2 * room))
+            more.fill(0, self.columns)
+            self._columns = more
+
+    def _add(self, run: _Run) -> None:
+        self._runs.append(run)
+        while len(self._runs) > 1 and 2 * len(self._runs[-1].rows) >= len(self._runs[-2].rows):
+            self._merge()
+
+    def _merge(self) -> None:
+        """The last two runs as one; of equal keys that of the later."""
+        newer, older = self._runs.pop(), self._runs.pop()
+        keys = np.concatenate((older.keys, newer.keys))
+        order = np.argsort(keys, kind="stable")
+        keys, rows = keys[order], np.concatenate((older.rows, newer.rows))[order]
+        last = np.ones(len(keys), np.bool_)
+        last[:-1] = keys[1:] != keys[:-1]
+        self._runs.append(_Run(keys[last], rows[last]))
+
+    def _widen(self, coordinates: Columns) -> None:
+        """Sees to it that keys hold these coordinates; where they did not, the index is made anew."""
+        highest = coordinates.max(axis=0).tolist() if self.rank else []
+        if all(value >> bits == 0 for value, bits in zip(highest, self._bits, strict=True)):
+            return
+        self._bits = [max(bits, value.bit_length() + 1) for value, bits in zip(highest, self._bits, strict=True)]
+        for at, run in enumerate(self._runs):  # the order is by coordinates, whatever the keys are
+            self._runs[at] = _Run(self._fold(self._columns.coordinates[run.rows]), run.rows)
+
+    def _inside(self, coordinates: Columns) -> NDArray[np.bool_]:
+        limits: Columns = np.array([1 << bits for bits in self._bits], np.int64)
+        return np.asarray(((coordinates >= 0) & (coordinates < limits)).all(axis=1), np.bool_)
+
+    def _fold(self, coordinates: Columns) -> Keys:
+        """Coordinates as keys in the same order: one number, or their bytes where that is too small."""
+        if sum(self._bits) > _FOLDED_BITS:
+            return np.ascontiguousarray(coordinates, ">i8").view(f"S{8 * self.rank}").reshape(-1)
+        keys = np.zeros(len(coordinates), np.int64)
+        for axis, bits in enumerate(self._bits):
+            keys = keys << bits | coordinates[:, axis]
+        return keys
+
+
+def _empty(rank: int, room: int) -> Rows:
+    numbers = [np.zeros(room, np.int64) for _ in range(3)]
+    return Rows(
+        np.zeros((room, rank), np.int64), np.zeros(room, np.uint8), np.zeros((room, ID_BYTES), np.uint8), *numbers
+    )
+
+
+def _restored(
+    rank: int, inherited: tuple[NDArray[np.generic], ...], own: tuple[NDArray[np.generic], ...]
+) -> ChangedReferences:
+    made = ChangedReferences(rank)
+    made.set(Rows(*inherited))  # type: ignore[arg-type] # as they were taken from one
+    made.inherited = made.count
+    made.set(Rows(*own))  # type: ignore[arg-type]
+    return made

@@ -1,0 +1,154 @@
+"""The keys that a hierarchy of nodes has as a Zarr v3 store: which node's document or which chunk a key means, and their order. Pure.
+
+What is under them is said in session_store.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key
+from frazil.record import Record
+from frazil.repository.alpha.documents import CHUNK_KEYS
+from frazil.stores.values import Columns
+
+__all__ = [
+    "Chunks",
+    "SortedKeys",
+    "chunk_keys",
+    "chunk_mistake",
+    "chunk_place",
+    "grouped",
+    "is_inside",
+    "level_of",
+    "no_key",
+    "ordered",
+]
+
+_LEAD: Final = "c"  # the first component of every chunk key
+_AFTER_SLASH: Final = "0"  # the character that follows "/"
+
+
+class Chunks(Record):
+    """The chunk keys of a batch that would be of one array. rows: where they stand in the batch; coordinates: of each, as many as its key has"""
+
+    rows: list[int]
+    coordinates: list[tuple[int, ...]]
+
+    def columns(self, ndim: int) -> Columns:
+        """int64[n, ndim], when all of them have as many."""
+        return np.array(self.coordinates, np.int64).reshape(len(self.rows), ndim)
+
+    def picked(self, which: Sequence[int]) -> Chunks:
+        return Chunks([self.rows[at] for at in which], [self.coordinates[at] for at in which])
+
+
+class SortedKeys(Record):
+    """A batch of keys by what they mean, with the rows they have in it. documents: (row, path of the node); chunks: by the path that an array would have;
+    others: rows of keys that mean nothing"""
+
+    documents: list[tuple[int, str]]
+    chunks: dict[str, Chunks]
+    others: list[int]
+
+
+def grouped(names: Sequence[str]) -> SortedKeys:
+    """What each key of a batch means."""
+    found = SortedKeys([], {}, [])
+    for row, name in enumerate(names):
+        parent, _, last = name.rpartition("/")
+        if last == DOCUMENT_NAME:
+            found.documents.append((row, parent))
+        elif (place := chunk_place(name)) is not None:
+            chunks = found.chunks.setdefault(place[0], Chunks([], []))
+            chunks.rows.append(row)
+            chunks.coordinates.append(place[1])
+        else:
+            found.others.append(row)
+    return found
+
+
+def chunk_place(key: str) -> tuple[str, tuple[int, ...]] | None:
+    """The path of the array whose chunk it would be, and its coordinates: numbers at the end, and "c" before them. None for another key."""
+    parts = key.split("/")
+    first = len(parts)
+    while first and parts[first - 1].isdecimal():
+        first -= 1
+    if not first or parts[first - 1] != _LEAD:
+        return None
+    coordinates = CHUNK_KEYS.decode("/".join(parts[first - 1 :]), len(parts) - first)
+    return None if coordinates is None else ("/".join(parts[: first - 1]), coordinates)
+
+
+# --- which keys there may be ---------------------------------------------------------------------------------------------------------
+
+
+def is_inside(coordinates: tuple[int, ...], grid: tuple[int, ...]) -> bool:
+    """Whether coordinates are those of a chunk of the grid."""
+    return len(coordinates) == len(grid) and all(at < end for at, end in zip(coordinates, grid, strict=True))
+
+
+def no_key(key: str) -> InvalidInputError:
+    """The error for a key that means nothing in a repository."""
+    return InvalidInputError(
+        "a repository holds nodes and chunks, and no other keys",
+        key=key,
+        hint='documents are "zarr.json" and "group/array/zarr.json", chunks "group/array/c/0/1"; keep other files beside the repository',
+    )
+
+
+def chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:
+    """The error for a key that would be a chunk's, but not of the node at that path."""
+    if not isinstance(node, ArrayMetadata):
+        there = "there is nothing" if node is None else "a group is"
+        return InvalidInputError(
+            f"{there} at {'/' + path}, so that it has no chunks",
+            key=key,
+            hint=f"set {document_key(path)!r} to the document of an array first",
+        )
+    grid, prefix = node.grid_shape, data_prefix(path)
+    if not all(grid):
+        hint = "it has none, as it has no elements"
+    elif not grid:
+        hint = f"its only chunk is {CHUNK_KEYS.encode_one((), prefix)!r}"
+    else:
+        last = CHUNK_KEYS.encode_one(tuple(end - 1 for end in grid), prefix)
+        hint = f"its chunks are {CHUNK_KEYS.encode_one((0,) * len(grid), prefix)!r} to {last!r}"
+    return InvalidInputError(f"the array at {'/' + path} has no such chunk", key=key, hint=hint)
+
+
+# --- their order ---------------------------------------------------------------------------------------------------------------------
+
+
+def ordered(paths: Iterable[str], arrays: Iterable[str]) -> Iterator[tuple[str, str | None]]:
+    """All keys of nodes in order: the documents of `paths`, and for the chunks of each of `arrays`, together, where they come: (first possible key, path).
+    Nothing but its chunks lies below an array, so that no other key comes between them."""
+    entries: list[tuple[str, str | None]] = [(document_key(path), None) for path in paths]
+    entries += [(data_prefix(path) + _LEAD, path) for path in arrays]
+    entries.sort(key=lambda entry: entry[0])
+    yield from entries
+
+
+def chunk_keys(path: str, coords: Columns, start_after: str = "") -> list[str]:
+    """The keys of chunks of an array, sorted, after another one."""
+    prefix = data_prefix(path)
+    if start_after >= prefix + _LEAD + _AFTER_SLASH:
+        return []
+    keys = CHUNK_KEYS.encode_all(coords, prefix)
+    if start_after >= prefix + _LEAD:
+        keys = [key for key in keys if key > start_after]
+    return sorted(keys)
+
+
+def level_of(path: str, coords: Columns, leading: int) -> tuple[list[str], list[str]]:
+    """The keys, and the prefixes, directly below the one that fixes that many leading coordinates, of chunks that all have them."""
+    if not len(coords):
+        return [], []
+    if leading + 1 >= coords.shape[1]:
+        return chunk_keys(path, coords), []
+    first = coords[np.unique(coords[:, leading], return_index=True)[1], : leading + 1]
+    return [], sorted([f"{key}/" for key in CHUNK_KEYS.encode_all(first, data_prefix(path))])

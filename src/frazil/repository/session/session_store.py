@@ -1,0 +1,426 @@
+"""A hierarchy of nodes as a store of Zarr v3 keys and bytes: for programs that know Zarr and no repository. Over the two ports of stores/ alone.
+
+Which keys there are is said in session_keys.py. Arrays and groups of ours do not come here: they use the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    FrazilError,
+    InvalidInputError,
+    NotFoundError,
+    ReadOnlyError,
+)
+from frazil.metadata.layout import Known
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.paths import normalise
+from frazil.metadata.v3.documents import data_prefix, document_key, emit_node, parse_node
+from frazil.record import Record
+from frazil.repository.alpha.documents import from_attributes, from_metadata
+from frazil.repository.session.session_fetch import HeldKeys, Part, digest, expecting, read_keys, spread
+from frazil.repository.session.session_keys import (
+    Chunks,
+    chunk_keys,
+    chunk_mistake,
+    chunk_place,
+    grouped,
+    is_inside,
+    level_of,
+    no_key,
+    ordered,
+)
+from frazil.stores.chunk_storage import ChunkStorage
+from frazil.stores.composed_values import picked
+from frazil.stores.content import join_pieces
+from frazil.stores.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.key_locks import Guard, guard_of
+from frazil.stores.keys import check_key, check_prefix, distinct_keys
+from frazil.stores.node_storage import NodeStorage
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    ANY,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Version,
+)
+
+__all__ = ["SessionStore"]
+
+Metadata: TypeAlias = ArrayMetadata | GroupMetadata
+
+_ATTEMPTS: Final = 100  # to change a node that others keep changing
+
+
+class SessionStore(Store):
+    """The nodes of a session as keys: `zarr.json` and `a/b/zarr.json` for their documents, `a/b/c/0/1` for chunks (encoding `default`, "/").
+
+    nodes      whose they are
+    known      the extensions that documents may name
+    read_only  whether writing is refused
+
+    Documents are made from what the nodes are: what is read back says the same as what was set, in other words perhaps. Setting one creates the node, and groups above it where there
+    are none (their documents are there from then on), or changes it; what would make something else of a node (another kind, another number of dimensions) is refused
+    as long as anything lies below it. Erasing one removes the node with everything below it. A key that no node and no chunk can have is never there, and may be erased; setting it is an
+    InvalidInputError. The version of a document is a digest of it: equal documents have equal ones."""
+
+    __slots__ = ("_guard", "known", "nodes", "read_only")
+
+    def __init__(self, nodes: NodeStorage, known: Known, read_only: bool = False) -> None:
+        self.nodes, self.known, self.read_only = nodes, known, read_only
+        self._guard: Guard | None = None
+
+    def _turns(self) -> Guard:
+        """Only for its locks: of those who change one document, one looks and changes at a time. Few sessions need it."""
+        guard = self._guard
+        if guard is None:
+            guard = self._guard = guard_of(self.nodes)
+        return guard
+
+    def __repr__(self) -> str:
+        return f"SessionStore({self.nodes!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SessionStore, (self.nodes, self.known, self.read_only)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(writable=not self.read_only, erasable=not self.read_only)
+
+    # --- reading ---------------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        """As the port says: one fetch of the chunks of each array. All comes as buffers."""
+        if held is not None:
+            if not isinstance(held.sources.buffers, HeldKeys):
+                raise InvalidInputError("the answer to hold came from another store")
+            return self._fetch(names, spans, expect, held.sources.buffers)
+        return fetch_in_pages(self._fetch, names, spans, expect, pages_of(len(names)) if once else ())
+
+    def _fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        expect: Sequence[Version | None] | None,
+        held: HeldKeys | None = None,
+    ) -> Fetched:
+        distinct, asked, place = names, spans, None
+        if len(rows := {name: row for row, name in enumerate(dict.fromkeys(names))}) < len(names):
+            distinct, place, asked = list(rows), [rows[name] for name in names], spans.copy()
+            asked[:, 0] = np.array(place, np.int64)[spans[:, 0]]
+        if held is None:
+            fetched = read_keys(distinct, asked, *self._opened(distinct))
+        else:
+            fetched = read_keys(distinct, asked, held.documents, held.parts)
+        if place is not None:
+            fetched = spread(fetched, place)
+        return fetched if expect is None else expecting(fetched, spans, expect)
+
+    def _opened(self, names: Sequence[str]) -> tuple[dict[int, bytes], list[Part]]:
+        """The documents there are, by row, and the chunks there may be."""
+        keys = grouped(names)
+        found = {row: self._node(path) for row, path in keys.documents}
+        documents = {row: emit_node(node) for row, node in found.items() if node is not None}
+        parts: list[Part] = []
+        for path, chunks in keys.chunks.items():
+            storage, inside, coords = self._there(path, chunks)
+            if storage is not None:
+                parts.append(Part(inside.rows, storage, coords))
+        return documents, parts
+
+    def sizes(self, keys: Sequence[str]) -> Columns:
+        self._require("readable")
+        for key in keys:
+            check_key(key)
+        sizes = np.full(len(keys), -1, np.int64)
+        asked = grouped(keys)
+        for row, path in asked.documents:
+            if (node := self._node(path)) is not None:
+                sizes[row] = len(emit_node(node))
+        for path, chunks in asked.chunks.items():
+            storage, inside, coords = self._there(path, chunks)
+            if storage is not None:
+                unique, place = np.unique(coords, axis=0, return_inverse=True)
+                sizes[inside.rows] = storage.sizes(unique)[place.reshape(-1)]
+        return sizes
+
+    def exists(self, key: str) -> bool:
+        """As the port says; also of a document that cannot be read."""
+        self._require("readable")
+        check_key(key)
+        found = grouped([key]).documents
+        return self.nodes.exists(found[0][1]) if found else bool(self.sizes([key])[0] >= 0)
+
+    def _node(self, path: str) -> Metadata | None:
+        """The node at a path; None where there is none. Raises the error of one that cannot be read."""
+        node = self.nodes.find(path)
+        if isinstance(node, FrazilError):
+            raise node
+        return node
+
+    def _there(self, path: str, chunks: Chunks) -> tuple[ChunkStorage | None, Chunks, Columns]:
+        """Where the chunks of a batch lie that there may be; None where there can be none."""
+        node = self._node(path)
+        if isinstance(node, ArrayMetadata):
+            grid = node.grid_shape
+            inside = chunks.picked([at for at, place in enumerate(chunks.coordinates) if is_inside(place, grid)])
+            if inside.rows:
+                return self.nodes.chunks(path, node), inside, inside.columns(node.ndim)
+        return None, chunks, np.zeros((0, 0), np.int64)
+
+    # --- writing ---------------------------------------------------------------------------------------------------------------------
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        """As the port says: documents first, those of groups before those below them, then the chunks of each array at once. Raises InvalidInputError for a key that is not possible,
+        MetadataError and UnknownExtensionError for a bad document, InvalidInputError for one that a repository cannot hold, before anything is written."""
+        self._refuse_if_read_only(names)
+        keys = grouped(names)
+        for row in keys.others:
+            raise no_key(names[row])
+        values = join_pieces(picked(pieces, np.array([row for row, _ in keys.documents], np.int64)))
+        new = {path: self._parsed(names[row], value) for (row, path), value in zip(keys.documents, values, strict=True)}
+        arrays = {path: new.get(path) or self._node(path) for path in keys.chunks}
+        for path, chunks in keys.chunks.items():
+            _check_chunks(names, path, chunks, arrays[path])
+        answers: list[Version | Changed] = [Changed(ABSENT)] * len(names)
+        for row, path in sorted(keys.documents, key=lambda document: document[1]):
+            answers[row] = self._put_document(path, new[path], expect[row])
+        for path, chunks in keys.chunks.items():
+            node = arrays[path]
+            if path in new:  # which another condition may have kept from being put
+                _check_chunks(names, path, chunks, node := self._node(path))
+            assert isinstance(node, ArrayMetadata)
+            published = self.nodes.chunks(path, node).publish(
+                chunks.columns(node.ndim),
+                picked(pieces, np.array(chunks.rows, np.int64)),
+                [expect[row] for row in chunks.rows],
+            )
+            for row, answer in zip(chunks.rows, published, strict=True):
+                answers[row] = answer
+        return answers
+
+    def _parsed(self, key: str, value: bytes) -> Metadata:
+        """The node of a document that may be kept."""
+        try:
+            normalise(key.rpartition("/")[0])
+        except InvalidInputError as error:
+            error.key = key
+            raise
+        node = parse_node(value, self.known.metadata, key=key)
+        from_attributes(node, key)
+        if isinstance(node, GroupMetadata):
+            return node.without_consolidated()
+        from_metadata(node, key)
+        return node
+
+    def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
+        with self._turns().reading([path]):
+            attempt = 0
+            while True:
+                if expect is not ANY and expect != (present := _version(self._node(path))):
+                    return Changed(present)
+                old = self.nodes.find(path)
+                try:
+                    return self._replace(path, old, new)
+                except (AlreadyExistsError, NotFoundError, ConflictError):  # somebody has changed it past this store
+                    attempt += 1
+                    if attempt == _ATTEMPTS:
+                        raise
+
+    def _replace(self, path: str, old: Metadata | FrazilError | None, new: Metadata) -> Version:
+        """Puts a node in the place of another one, or of none. Raises an error of these where by then there is something else."""
+        if old is not None and _same_kind(old, new):
+
+            def change(present: Metadata) -> Metadata:
+                if present != old:
+                    raise ConflictError("somebody else has changed the node meanwhile", key=document_key(path))
+                return new
+
+            return _version(self.nodes.change(path, change))
+        if old is not None:
+            self._require_bare(path, old)
+        self.nodes.create({path: new}, overwrite=old is not None)
+        return _version(self._node(path) or new)
+
+    def _require_bare(self, path: str, old: Metadata | FrazilError) -> None:
+        """Refuses a node with anything below it."""
+        if isinstance(old, ArrayMetadata):
+            full = len(self.nodes.chunks(path, old).stored(old.grid_shape)) > 0
+        else:
+            full = len(self.nodes.children(path)) > 0
+        if full:
+            raise InvalidInputError(
+                "the document would make something else of this node, and what lies below it would have no place",
+                key=document_key(path),
+                hint=f"erase it first: erase_prefix({data_prefix(path)!r})",
+            )
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        """As the port says; with the document of a node goes all that lies below it. Chunks go first, then documents, the lowest first."""
+        self._refuse_if_read_only(names)
+        keys = grouped(names)
+        answers = [None if wanted in (ANY, ABSENT) else Changed(ABSENT) for wanted in expect]
+        for path, chunks in keys.chunks.items():
+            storage, inside, coords = self._there(path, chunks)
+            if storage is not None:
+                for row, answer in zip(
+                    inside.rows, storage.erase(coords, [expect[row] for row in inside.rows]), strict=True
+                ):
+                    answers[row] = answer
+        for row, path in sorted(keys.documents, key=lambda document: document[1], reverse=True):
+            answers[row] = self._erase_document(path, expect[row])
+        return answers
+
+    def _erase_document(self, path: str, expect: Version | None) -> Changed | None:
+        with self._turns().reading([path]):
+            if expect is not ANY:
+                present = _version(self._node(path))
+                if expect != present:
+                    return Changed(present)
+            self._remove([path])
+        return None
+
+    def _remove(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if self.nodes.exists(path):
+                try:
+                    self.nodes.remove(path)
+                except NotFoundError:
+                    pass  # somebody else was quicker
+
+    def erase_values(self, keys: Iterable[str]) -> None:
+        names = distinct_keys(keys)
+        self._require("erasable")
+        self.erase_many(names, [ANY] * len(names))
+
+    def erase_prefix(self, prefix: str) -> None:
+        """As the port says: of a node the node, of a part of a chunk grid its chunks, without a listing of keys."""
+        check_prefix(prefix)
+        self._require("erasable")
+        self._require("listable")
+        part = self._part_of_grid(prefix)
+        if part is not None:
+            coords = part.coordinates
+            self.nodes.chunks(part.path, part.metadata).erase(coords, [ANY] * len(coords))
+            return
+        path = prefix[:-1]
+        # below a group that is not there itself, nodes may be all the same
+        self._remove([path] if self.nodes.exists(path) else [node for node, _ in self.nodes.below(path, None)])
+
+    def _refuse_if_read_only(self, names: Sequence[str]) -> None:
+        if self.read_only:
+            raise ReadOnlyError(
+                "the session was opened for reading",
+                key=names[0] if names else None,
+                hint="write in one of a branch: repository.writable_session(branch)",
+            )
+
+    # --- listing ---------------------------------------------------------------------------------------------------------------------
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        """As the port says. What nodes there are is asked once, which chunks once for each array whose chunks come up."""
+        return list(islice(self._keys(prefix, start_after), limit))
+
+    def _keys(self, prefix: str, start_after: str) -> Iterator[str]:
+        part = self._part_of_grid(prefix)
+        if part is not None:
+            yield from chunk_keys(part.path, part.coordinates, start_after)
+            return
+        path = prefix[:-1]
+        nodes = dict(self.nodes.below(path, None))
+        if (own := self.nodes.find(path)) is not None:
+            nodes[path] = own
+        arrays = [at for at, node in nodes.items() if isinstance(node, ArrayMetadata)]
+        for key, array in ordered(nodes, arrays):
+            if array is None:
+                if key > start_after:
+                    yield key
+            elif start_after < key + "0":  # which all its chunks come before
+                node = nodes[array]
+                assert isinstance(node, ArrayMetadata)
+                yield from chunk_keys(array, self.nodes.chunks(array, node).stored(node.grid_shape), start_after)
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        """As the port says: the members of a group, or one level of a chunk grid."""
+        part = self._part_of_grid(prefix)
+        if part is not None:
+            return level_of(part.path, part.coordinates, part.leading)
+        path = prefix[:-1]
+        node = self.nodes.find(path)
+        keys = [] if node is None else [document_key(path)]
+        if not isinstance(node, ArrayMetadata):
+            return keys, sorted([data_prefix(child) for child in self.nodes.children(path)])
+        coords = self.nodes.chunks(path, node).stored(node.grid_shape)
+        if not len(coords):
+            return keys, []
+        return (keys, [f"{prefix}c/"]) if node.ndim else ([*chunk_keys(path, coords), *keys], [])
+
+    def is_empty(self, prefix: str = "") -> bool:
+        check_prefix(prefix)
+        self._require("listable")
+        return self.list_level(prefix) == ([], [])
+
+    def _part_of_grid(self, prefix: str) -> _Part | None:
+        """The chunks below a prefix inside a chunk grid; None for any other prefix."""
+        place = chunk_place(prefix[:-1])
+        if place is None:
+            return None
+        path, leading = place
+        node = self.nodes.find(path)
+        if not isinstance(node, ArrayMetadata):
+            return None
+        coords = np.zeros((0, node.ndim), np.int64)
+        if len(leading) < node.ndim:
+            coords = self.nodes.chunks(path, node).stored(node.grid_shape)
+            coords = coords[(coords[:, : len(leading)] == leading).all(axis=1)] if leading else coords
+        return _Part(path, node, len(leading), coords)
+
+
+class _Part(Record):
+    """A part of a chunk grid. leading: how many coordinates its prefix fixes; coordinates: of the chunks there, int64[n, d]"""
+
+    path: str
+    metadata: ArrayMetadata
+    leading: int
+    coordinates: Columns
+
+
+# --- documents as values -------------------------------------------------------------------------------------------------------------
+
+
+def _version(node: Metadata | None) -> Version:
+    return ABSENT if node is None else digest(emit_node(node))
+
+
+def _same_kind(old: Metadata | FrazilError, new: Metadata) -> bool:
+    if isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata):
+        return old.ndim == new.ndim
+    return isinstance(old, GroupMetadata) and isinstance(new, GroupMetadata)
+
+
+def _check_chunks(names: Sequence[str], path: str, chunks: Chunks, node: Metadata | None) -> None:
+    """Refuses keys of chunks that the node has not."""
+    grid = node.grid_shape if isinstance(node, ArrayMetadata) else None
+    for row, coordinates in zip(chunks.rows, chunks.coordinates, strict=True):
+        if grid is None or not is_inside(coordinates, grid):
+            raise chunk_mistake(names[row], path, node)

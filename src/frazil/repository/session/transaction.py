@@ -1,0 +1,499 @@
+"""A transaction: one snapshot, what a session changed on top of it, and the nodes and chunks that follow from both (stores/node_storage.py, the port).
+
+How it is committed is in commit.py, how it follows a branch that moved in rebase.py. What users see of it is made in api/."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from frazil.errors import (
+    AlreadyExistsError,
+    FrazilError,
+    InvalidInputError,
+    NotFoundError,
+    ReadOnlyError,
+    StoreError,
+)
+from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
+from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
+from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, encode_ids
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.registry import MetadataExtensions
+from frazil.record import Record
+from frazil.repository.alpha.documents import from_attributes, from_metadata
+from frazil.repository.alpha.node_documents import NodeDocuments
+from frazil.repository.commit.freedoms import has_freedoms
+from frazil.repository.commit.pending_chunks import place_pending
+from frazil.repository.files.file_cache import Files
+from frazil.repository.manifests.base_references import BaseReferences
+from frazil.repository.manifests.coordinates import within
+from frazil.repository.merge.conflicts import Append
+from frazil.repository.merge.difference import same_attributes
+from frazil.repository.refs.branches import Tip
+from frazil.repository.session.array_chunks import ArrayChunks
+from frazil.repository.session.change_set import ChangeSet, NodeChange, above, grid_of, rank_of
+from frazil.repository.session.changed_references import ChangedReferences, Rows, removed_rows
+from frazil.repository.session.read_log import ReadLog
+from frazil.repository.virtual.virtual_fetch import NO_PLACES, VirtualPlaces
+from frazil.runtime import DEFAULT, Runtime
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Columns = NDArray[np.int64]
+    Octets = NDArray[np.uint8]
+
+__all__ = ["Options", "Transaction", "UnknownCommit", "own_files"]
+
+Metadata: TypeAlias = ArrayMetadata | GroupMetadata
+
+_WAITING_BYTES: Final = 2**26  # of chunks in memory, before they are written
+_ID_BITS: Final = 40  # more than ids of nodes have
+_GRACE: Final = 16  # superseded chunk files that stay for those who may be reading them
+
+
+class Options(Record):
+    """packing: small chunks go many to a file; attribute_limit: bytes of attributes above which they go to a file of their own, None: never; serializable: what
+    is read counts in conflicts, too; runtime: its threads copy; virtual: where virtual chunks may be read"""
+
+    packing: bool = True
+    attribute_limit: int | None = None
+    serializable: bool = False
+    runtime: Runtime = DEFAULT
+    virtual: VirtualPlaces = NO_PLACES
+
+
+class UnknownCommit(Record):
+    """A commit of which is not known whether it happened; what it wrote is not removed. finals: the ids of its new nodes; state: of the session at that time"""
+
+    snapshot: ObjectId
+    finals: Mapping[int, int]
+    state: int
+
+
+class Transaction:
+    """NodeStorage of a session. Safe to use from many threads.
+
+    tip        where the branch stood when the session began; None: the session only reads
+    tips       the last that was seen of each branch, which whoever opened the session may share, so as not to look for what it committed
+    documents  what is understood of nodes, shared with other sessions of the repository; None: its own"""
+
+    def __init__(
+        self,
+        files: Files,
+        base_id: ObjectId,
+        base: Snapshot,
+        tip: Tip | None,
+        known: MetadataExtensions,
+        options: Options = Options(),  # noqa: B008 # a frozen value
+        documents: NodeDocuments | None = None,
+    ) -> None:
+        self.files, self.known, self.options = files, known, options
+        self._documents = NodeDocuments(files, known) if documents is None else documents
+        self.lock = threading.RLock()
+        self.tip = tip
+        self.tips: dict[str, Tip] = {}
+        self.forked = False
+        self.state = self.renewals = 0
+        self.unknown: UnknownCommit | None = None
+        self.finals: dict[int, int] = {}  # ids of nodes that were new, and were committed
+        self.moved: list[Container[int]] = []  # for each rebase, the ids that may be other nodes' since
+        self.reads = ReadLog() if options.serializable and tip is not None else None
+        self._dropped: list[Octets] = []
+        self.begin(base_id, base, ChangeSet(base.nodes))
+
+    def begin(self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False) -> None:
+        """Goes on from another snapshot with these changes. same: all nodes are as they were, so that who knows one need not look anew"""
+        self.base_id, self.base, self.changes = base_id, base, changes
+        self.started_at = time.time_ns()
+        self._references: dict[int, BaseReferences | None] = {}
+        self.state += 1
+        self.renewals += not same
+
+    def __repr__(self) -> str:
+        at = encode_id(self.base_id) if self.tip is None else self.tip.branch
+        return f"{self.files!r}@{at}"
+
+    @property
+    def read_only(self) -> bool:
+        return self.tip is None and not self.forked
+
+    @property
+    def version(self) -> tuple[object, int]:
+        with self.lock:
+            changed = not self.changes.is_empty
+            begun = self.files.store, self.files.prefix, encode_id(self.base_id), self.options.virtual.elsewhere
+            return begun, self.state if changed else 0
+
+    @property
+    def packing(self) -> bool:
+        return self.options.packing and self.freedoms
+
+    @property
+    def freedoms(self) -> bool:
+        """Whether what only we can read may be written (freedoms.py)."""
+        return has_freedoms(self.base)
+
+    @property
+    def threads(self) -> int:
+        return self.options.runtime.checked().threads
+
+    def require_writable(self) -> None:
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
+
+    def handle(self, key: int) -> int:
+        """The key of a node for those who keep it: it says, too, after which rebase it was given."""
+        return key if key < 0 else key + (len(self.moved) + 1 << _ID_BITS)
+
+    def key_of(self, key: int) -> int:
+        """The key that a node has now; a new one gets its id when it is committed. Raises NotFoundError where the id is another node's since a rebase."""
+        key = self.finals.get(key, key)
+        if key < 1 << _ID_BITS:
+            return key
+        given, number = key >> _ID_BITS, key & (1 << _ID_BITS) - 1
+        if any(number in gone for gone in self.moved[given - 1 :]):
+            raise NotFoundError("the array is gone", hint="it is not in what the session was rebased to")
+        return number
+
+    # --- nodes: reading --------------------------------------------------------------------------------------------------------------
+
+    def find(self, path: str) -> Metadata | FrazilError | None:
+        with self.lock:
+            if self.reads is not None:
+                self.reads.node("/" + path)
+        return self._found("/" + path)
+
+    def _found(self, path: str) -> Metadata | FrazilError | None:
+        with self.lock:
+            nodes, document = self.changes.base, self.changes.document(path)
+            node = self.changes.get(path) if document is None else None
+        if document is not None:
+            return self._documents.at(nodes, path, document)
+        return None if node is None else self._documents.of(node)
+
+    def exists(self, path: str) -> bool:
+        with self.lock:
+            if self.reads is not None:
+                self.reads.node("/" + path)
+            return self.changes.has("/" + path)
+
+    def children(self, path: str) -> list[str]:
+        with self.lock:
+            if self.reads is not None:
+                self.reads.listing("/" + path)
+            return [at[1:] for at in self.changes.children("/" + path)]
+
+    def below(self, path: str, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
+        absolute = "/" + path
+        deepest = None if max_depth is None else (0 if path == "" else absolute.count("/")) + max_depth + 1
+        with self.lock:
+            every = [
+                at
+                for at in self.changes.at_and_below(absolute)
+                if at != absolute and (deepest is None or at.count("/") <= deepest)
+            ]
+            if self.reads is not None:
+                self.reads.listing(absolute, deep=True)
+        for at in every:
+            found = self._found(at)
+            if found is not None:
+                yield at[1:], found
+
+    # --- nodes: changing -------------------------------------------------------------------------------------------------------------
+
+    def change(self, path: str, change: Callable[[Metadata], Metadata]) -> Metadata:
+        absolute = "/" + path
+        with self.lock:
+            self.require_writable()
+            self.state += 1
+            if not path and not self.changes.has(absolute):
+                self.changes.add(NodeSnapshot(0, absolute))
+            node = self.changes.get(absolute)
+            if node is None:
+                raise NotFoundError("the node is gone", path=absolute, hint="it was removed")
+            old = self._documents.of(node)
+            if isinstance(old, FrazilError):
+                raise old
+            new = change(old)
+            same = same_attributes(self.files, new.attributes, old.attributes)  # to Python 1, 1.0 and True are one
+            if same and new == old:
+                return new
+            touched = self.changes.touch(absolute)
+            replaced = self._as_node(absolute, new, touched.node)
+            manifests = () if touched.node.array is None else touched.node.array.manifests
+            if isinstance(new, ArrayMetadata) and isinstance(old, ArrayMetadata):
+                assert replaced.array is not None
+                replaced = replaced._replace(array=replaced.array._replace(manifests=manifests))
+                if len(new.shape) != len(old.shape):
+                    raise InvalidInputError(
+                        f"an array of {len(old.shape)} dimensions cannot become one of {len(new.shape)}",
+                        path=absolute,
+                        hint="remove it, and create the other one",
+                    )
+                touched.shrunk |= any(now < then for now, then in zip(new.shape, old.shape, strict=True))
+            if same:
+                replaced = replaced._replace(attributes=touched.node.attributes)
+            if replaced.array is not None and touched.node.array is not None and not self.freedoms:
+                self._drop_beyond(touched, replaced.array.metadata)
+            touched.node = replaced._replace(id=touched.node.id)
+            again = self._documents.of(touched.node)
+            if isinstance(again, FrazilError):
+                raise again
+            return again
+
+    def _drop_beyond(self, touched: NodeChange, metadata: ZarrArrayMetadata) -> None:
+        """Other programs leave references beyond the grid of an array that shrank: where it grows again, they are not to come back."""
+        stored = self.stored(touched.key)
+        old = touched.node.array
+        if stored is None or old is None or old.metadata.shape == metadata.shape:
+            return
+        coordinates = stored.coordinates()
+        beyond = coordinates[~within(coordinates, grid_of(old.metadata)) & within(coordinates, grid_of(metadata))]
+        if len(beyond):
+            touched.changed_references().set(removed_rows(beyond))
+
+    def _as_node(self, path: str, metadata: Metadata, old: NodeSnapshot | None = None) -> NodeSnapshot:
+        """A node with this metadata. Raises InvalidInputError for what the format cannot hold, or for another kind of node than the old one."""
+        if old is not None and isinstance(metadata, ArrayMetadata) != (old.array is not None):
+            raise InvalidInputError("another kind of node is there", path=path, hint="remove it first")
+        key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
+        like = None if old is None or old.array is None else old.array.metadata
+        array = ArrayData(from_metadata(metadata, key, like)) if isinstance(metadata, ArrayMetadata) else None
+        return NodeSnapshot(0, path, from_attributes(metadata, key), array)
+
+    def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
+        with self.lock:
+            self.require_writable()
+            self.state += 1
+            made = {f"/{path}": self._as_node(f"/{path}", metadata) for path, metadata in nodes.items()}
+            groups = self._groups_above(made)
+            for path in made:
+                if not overwrite and self.changes.has(path):
+                    raise AlreadyExistsError(
+                        f"something is there already in {self!r}",
+                        path=path,
+                        hint="choose another path, or replace it with overwrite=True",
+                    )
+            for path, node in {**groups, **made}.items():
+                if self.changes.has(path):
+                    self._remove(path)
+                self.changes.add(node)
+
+    def _groups_above(self, made: Mapping[str, NodeSnapshot]) -> dict[str, NodeSnapshot]:
+        """The groups that are missing above new nodes. Raises InvalidInputError where an array stands above one."""
+        groups: dict[str, NodeSnapshot] = {}
+        for path in made:
+            for at in above(path):
+                if (at in made and made[at].array is not None) or (
+                    at not in made and self.changes.has(at) and self.changes.is_array(at)
+                ):
+                    raise InvalidInputError(
+                        f"an array is at {at}, and arrays have no children", path=path, hint="choose a path beside it"
+                    )
+                if at not in made and not self.changes.has(at):
+                    groups[at] = NodeSnapshot(0, at, {})
+        return groups
+
+    def remove(self, path: str) -> None:
+        with self.lock:
+            self.require_writable()
+            if not self.changes.at_and_below("/" + path):
+                raise NotFoundError("there is nothing to remove", path="/" + path)
+            self._remove("/" + path)
+
+    def _remove(self, path: str) -> None:
+        self.state += 1
+        for change in self.changes.remove(path):
+            self.superseded(own_files([change]))
+
+    def move(self, path: str, to: str) -> None:
+        source, target = "/" + path, "/" + to
+        with self.lock:
+            self.require_writable()
+            self.state += 1
+            if not path or target == source or target.startswith(source + "/"):
+                raise InvalidInputError(f"{source} cannot be moved to {target}", path=source)
+            if not self.changes.has(source):
+                raise NotFoundError("there is nothing to move", path=source)
+            if self.changes.at_and_below(target):
+                raise AlreadyExistsError("something is there already", path=target, hint="choose another path")
+            for group in self._groups_above({target: NodeSnapshot(0, target)}).values():
+                self.changes.add(group)
+            self.changes.move(source, target)
+
+    # --- chunks ------------------------------------------------------------------------------------------------------------------------
+
+    def chunks(self, path: str, metadata: ArrayMetadata) -> ArrayChunks:
+        absolute = "/" + path
+        with self.lock:
+            key = self.changes.key_at(absolute)
+            if key is None or not self.changes.is_array(absolute):
+                raise NotFoundError("the array is gone", path=absolute, hint="it was removed")
+            return ArrayChunks(self, self.handle(key), len(metadata.shape))
+
+    def appended(self, key: int, axis: int, old: int, new: int) -> None:
+        with self.lock:
+            change = self._change_of(self.key_of(key))
+            if change.appended is None:
+                change.appended = Append(axis, old, new)
+            elif (change.appended.axis, change.appended.new) == (axis, old):
+                change.appended = change.appended._replace(new=new)
+
+    def changed(self, key: int) -> ChangedReferences | None:
+        key = self.key_of(key)
+        change = self.changes.nodes.get(key)
+        if change is None and (key < 0 or key in self.changes.removed):
+            raise NotFoundError("the array is gone", hint="it was removed")
+        return None if change is None else change.references
+
+    def to_change(self, key: int) -> ChangedReferences:
+        self.require_writable()
+        self.state += 1
+        self.changed(key)
+        return self._change_of(self.key_of(key)).changed_references()
+
+    def _change_of(self, key: int) -> NodeChange:
+        change = self.changes.nodes.get(key)
+        return change if change is not None else self.changes.touch(self.path_of(key))
+
+    def path_of(self, key: int) -> str:
+        """Where a node that was not changed is. Raises NotFoundError."""
+        path = self.base.nodes.path_of(key)
+        if path is None:
+            raise NotFoundError("the array is gone", hint="it was removed")
+        return path
+
+    def stored(self, key: int) -> BaseReferences | None:
+        key = self.key_of(key)
+        if key not in self._references:
+            self._references[key] = self._stored(key)
+        return self._references[key]
+
+    def _stored(self, key: int) -> BaseReferences | None:
+        change = self.changes.nodes.get(key)
+        node = change.base if change is not None else self.base.nodes.get(self.path_of(key)) if key >= 0 else None
+        if not isinstance(node, NodeSnapshot) or node.array is None or not node.array.manifests:
+            return None
+        return BaseReferences(self.files, node.array.manifests, node.id, rank_of(node), trusted=has_freedoms(self.base))
+
+    def saw(self, key: int, coordinates: Columns) -> None:
+        if self.reads is not None and (key := self.key_of(key)) >= 0:
+            self.reads.chunks(key, coordinates)
+
+    def settle(self) -> None:
+        self.state += 1
+        if self.changes.pending.nbytes > _WAITING_BYTES:
+            place_pending(self.changes, self.files, packing=self.packing)
+
+    def superseded(self, ids: Octets) -> None:
+        """Removes chunk files of this session that nothing refers to any more; the last few stay a while for those who may be reading them. All stay where a commit
+        that refers to them may have happened."""
+        if len(ids) and self.unknown is None:
+            self._dropped.append(ids)
+            every = np.concatenate(self._dropped)
+            self._erase_files(every[:-_GRACE])
+            self._dropped = [every[-_GRACE:]]
+
+    def sweep(self) -> None:
+        """Removes those, too, that were kept for readers."""
+        for ids in self._dropped:
+            self._erase_files(ids)
+        self._dropped = []
+
+    def _erase_files(self, ids: Octets) -> None:
+        if len(ids) and self.files.store.capabilities.erasable:
+            try:
+                self.files.store.erase_values([self.files.key(f"chunks/{text}") for text in encode_ids(ids)])
+            except StoreError:
+                pass  # what is left does no harm
+
+    @property
+    def notes_reads(self) -> bool:
+        return self.reads is not None
+
+    @property
+    def places(self) -> VirtualPlaces:
+        return self.options.virtual
+
+    def grid_of(self, path: str) -> tuple[int, ...]:
+        """Chunks along each dimension of an array. Raises NotFoundError."""
+        node = self.changes.get(path)
+        if not isinstance(node, NodeSnapshot) or node.array is None:
+            raise NotFoundError("there is no array", path=path)
+        return grid_of(node.array.metadata)
+
+    def set_rows(self, path: str, rows: Rows) -> None:
+        """Sets references of an array to what lies outside of this session."""
+        self.changes.touch(path).changed_references().set(rows)
+        self.state += 1
+
+    def forget_reads(self) -> None:
+        """Begins to note anew what is read."""
+        if self.reads is not None:
+            self.reads = ReadLog()
+
+    def frozen(self) -> Transaction:
+        """The session as it is now, to read; what is changed later does not show in it."""
+        with self.lock:
+            made = Transaction(self.files, self.base_id, self.base, None, self.known, self.options, self._documents)
+            made.begin(self.base_id, self.base, self.changes.copy())
+            made.finals, made.moved = dict(self.finals), list(self.moved)
+            return made
+
+    def discard(self) -> None:
+        """Gives up all changes, with the chunk files that were written for them."""
+        with self.lock:
+            self.require_writable()
+            left = own_files(self.changes)
+            empty = ChangeSet(self.base.nodes, self.changes.next_key)
+            empty.origin = self.changes.origin  # a fork remains one
+            self.begin(self.base_id, self.base, empty)
+            self.superseded(left)
+            self.sweep()
+            self.unknown = None  # nothing of it is left here
+            self.forget_reads()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.tip is not None and not self.forked:
+            raise InvalidInputError(
+                "a writable session cannot be pickled, as only one place can commit it",
+                hint="give workers session.fork(), and merge what they return",
+            )
+        state = (self.base_id, self.base, self.tip, self.known, self.options)
+        with self.lock:
+            self.changes.leave_files()  # they are the copy's as well
+        return _restored, (self.files, *state, self.changes if self.forked else None)
+
+
+def _restored(
+    files: Files,
+    base_id: ObjectId,
+    base: Snapshot,
+    tip: Tip | None,
+    known: MetadataExtensions,
+    options: Options,
+    changes: ChangeSet | None,
+) -> Transaction:
+    made = Transaction(files, base_id, base, tip, known, options)
+    if changes is not None:
+        made.forked = True
+        changes.identity = b""  # its own forks know the one that was pickled: rows are numbered anew here
+        made.begin(base_id, base, changes)
+    return made
+
+
+def own_files(changes: Iterable[NodeChange]) -> Octets:
+    """The chunk files that a session wrote for one chunk each, and refers to: uint8[n, 12]."""
+    found = [
+        change.references.whole_files(change.references.current())
+        for change in changes
+        if change.references is not None
+    ]
+    return np.concatenate([np.zeros((0, ID_BYTES), np.uint8), *found])

@@ -1,0 +1,98 @@
+"""Virtual chunks of a session, fetched beside chunks of other kinds.
+
+Where their files may lie is in virtual_fetch.py; they are set in set_references.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import FrazilError
+from frazil.repository.virtual.file_checks import plain_location
+from frazil.stores.chunk_storage import NOWHERE, Located, ObjectList, fetch_located, object_spans
+from frazil.stores.composed_values import joined_sources
+from frazil.stores.values import FOUND, STALE, Fetched, Version
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.repository.virtual.file_checks import FileCheck
+    from frazil.repository.virtual.virtual_fetch import VirtualPlaces
+    from frazil.stores.store import Store
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["VIRTUAL_KIND", "ObjectNames", "fetch_mixed"]
+
+VIRTUAL_KIND: Final = 3  # of Located.kind: in the file at the location names[object]
+
+
+class ObjectNames(ObjectList):
+    """Names of what chunks lie in: first keys of chunk files, then locations. checks: the state that each of their files must have; chunks: one that lies in it."""
+
+    __slots__ = ("checks", "chunks", "native")
+
+    def __init__(
+        self, keys: Sequence[str], locations: Sequence[str], checks: Sequence[FileCheck | None], chunks: Columns
+    ) -> None:
+        """chunks: int64[k, d], coordinates of a chunk in each location."""
+        super().__init__([*keys, *locations])
+        self.native, self.checks, self.chunks = len(keys), checks, chunks
+
+    def take(self, rows: Columns) -> ObjectNames:
+        """These names alone, with what is known of them; int64[k], ascending."""
+        keys, files = rows[rows < self.native].tolist(), (rows[rows >= self.native] - self.native).tolist()
+        return ObjectNames(
+            [self[i] for i in keys],
+            [self[self.native + i] for i in files],
+            [self.checks[i] for i in files],
+            self.chunks[files],
+        )
+
+
+def fetch_mixed(
+    store: Store,
+    places: VirtualPlaces,
+    located: Located,
+    spans: Columns,
+    *,
+    expect: Sequence[Version | None] | None,
+    once: bool,
+) -> Fetched:
+    """ChunkStorage.fetch where some chunks are virtual. Raises what VirtualPlaces.fetch raises, too."""
+    names = located.names
+    assert isinstance(names, ObjectNames)
+    virtual = located.kind == VIRTUAL_KIND
+    others = located._replace(
+        names=names[: names.native], kind=np.where(virtual, NOWHERE, located.kind).astype(np.uint8)
+    )
+    fetched = fetch_located(store, others, spans, expect=None, once=once)
+    of_files = np.flatnonzero(virtual[spans[:, 0]])
+    moved = object_spans(located, spans[of_files])
+    moved[:, 0] -= names.native
+    try:
+        from_files = places.fetch(names[names.native :], moved, checks=names.checks)
+    except FrazilError as error:
+        _tell_chunk(error, names)
+        raise
+    sources, rows = joined_sources(fetched.sources, from_files.sources, from_files.rows)
+    every = fetched.rows.copy()
+    every[of_files] = rows
+    status, sizes = np.array(fetched.status, np.uint8), fetched.sizes.copy()
+    status[virtual], sizes[virtual] = FOUND, located.length[virtual]
+    versions = fetched.versions if located.versions is None else located.versions
+    if expect is not None:
+        stale = [
+            i for i, wanted in enumerate(expect) if wanted is not None and status[i] == FOUND and versions[i] != wanted
+        ]
+        status[stale] = STALE
+    return Fetched(sources, status.tolist(), versions, sizes, every)
+
+
+def _tell_chunk(error: FrazilError, names: ObjectNames) -> None:
+    """Names the chunk that could not be read; of a file that has many, one of them."""
+    for i, location in enumerate(names[names.native :]):
+        if error.chunk is None and plain_location(location) == error.key:
+            error.chunk = tuple(names.chunks[i].tolist())

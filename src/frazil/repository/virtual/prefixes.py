@@ -1,0 +1,186 @@
+"""Where virtual chunks may be read: prefixes of locations, each with the store that has what lies below it. Nothing is opened or read here.
+
+What is fetched from there, and how it is checked, is in virtual_fetch.py."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from frazil.errors import InvalidInputError
+from frazil.late import LateModule
+from frazil.record import Record
+from frazil.repository.virtual.file_checks import FileCheck
+from frazil.repository.virtual.locations import (
+    VirtualLocation,
+    file_location,
+    is_remote,
+    parse_location,
+    without_secrets,
+)
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.locations import Location, resolve
+from frazil.stores.store import Store
+from frazil.stores.values import Version
+from frazil.stores.wrappers import WrappedStore
+
+if TYPE_CHECKING:
+    from frazil.stores.objects import object_store
+else:
+    object_store = LateModule("frazil.stores.objects.object_store")
+
+__all__ = ["Prefixes", "StoreAt", "VirtualPlace", "make_places"]
+
+Prefixes: TypeAlias = "Iterable[str] | Mapping[str, Location | None]"
+
+_EXAMPLE: Final = 'virtual_prefixes=["file:///data/", "s3://bucket/"]'
+
+
+class StoreAt:
+    """The store at a URL, with what its client library finds of credentials. It is opened when it is first asked for, once, and shared by all threads. Pickles by the
+    URL, so that credentials are looked for where it is unpickled."""
+
+    __slots__ = ("_opened", "requests_in_flight", "url")
+
+    def __init__(self, url: str, requests_in_flight: int) -> None:
+        self.url, self.requests_in_flight = url, requests_in_flight
+        self._opened: dict[str, Store] = {}  # by the URL; the first that is there counts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return StoreAt, (self.url, self.requests_in_flight)
+
+    def __repr__(self) -> str:
+        return f"StoreAt({self.url!r})"
+
+    def get(self) -> Store:
+        """The store. Raises InvalidInputError where it cannot be opened."""
+        store = self._opened.get(self.url)
+        if store is None:
+            store = self._opened.setdefault(self.url, resolve(self.url, requests_in_flight=self.requests_in_flight)[0])
+        return store
+
+
+class VirtualPlace(Record):
+    """Where the files below one prefix are read.
+
+    prefix   as the user wrote it
+    below    its parts
+    source   the store that has them, or where it is
+    keys     what their keys begin with: "", or ending in "/"
+    address  of that, where the user mapped the prefix to it; "" where the files lie under their own names
+    """
+
+    prefix: str
+    below: VirtualLocation
+    source: Store | StoreAt
+    keys: str
+    address: str
+
+    @property
+    def store(self) -> Store:
+        """The store, opened now if it was not. Raises InvalidInputError, StoreError."""
+        return self.source.get() if isinstance(self.source, StoreAt) else self.source
+
+    def key(self, location: VirtualLocation) -> str:
+        """The key of a file below the prefix."""
+        return self.keys + "/".join(location.parts[len(self.below.parts) :])
+
+    def where(self, key: str) -> str:
+        """What a check calls the place of a file."""
+        return f"{self.address}{key}" if self.address else ""
+
+    def seen(self, key: str, version: Version | None, size: int) -> FileCheck:
+        """The state of a file from what a fetch tells of it."""
+        if isinstance(self.source, LocalStore) and version is not None and len(version) == _VERSION.size:
+            return FileCheck(size, _VERSION.unpack(version)[2], "", self.where(key))
+        tag = "" if version is None else version.decode() if _is_plain(version) else version.hex()
+        return FileCheck(size, -1, tag, self.where(key))
+
+    def expected(self, key: str, check: FileCheck | None) -> Version | None:
+        """The version that a file of this check has here; None where that cannot be told beforehand. It may be none that the file can have, as what is no text is
+        kept in digits: so a file of another version has to be looked at."""
+        if check is None or not check.tag or check.place != self.where(key) or isinstance(self.source, LocalStore):
+            return None
+        if len(check.tag) % 2 == 0 and _DIGITS.issuperset(check.tag):
+            version = bytes.fromhex(check.tag)
+            if not _is_plain(version):
+                return version
+        return check.tag.encode()
+
+
+_VERSION: Final = struct.Struct("<qqq")  # of LocalStore: inode, size, time of change in ns
+_DIGITS: Final = frozenset("0123456789abcdef")
+
+
+def _is_plain(version: Version) -> bool:
+    return version.isascii() and version.decode().isprintable()
+
+
+def make_places(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualPlace, ...]:
+    """The places that a user allows, the longest prefix first. Raises InvalidInputError for prefixes that are none, and for what they cannot be mapped to.
+
+    requests_in_flight  of each store that is opened for them"""
+    if isinstance(prefixes, str) or not isinstance(prefixes, Iterable):
+        shown = without_secrets(prefixes) if isinstance(prefixes, str) else prefixes
+        raise InvalidInputError(f"virtual_prefixes are several prefixes of URLs, found {shown!r}", hint=_EXAMPLE)
+    mapped = prefixes.items() if isinstance(prefixes, Mapping) else [(prefix, None) for prefix in prefixes]
+    shared: dict[str, StoreAt] = {}
+    places: list[VirtualPlace] = []
+    for prefix, to in mapped:
+        below = _prefix(prefix)
+        if isinstance(prefixes, Mapping) and any(place.below == below for place in places):
+            raise InvalidInputError("a prefix is mapped twice, in two spellings", key=prefix)
+        if to is None and below.scheme == "file":
+            store = LocalStore("/" + "/".join(below.parts), read_only=True)
+            places.append(VirtualPlace(prefix, below, store, "", ""))
+        elif to is None or (isinstance(to, str) and is_remote(to)):
+            there = below if to is None else parse_location(f"{to}/")
+            if not is_remote(there.root):
+                raise InvalidInputError(
+                    f"no kind of store is called {there.scheme!r}",
+                    key=prefix,
+                    hint=f'map the prefix to where its files are, as in virtual_prefixes={{{prefix!r}: "file:///copy/"}}',
+                )
+            source = shared.setdefault(there.root, StoreAt(there.root, requests_in_flight))
+            address = _unless_own(there.folder_url, below)
+            places.append(VirtualPlace(prefix, below, source, there.key_prefix, address))
+        else:
+            places.append(_mapped(prefix, below, to))
+    return tuple(sorted(places, key=lambda place: -len(place.below.parts)))
+
+
+def _prefix(prefix: object) -> VirtualLocation:
+    if isinstance(prefix, str) and prefix.endswith("/"):
+        return parse_location(prefix)
+    shown = without_secrets(prefix) if isinstance(prefix, str) else prefix
+    raise InvalidInputError(f"a prefix of virtual chunks is a URL that ends in a slash, found {shown!r}", hint=_EXAMPLE)
+
+
+def _mapped(prefix: str, below: VirtualLocation, to: Location) -> VirtualPlace:
+    """A prefix whose files are read from a folder or store that is at hand."""
+    if isinstance(to, str) and without_secrets(to) != to:
+        parse_location(to)  # says what is wrong, and not what is secret
+    store, keys = resolve(to)
+    if type(store) is LocalStore:
+        address = file_location(store.path.rstrip("/") + "/")
+        own = below.scheme == "file" and store.path == "/" + "/".join(below.parts)
+        return VirtualPlace(prefix, below, LocalStore(store.path, read_only=True), keys, "" if own else address)
+    return VirtualPlace(prefix, below, store, keys, _unless_own(_address(store), below))
+
+
+def _address(store: Store) -> str:
+    """What keys of a store lie below: its URL, where it has one."""
+    inner = store
+    while isinstance(inner, WrappedStore):
+        inner = inner.inner
+    if isinstance(inner, object_store.ObjectStore):
+        with contextlib.suppress(InvalidInputError):  # of a client whose place is no URL
+            return parse_location(f"{inner.place}/").folder_url
+    return f"{store!r} "
+
+
+def _unless_own(address: str, below: VirtualLocation) -> str:
+    """The address, but for a store at the place that the prefix itself names."""
+    return "" if address == below.folder_url else address

@@ -1,0 +1,180 @@
+"""New references to virtual chunks, from what a user gives: columns that were looked through, and each location once. What is at the locations is not looked at here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+from frazil.repository.virtual.file_checks import FileCheck, plain_location
+from frazil.stores.values import Columns
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from frazil.repository.virtual.virtual_fetch import VirtualPlaces
+
+__all__ = ["VirtualReferences", "reference_columns", "set_checks"]
+
+_INT64_MAX: Final = 2**63 - 1
+_COORDINATE_LIMIT: Final = 2**32  # of the format
+_MARKED: Final = 2**24  # chunks of a grid that are rather marked one by one than sorted
+
+
+class VirtualReferences(Record):
+    """n references. Rows are distinct and lie in the grid; offset + length is below 2**63."""
+
+    coordinates: Columns  # [n, d]
+    locations: NDArray[np.int32]  # [n], number of the location
+    offsets: Columns  # [n], bytes
+    lengths: Columns  # [n], bytes, at least 1
+    names: tuple[str, ...]  # the locations, each once, in the order of their first rows
+    checks: Mapping[str, FileCheck] = {}  # of locations, where they were looked up
+
+
+def reference_columns(
+    coordinates: ArrayLike,
+    locations: str | Iterable[str],
+    offsets: ArrayLike,
+    lengths: ArrayLike,
+    *,
+    grid: Sequence[int],
+    path: str | None = None,
+) -> VirtualReferences:
+    """References as a user gives them, in columns.
+
+    coordinates  integers [n, d]: chunks in the array's chunk grid, of `grid` chunks along each dimension
+    locations    a URL for each, or one for all
+    offsets, lengths   bytes, integers [n], or one number for all
+    path         of the array, for messages
+    Raises InvalidInputError, with the first chunk that is wrong: other shapes, no integers, outside of the grid, one chunk twice, negative offsets, lengths below 1, ends
+    beyond 2**63 - 1. Whether URLs are such, and are allowed, VirtualPlaces.find says (set_checks asks it)."""
+    rank = len(grid)
+    chunks = _integers(coordinates, "coordinates", path)
+    if chunks.ndim == 1 and chunks.size == 0:
+        chunks = chunks.reshape(0, rank)
+    if chunks.ndim != 2 or chunks.shape[1] != rank:
+        raise InvalidInputError(
+            f"coordinates of chunks are integers of shape (n, {rank}), found {chunks.shape}", path=path
+        )
+    count = len(chunks)
+    starts = _column(offsets, "offsets", count, path)
+    sizes = _column(lengths, "lengths", count, path)
+    limits = np.minimum(np.array(grid, np.int64), _COORDINATE_LIMIT)
+    _refuse(((chunks < 0) | (chunks >= limits)).any(axis=1), chunks, path, f"lies outside of the grid {tuple(grid)}")
+    _refuse(starts < 0, chunks, path, "has a negative offset")
+    _refuse(sizes < 1, chunks, path, "has a length below 1")
+    _refuse(starts > _INT64_MAX - sizes, chunks, path, "ends beyond 2**63 - 1")
+    repeated = _repeated(chunks, grid)
+    if repeated is not None:
+        raise InvalidInputError("a chunk is given twice", path=path, chunk=repeated)
+    numbers, names = _distinct(locations, count, path)
+    return VirtualReferences(chunks, numbers, starts, sizes, names)
+
+
+def set_checks(references: VirtualReferences, places: VirtualPlaces, *, look_up: bool = True) -> VirtualReferences:
+    """The references with the present state of their files, where those can be seen; what is not there has no check. Raises InvalidInputError for locations that are not
+    allowed, StoreError for stores that fail."""
+    for name in references.names:
+        if plain_location(name) != name:
+            raise InvalidInputError(
+                "a location cannot end in a mark of ours", key=name, hint=f"give {plain_location(name)!r}"
+            )
+    if look_up:
+        return references._replace(checks=places.look_up(references.names))
+    for name in references.names:
+        places.find(name)
+    return references
+
+
+def _integers(value: ArrayLike, what: str, path: str | None) -> Columns:
+    try:
+        array = np.asarray(value)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{what} must be an array of integers: {error}", path=path) from None
+    if array.size == 0 and array.dtype.kind == "f":  # of an empty list
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise InvalidInputError(f"{what} must be integers, found {array.dtype}", path=path)
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max(initial=0) > _INT64_MAX:
+        raise InvalidInputError(f"{what} must be below 2**63", path=path)
+    return np.ascontiguousarray(array, np.int64) if array.ndim else array.astype(np.int64)
+
+
+def _column(value: ArrayLike, what: str, count: int, path: str | None) -> Columns:
+    column = _integers(value, what, path)
+    if column.ndim == 0:
+        return np.full(count, column, np.int64)
+    if column.shape != (count,):
+        raise InvalidInputError(f"{what} must be {count}, one for each chunk, found shape {column.shape}", path=path)
+    return column
+
+
+def _refuse(wrong: np.bool_ | NDArray[np.bool_], chunks: Columns, path: str | None, reason: str) -> None:
+    if wrong.any():
+        raise InvalidInputError(f"a chunk {reason}", path=path, chunk=tuple(chunks[int(wrong.argmax())].tolist()))
+
+
+def _repeated(chunks: Columns, grid: Sequence[int]) -> tuple[int, ...] | None:
+    """A chunk that occurs twice; all lie in the grid."""
+    if len(chunks) < 2:
+        return None
+    total = math.prod(grid)
+    if total > _INT64_MAX:
+        chunks = chunks[np.lexsort(chunks.T[::-1])]
+        same = (chunks[1:] == chunks[:-1]).all(axis=1)
+        return tuple(chunks[int(same.argmax())].tolist()) if same.any() else None
+    strides = [math.prod(grid[axis + 1 :]) for axis in range(len(grid))]
+    numbers = np.zeros(len(chunks), np.int64)
+    for axis, stride in enumerate(strides):
+        numbers += chunks[:, axis] * stride
+    if (numbers[1:] > numbers[:-1]).all():
+        return None
+    if total <= _MARKED:
+        marks = np.zeros(total, np.bool_)
+        marks[numbers] = True
+        if int(np.count_nonzero(marks)) == len(numbers):
+            return None
+    numbers.sort()
+    same = numbers[1:] == numbers[:-1]
+    if not same.any():
+        return None
+    number = int(numbers[int(same.argmax())])
+    return tuple([number // stride % extent for stride, extent in zip(strides, grid, strict=True)])
+
+
+def _distinct(
+    locations: str | Iterable[str], count: int, path: str | None
+) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """The number of each row's location, and the locations."""
+    if isinstance(locations, str):
+        return np.zeros(count, np.int32), (locations,) if count else ()
+    if isinstance(locations, np.ndarray):
+        if locations.dtype.kind == "U" and locations.ndim == 1 and len(locations) == count > 0:
+            return _distinct_runs(locations)
+        locations = locations.tolist()
+    if not isinstance(locations, Iterable):
+        raise InvalidInputError(f"locations are URLs, found {locations!r}", path=path)
+    texts = locations if isinstance(locations, list) else list(locations)
+    if len(texts) != count:
+        raise InvalidInputError(
+            f"locations must be {count}, one for each chunk, or one text, found {len(texts)}", path=path
+        )
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidInputError(f"a location is text, not {type(text).__name__}", path=path)
+    known: dict[str, int] = {}
+    numbers = np.fromiter([known.setdefault(text, len(known)) for text in texts], np.int32, count)
+    return numbers, tuple(known)
+
+
+def _distinct_runs(locations: NDArray[np.str_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """As _distinct, of an array, in which neighbours are mostly the same: of a run of such, one text is made."""
+    first = np.concatenate(([True], locations[1:] != locations[:-1]))
+    known: dict[str, int] = {}
+    numbers = [known.setdefault(text, len(known)) for text in locations[first].tolist()]
+    return np.array(numbers, np.int32)[np.cumsum(first) - 1], tuple(known)

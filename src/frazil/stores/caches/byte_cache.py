@@ -1,0 +1,132 @@
+"""The memory of an opened location: what costs requests to get again, of all kinds, under one limit of bytes.
+
+Nothing is asked or read here. Who remembers what: shard indexes in array/access.py, repository files in repository/files/file_cache.py, encoded chunks in chunk_cache.py."""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock  # threading's Lock, without the module
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from typing import Final, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+__all__ = ["ENTRY", "ByteCache", "Shelf"]
+
+T = TypeVar("T")
+
+ENTRY: Final = 512  # bytes that remembering anything costs, beside the thing itself: its name, and places in tables
+_INDEXES, _CHUNKS = 0, 1
+
+
+class ByteCache:
+    """At most `limit` bytes of things by name, the cost of remembering them included; the least recently used go first. 0: nothing is remembered.
+
+    Encoded chunks have half of it at most, and go before everything else: an index saves a request for every chunk of a shard, and one pass over much
+    data is not to push indexes out.
+    Safe to use from many threads, and after a fork, which begins with nothing remembered; so does a pickle. Equal to any other of this limit: what is
+    remembered is no part of what a location is."""
+
+    __slots__ = ("__weakref__", "_bytes", "_entries", "_lock", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit: Final = limit
+        self.forget()
+        _living[id(self)] = self
+
+    def __repr__(self) -> str:
+        return f"ByteCache({self.limit})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByteCache) and self.limit == other.limit
+
+    def __hash__(self) -> int:
+        return hash((ByteCache, self.limit))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ByteCache, (self.limit,)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._entries))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are remembered now, as they are counted."""
+        return sum(self._bytes)
+
+    def forget(self) -> None:
+        """Begins anew; in the child of a fork too, where another thread of the parent may have left something half done."""
+        self._lock = allocate_lock()
+        self._entries: tuple[OrderedDict[Hashable, tuple[object, int]], ...] = (OrderedDict(), OrderedDict())
+        self._bytes = [0, 0]
+
+    def _put(self, kind: int, key: Hashable, value: object, nbytes: int) -> None:
+        weight = nbytes + ENTRY
+        with self._lock:
+            self._remove(kind, key)
+            if weight > (self.limit // 2 if kind == _CHUNKS else self.limit):
+                return
+            self._entries[kind][key] = value, weight
+            self._bytes[kind] += weight
+            while self._bytes[_CHUNKS] > self.limit // 2:
+                self._remove(_CHUNKS, next(iter(self._entries[_CHUNKS])))
+            while sum(self._bytes) > self.limit:
+                kind = _CHUNKS if self._entries[_CHUNKS] else _INDEXES
+                self._remove(kind, next(iter(self._entries[kind])))
+
+    def _remove(self, kind: int, key: Hashable) -> None:
+        found = self._entries[kind].pop(key, None)
+        if found is not None:
+            self._bytes[kind] -= found[1]
+
+
+class Shelf(Generic[T]):
+    """Things of one kind in a ByteCache, by names that mean nothing to other kinds. All shelves of one label are the same one.
+
+    chunks  whether these are encoded chunks, which go before everything else"""
+
+    __slots__ = ("_kind", "_label", "memory")
+
+    def __init__(self, memory: ByteCache, label: Hashable, *, chunks: bool = False) -> None:
+        self.memory: Final = memory
+        self._label, self._kind = label, _CHUNKS if chunks else _INDEXES
+
+    def __bool__(self) -> bool:
+        """False where nothing can be on it, as nothing at all is remembered."""
+        return bool(self.memory._entries[self._kind])
+
+    def get(self, name: Hashable) -> T | None:
+        """What was put under this name; it is shared, and not to be changed."""
+        memory, key = self.memory, (self._label, name)
+        entries = memory._entries[self._kind]
+        found = entries.get(key)
+        if found is None:
+            return None
+        with memory._lock:
+            if key in entries:
+                entries.move_to_end(key)
+        value: T = found[0]  # type: ignore[assignment] # what put took; a cast would cost a call
+        return value
+
+    def put(self, name: Hashable, value: T, nbytes: int) -> None:
+        """Remembers a thing of so many bytes, if it fits; what had this name is forgotten in any case."""
+        self.memory._put(self._kind, (self._label, name), value, nbytes)
+
+    def drop(self, names: Iterable[Hashable]) -> None:
+        """Forgets these."""
+        memory = self.memory
+        with memory._lock:
+            for name in names:
+                memory._remove(self._kind, (self._label, name))
+
+
+_living: WeakValueDictionary[int, ByteCache] = WeakValueDictionary()  # of this process, for its children
+
+
+def _after_fork() -> None:
+    for memory in list(_living.values()):
+        memory.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

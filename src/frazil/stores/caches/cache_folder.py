@@ -1,0 +1,261 @@
+"""A folder with the files of a cache: opened, read, written, measured and trimmed, by any number of processes at once.
+
+Nothing is locked: a file appears whole, under a name that says what is in it, and never changes. Which ones are wanted is settled in disk_cache.py; what is in a file, in
+disk_entries.py. A folder that is no cache is never written, and in one nothing is removed that is not ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from errno import EACCES
+from typing import Final
+
+from frazil import _kernel
+from frazil.errors import InvalidInputError, StoreError
+from frazil.record import Record
+from frazil.stores.caches.disk_entries import (
+    BLOCK,
+    SHARD,
+    Entry,
+    block_span,
+    entry_head,
+    head_size,
+    parse_name,
+    read_head,
+)
+
+__all__ = ["CacheFolder", "Usage", "open_folder"]
+
+_TAG: Final = "CACHEDIR.TAG"  # by which programs that make copies know that a folder needs none (bford.info/cachedir)
+_TAG_TEXT: Final = b"""Signature: 8a477f597d28d172789f06886806bc55
+# This folder is a cache of Frazil: encoded parts of arrays that lie elsewhere. It can be removed at any time; `frazil cache` shows and trims it.
+"""
+_OURS: Final = b"cache of Frazil"
+_UNTOUCHED: Final = 60.0  # seconds after which a use is noted anew
+_ABANDONED: Final = 3600.0  # seconds after which an unfinished file is nobody's
+_DIGITS: Final = frozenset("0123456789abcdef")
+
+
+class Usage(Record):
+    """files: whole ones; nbytes: of all files, unfinished ones too; oldest, newest: when something was last used, ns since 1970, None where nothing is there."""
+
+    files: int
+    nbytes: int
+    oldest: int | None
+    newest: int | None
+
+
+class CacheFolder:
+    """Made by open_folder. Holds no state beside its path; pickles."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path: Final = path
+
+    def __repr__(self) -> str:
+        return f"CacheFolder({self.path!r})"
+
+    # --- files ---------------------------------------------------------------------------------------------------------------------
+
+    def entries(self, object_id: str) -> list[Entry]:
+        """What is kept of an object."""
+        folder, start = object_id[:SHARD], object_id[SHARD:] + "."
+        try:
+            names = os.listdir(f"{self.path}/{folder}")
+        except OSError:
+            return []
+        found = [parse_name(folder, name) for name in names if name.startswith(start)]
+        return [entry for entry in found if entry is not None]
+
+    def changed_at(self, object_id: str) -> int:
+        """When files beside those of an object last came or went, ns since 1970; 0 where there are none."""
+        try:
+            return os.stat(f"{self.path}/{object_id[:SHARD]}").st_mtime_ns
+        except OSError:
+            return 0
+
+    def read(self, entry: Entry, first: int, count: int) -> tuple[int, bytes] | None:
+        """Where bytes begin that hold first to first + count of the value, and these bytes; None where the file is gone, or not to be believed: then it is removed."""
+        try:
+            descriptor = os.open(self._path(entry), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            found = _read(descriptor, entry, first, count)
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+        if found is None:
+            self.remove(entry)
+        return found
+
+    def used_at(self, entry: Entry) -> int:
+        """When an entry was last used, ns since 1970; 0 where it is gone."""
+        try:
+            return os.stat(self._path(entry)).st_mtime_ns
+        except OSError:
+            return 0
+
+    def write(self, entry: Entry, value: bytes) -> bool:
+        """Keeps a range, if the disk takes it: a cache that cannot write is of less use, but no reason to fail. Whether it did."""
+        folder = f"{self.path}/{entry.folder}"
+        part = f"{folder}/.{os.getpid()}.{os.urandom(6).hex()}"
+        try:
+            try:
+                descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                os.makedirs(folder, 0o700, exist_ok=True)
+                descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as stream:
+                stream.write(entry_head(entry, value))
+                stream.write(value)
+            os.replace(part, self._path(entry))
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            return False
+        return True
+
+    def remove(self, entry: Entry) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(entry))
+
+    def _path(self, entry: Entry) -> str:
+        return f"{self.path}/{entry.folder}/{entry.name}"
+
+    # --- the whole -----------------------------------------------------------------------------------------------------------------
+
+    def usage(self) -> Usage:
+        """Raises StoreError where the folder cannot be read."""
+        found = [(used, size, whole) for _, used, size, whole in self._walk()]
+        times = [used for used, _, whole in found if whole]
+        return Usage(len(times), sum(size for _, size, _ in found), min(times, default=None), max(times, default=None))
+
+    def trim(self, nbytes: int) -> Usage:
+        """Removes what was used least recently until at most `nbytes` bytes are left, and unfinished files that nobody writes any more; what is left then.
+
+        nbytes  0: everything goes, also what is being written
+        Raises StoreError where the folder cannot be read or changed."""
+        abandoned = time.time_ns() - int(_ABANDONED * 1e9)
+        found = sorted(self._walk(), key=lambda file: file[1])
+        total, left = sum(size for _, _, size, _ in found), []
+        for path, used, size, whole in found:
+            if total > nbytes or nbytes == 0 or (not whole and used < abandoned):
+                try:
+                    os.unlink(path)
+                except FileNotFoundError:
+                    pass  # somebody else trims
+                except OSError as error:
+                    raise _unusable(self.path, error) from error
+                total -= size
+            else:
+                left.append((used, whole))
+        times = [used for used, whole in left if whole]
+        return Usage(len(times), total, min(times, default=None), max(times, default=None))
+
+    def _walk(self) -> Iterator[tuple[str, int, int, bool]]:
+        """Path, time of last use, bytes, and whether it is whole, of every file of the cache."""
+        try:
+            folders = [name for name in os.listdir(self.path) if len(name) == SHARD and _DIGITS.issuperset(name)]
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+        for folder in folders:
+            try:
+                with os.scandir(f"{self.path}/{folder}") as files:
+                    for file in files:
+                        whole = parse_name(folder, file.name) is not None
+                        if not whole and not file.name.startswith("."):
+                            continue
+                        with contextlib.suppress(FileNotFoundError):
+                            stat = file.stat(follow_symlinks=False)
+                            yield file.path, stat.st_mtime_ns, stat.st_size, whole
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise _unusable(self.path, error) from error
+
+
+def open_folder(path: str | os.PathLike[str], *, make: bool = True) -> CacheFolder:
+    """The cache in a folder, which is made where there is none; make=False: which must be one.
+
+    Raises InvalidInputError for a folder that has other things in it, StoreError for one that cannot be made or written."""
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        text = ""
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidInputError(f"a cache is a folder, not {path!r}", hint='cache="folder"')
+    text = os.path.abspath(text)
+    try:
+        tagged = _is_tagged(text)
+        if not tagged and make:
+            os.makedirs(text, 0o700, exist_ok=True)
+            names = os.listdir(text)
+            if _TAG in names:  # that of others, or of a process that was quicker
+                tagged = _is_tagged(text)
+            elif all(name.startswith(_TAG) for name in names):
+                _write_tag(text)
+                tagged = True
+    except OSError as error:
+        raise _unusable(text, error) from error
+    if make and tagged and not os.access(text, os.W_OK | os.X_OK):
+        raise _unusable(text, OSError(EACCES, "it cannot be written"))
+    if not tagged:
+        raise InvalidInputError(
+            "the folder is no cache: it has other things in it" if os.path.isdir(text) else "there is no cache",
+            path=text,
+            hint="give a cache a folder of its own, new or empty",
+        )
+    return CacheFolder(text)
+
+
+def _is_tagged(path: str) -> bool:
+    try:
+        with open(f"{path}/{_TAG}", "rb") as stream:
+            return _OURS in stream.read(1024)
+    except FileNotFoundError:
+        return False
+
+
+def _write_tag(path: str) -> None:
+    part = f"{path}/{_TAG}.{os.getpid()}.{os.urandom(6).hex()}"
+    with open(part, "xb") as stream:
+        stream.write(_TAG_TEXT)
+    os.replace(part, f"{path}/{_TAG}")
+
+
+def _unusable(path: str, error: OSError) -> StoreError:
+    return StoreError(
+        f"the folder of the cache cannot be used: {error.strerror or error}",
+        errno=error.errno,
+        path=path,
+        hint="give cache= a folder that this user can write, or leave it out",
+    )
+
+
+def _read(descriptor: int, entry: Entry, first: int, count: int) -> tuple[int, bytes] | None:
+    """CacheFolder.read, of an open file; None where it is not to be believed."""
+    before = head_size(entry)
+    stat = os.fstat(descriptor)
+    if stat.st_size != before + entry.end - entry.start:
+        return None
+    checks = read_head(entry, os.pread(descriptor, before, 0))
+    if checks is None:
+        return None
+    low, blocks = block_span(entry, first, count)
+    wanted = min(blocks * BLOCK, entry.end - entry.start - low * BLOCK)
+    value = os.pread(descriptor, wanted, before + low * BLOCK)
+    view = memoryview(value)
+    for number in range(blocks):
+        if _kernel.crc32c(view[number * BLOCK : (number + 1) * BLOCK]) != checks[low + number]:
+            return None
+    if len(value) != wanted:
+        return None
+    if time.time() - stat.st_mtime > _UNTOUCHED:
+        with contextlib.suppress(OSError):
+            os.utime(descriptor)
+    return entry.start + low * BLOCK, value

@@ -1,0 +1,378 @@
+"""Stores over a store that keep encoded values: the base of all, and the one that keeps them in memory, which the draft names as an example of a storage
+transformer added at run time.
+
+The memory itself is value_cache.py; the store that keeps files on disk is disk_cache.py. Decoded chunks are not kept, nor what is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import index
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError, StoreError
+from frazil.record import Record
+from frazil.stores.caches.value_cache import Filling, Kept, KeptValues, Part
+from frazil.stores.content import read_values
+from frazil.stores.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.keys import check_key
+from frazil.stores.operations.partial_values import grouped_writes
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    FOUND,
+    MISSING,
+    STALE,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    clip_span,
+    resolve_span,
+    stale_unasked,
+)
+from frazil.stores.wrappers import WrappedStore
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores.values import SourceBuffer
+
+__all__ = ["CachingStore", "KeepingStore"]
+
+Span = tuple[int, int, int]  # row of a name, start, length
+_EMPTY: Final = np.zeros((0, 3), np.int64)
+_ATTEMPTS: Final = 20  # times that a value may be replaced between two requests of a fetch
+
+
+class _Asked(Record):
+    """What the store below was asked, and answered. filling: begun before, since what is read of it later is as old."""
+
+    names: Sequence[str]
+    fetched: Fetched
+    filling: Filling
+
+
+class _Held(list["SourceBuffer"]):
+    """The buffers of an answer, with what holding it needs. asked: of the store below, if it was; rows: for each name its row there, -1 where it was
+    not asked."""
+
+    __slots__ = ("asked", "rows")
+
+    def __init__(self, values: Sequence[SourceBuffer], asked: _Asked | None, rows: Sequence[int]) -> None:
+        super().__init__(values)
+        self.asked, self.rows = asked, rows
+
+
+class _Answer:
+    """An answer that is being put together. parts: for each span what is known of its bytes; None: they have to be fetched, or are not there."""
+
+    __slots__ = ("parts", "sizes", "spans", "status", "versions", "young")
+
+    def __init__(self, count: int, spans: Columns) -> None:
+        self.spans: list[Span] = [tuple(span) for span in spans.tolist()]
+        self.parts: list[Part | None] = [None] * len(self.spans)
+        self.status = [FOUND] * count
+        self.versions: list[Version | None] = [None] * count
+        self.sizes = np.full(count, -1, np.int64)
+        self.young = [False] * count
+
+    def fetched(self, asked: _Asked | None, rows: Sequence[int]) -> Fetched:
+        out = np.full((len(self.spans), 3), (MISSING, 0, 0), np.int64)
+        buffers: list[SourceBuffer] = []
+        sizes = self.sizes.tolist()
+        for i, ((name, start, length), part) in enumerate(zip(self.spans, self.parts, strict=True)):
+            if part is not None and self.status[name] == FOUND:
+                first, count = resolve_span(start, length, sizes[name])
+                buffers.append(part.value)
+                out[i] = -len(buffers), first - part.start, count
+        young = self.young if True in self.young else None
+        sources = Sources(None, _Held(buffers, asked, rows))
+        return Fetched(sources, self.status, self.versions, self.sizes, out, young)
+
+
+class KeepingStore(WrappedStore):
+    """Keeps what is read of `inner`, whole values and ranges as they are stored. What is kept of a value that has to be compared is handed out when `inner`, asked for
+    its version, names the one that was kept."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, inner: Store, kept: Kept) -> None:
+        super().__init__(inner)
+        self._kept: Kept = kept
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(
+            direct=False
+        )  # few large ranges are kept more cheaply than many small ones
+
+    def _keeps(self, name: str, nbytes: int = -1) -> bool:
+        """Whether something is kept of this key; a range of so many bytes, where they are given."""
+        return True
+
+    def _validates(self, name: str) -> bool:
+        """Whether what is kept of this key has to be compared with what is there."""
+        return True
+
+    # --- reading ---------------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        """As the port says. What was answered from memory, and is not there any more when it is held, is read of that version or STALE."""
+        if held is not None:
+            return self._fetch_held(names, spans, expect, held)
+        if once:
+            return fetch_in_pages(self._fetch, names, spans, expect, pages_of(len(names)))
+        return self._fetch(names, spans, expect)
+
+    def _fetch(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+        for _ in range(_ATTEMPTS):
+            fetched = self._fetch_now(names, spans, expect)
+            if not stale_unasked(fetched, expect):
+                return fetched
+        raise StoreError(f"the value was replaced {_ATTEMPTS} times while it was read", key=names[0])
+
+    def _fetch_now(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+        kept = self._kept
+        answer = _Answer(len(names), spans)
+        known = [kept.version(name) if self._keeps(name) else None for name in names]
+        trusted = [found is not None and not self._validates(name) for name, found in zip(names, known, strict=True)]
+        for row, found in enumerate(known):
+            if found is not None:
+                answer.versions[row], answer.sizes[row] = found
+                wanted = None if expect is None else expect[row]
+                trusted[row] &= wanted is None or wanted == found[0]
+        looked_up = set(range(len(names)))
+        for i, (row, start, length) in enumerate(answer.spans):
+            looked_up.discard(row)
+            if known[row] is not None:
+                answer.parts[i] = kept.find(names[row], answer.versions[row], start, length)
+            trusted[row] &= answer.parts[i] is not None
+        rows = [row for row in range(len(names)) if not trusted[row] or row in looked_up]
+        if not rows:
+            kept.count(len(answer.spans), 0)
+            return answer.fetched(None, [-1] * len(names))
+        return self._completed(names, rows, expect, answer)
+
+    def _completed(
+        self, names: Sequence[str], rows: Sequence[int], expect: Sequence[Version | None] | None, answer: _Answer
+    ) -> Fetched:
+        """The rest of an answer, from the store below: of names[rows]."""
+        place = dict(zip(rows, range(len(rows)), strict=True))
+        missed = [i for i, part in enumerate(answer.parts) if part is None]
+        asked = self._ask(
+            [names[row] for row in rows], _spans(answer, missed, place), expect and [expect[row] for row in rows]
+        )
+        changed = set()
+        inner = asked.fetched
+        for row, at in place.items():
+            version = inner.versions[at]
+            if answer.versions[row] != version or version is None:
+                changed.add(row)
+            answer.status[row], answer.versions[row], answer.sizes[row] = inner.status[at], version, inner.sizes[at]
+            answer.young[row] = bool(inner.young and inner.young[at])
+        late = [i for i, (row, _, _) in enumerate(answer.spans) if row in changed and answer.parts[i] is not None]
+        self._take(answer, names, missed, asked, place)
+        self._take_held(answer, names, late, asked, place)
+        self._kept.count(len(answer.spans) - len(missed) - len(late), len(missed) + len(late))
+        return answer.fetched(asked, [place.get(row, -1) for row in range(len(names))])
+
+    def _ask(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> _Asked:
+        filling = self._kept.begin()
+        return _Asked(names, self.inner.fetch(names, spans, expect=expect), filling)
+
+    def _fetch_held(
+        self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, held: Fetched
+    ) -> Fetched:
+        before = held.sources.buffers
+        if not isinstance(before, _Held):
+            raise InvalidInputError("the answer to hold came from another store")
+        answer = _Answer(len(names), spans)
+        answer.status, answer.versions, answer.sizes = list(held.status), list(held.versions), held.sizes
+        answer.young = list(held.young or answer.young)
+        missed: tuple[list[int], list[int]] = ([], [])  # of names that the store below holds, and of others
+        for i, (row, start, length) in enumerate(answer.spans):
+            if answer.status[row] == FOUND:
+                if self._keeps(names[row]) and (held.versions[row] is not None or before.rows[row] < 0):
+                    answer.parts[i] = self._kept.find(names[row], held.versions[row], start, length)
+                if answer.parts[i] is None:
+                    missed[before.rows[row] < 0].append(i)
+        if before.asked is not None:
+            self._take_held(answer, names, missed[0], before.asked, dict(enumerate(before.rows)))
+        if missed[1]:
+            rows = sorted({answer.spans[i][0] for i in missed[1]})
+            place = dict(zip(rows, range(len(rows)), strict=True))
+            spans = _spans(answer, missed[1], place)
+            asked = self._ask([names[row] for row in rows], spans, [held.versions[row] for row in rows])
+            self._take(answer, names, missed[1], asked, place)
+        self._kept.count(len(answer.spans) - len(missed[0]) - len(missed[1]), len(missed[0]) + len(missed[1]))
+        for row, wanted in enumerate(() if expect is None else expect):
+            if wanted is not None and wanted != (answer.versions[row] or ABSENT):
+                answer.status[row] = STALE
+        return answer.fetched(before.asked, before.rows)
+
+    def _take_held(
+        self, answer: _Answer, names: Sequence[str], which: Sequence[int], asked: _Asked, place: Mapping[int, int]
+    ) -> None:
+        """_take, of spans that are yet to be fetched of what is held."""
+        if which:
+            fetched = self.inner.fetch(asked.names, _spans(answer, which, place), held=asked.fetched)
+            self._take(answer, names, which, asked._replace(fetched=fetched), place)
+
+    def _take(
+        self, answer: _Answer, names: Sequence[str], which: Sequence[int], asked: _Asked, place: Mapping[int, int]
+    ) -> None:
+        """Puts what the store below answered to some spans into the answer, and keeps it."""
+        sizes = answer.sizes.tolist()
+        spans = _spans(answer, which, place)
+        values = read_values(asked.fetched, asked.names, spans)
+        for i, value, at in zip(which, values, spans[:, 0].tolist(), strict=True):
+            row, start, length = answer.spans[i]
+            if answer.status[row] == FOUND != asked.fetched.status[at]:
+                answer.status[row] = (
+                    STALE  # also where it is gone: what was found before is none to be read as fill values
+                )
+            name, keeps = names[row], self._keeps(names[row], -1 if value is None else len(value))
+            if value is None:
+                if keeps and self._kept.version(name) is not None:
+                    self._kept.drop([name])
+                continue
+            part = answer.parts[i] = Part(clip_span(start, length, sizes[row])[0], value)
+            version = answer.versions[row]
+            if keeps and (not self._validates(name) or (version is not None and not answer.young[row])):
+                self._kept.add(asked.filling, name, version, sizes[row], part)
+
+    # --- writing ---------------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _dropped(self, names: Sequence[str]) -> Iterator[None]:
+        """What a write may have changed is dropped, also where it says that it failed, or found another version."""
+        try:
+            yield
+        finally:
+            self._kept.drop(list(names))
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        with self._dropped(names):
+            return self.inner.put_many(names, pieces, expect)
+
+    def create(self, key: str, value: Buffer) -> bool:
+        check_key(key)
+        with self._dropped([key]):
+            return self._create_inside(key, value)
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        with self._dropped(names):
+            return self.inner.append_many(names, pieces, expect)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        with self._dropped(names):
+            return self.inner.erase_many(names, expect)
+
+    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
+        with self._dropped(names):
+            return self.inner.link_many(names, sources)
+
+    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
+        """As the port says; the old values are read of the store below, not from memory."""
+        items = list(key_start_values)
+        with self._dropped(list(grouped_writes(items))):
+            self.inner.set_partial_values(items)
+
+    def _update_many(
+        self, names: list[str], change: Callable[[str, bytes | None], Buffer | None]
+    ) -> list[Version | None]:
+        with self._dropped(names):
+            return self.inner._update_many(names, change)
+
+    def erase_prefix(self, prefix: str) -> None:
+        try:
+            super().erase_prefix(prefix)
+        finally:
+            self._kept.drop_below(prefix)
+
+
+class CachingStore(KeepingStore):
+    """Keeps what is read of `inner`, whole values and ranges as they are stored, in at most `nbytes` bytes of memory; the least recently used go first.
+
+    validate  True: before a value is answered from memory, `inner` is asked for its version, so nothing is ever stale; that costs a look-up, no bytes.
+              False: it is not asked. Then what others write to a key of which something is kept is not seen until this store drops it: because it is
+              written, erased or found changed through this store, because room is needed, or by `clear`.
+              None (the default): as True where asking is no request (files and memory), as False elsewhere
+
+    Writes and erases go through and drop what they change; a stale value makes none of them lose what others wrote, where `inner` is conditional, as they name the version
+    that they replace. A value whose version is not fit to be remembered (Fetched.young: a file in its first 50 ms) is not kept where it would have to be compared.
+    What is not there is not kept. Safe to use from many threads; a fork and a pickle begin with an empty memory.
+    Raises InvalidInputError for a limit below 0."""
+
+    __slots__ = ("_values", "validate")
+
+    def __init__(self, inner: Store, nbytes: int, *, validate: bool | None = None) -> None:
+        try:
+            limit = index(nbytes)
+        except TypeError:
+            limit = -1
+        if limit < 0:
+            raise InvalidInputError(f"the limit of a cache is {nbytes!r}; it is a number of bytes, 0 or more")
+        self._values: Final = KeptValues(limit)
+        super().__init__(inner, self._values)
+        self.validate: Final = validate
+
+    def __repr__(self) -> str:
+        return f"CachingStore({self.inner!r}, {self.nbytes})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _again, (self.inner, self.nbytes, self.validate)
+
+    def _validates(self, name: str) -> bool:
+        return self.inner.capabilities.direct if self.validate is None else self.validate
+
+    @property
+    def nbytes(self) -> int:
+        """The most bytes that are kept, those of keys included."""
+        return self._values.limit
+
+    @property
+    def nbytes_kept(self) -> int:
+        """The bytes that are kept now."""
+        return self._values.nbytes
+
+    @property
+    def hits(self) -> int:
+        """Ranges (a whole value is one) that were answered from memory."""
+        return self._values.hits
+
+    @property
+    def misses(self) -> int:
+        """Ranges that were not, those of what is not there among them."""
+        return self._values.misses
+
+    def clear(self) -> None:
+        """Forgets all that is kept."""
+        self._kept.drop_below("")
+
+
+def _spans(answer: _Answer, which: Sequence[int], place: Mapping[int, int]) -> Columns:
+    """Some spans of an answer, of names that are numbered otherwise."""
+    found = [(place[row], start, length) for row, start, length in (answer.spans[i] for i in which)]
+    return np.array(found, np.int64) if found else _EMPTY
+
+
+def _again(inner: Store, nbytes: int, validate: bool | None) -> CachingStore:
+    return CachingStore(inner, nbytes, validate=validate)

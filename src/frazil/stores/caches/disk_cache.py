@@ -1,0 +1,237 @@
+"""A store over a remote one that keeps what was read in a folder, which any number of processes share.
+
+The files are cache_folder.py's; how a fetch is put together of what is kept and what is not, caching_store.py's. Which keys never change is said by who opens the store."""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock  # threading's Lock, without the module
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakSet
+
+from frazil.errors import InvalidInputError, StoreError
+from frazil.stores.caches.cache_folder import CacheFolder, open_folder
+from frazil.stores.caches.caching_store import KeepingStore
+from frazil.stores.caches.disk_entries import LONGEST_VERSION, Entry, object_id
+from frazil.stores.caches.value_cache import Filling, Part
+from frazil.stores.store import Store
+from frazil.stores.values import Version, clip_span
+
+__all__ = ["DEFAULT_LIMIT", "DiskCache", "cached"]
+
+DEFAULT_LIMIT: Final = 10 * 2**30  # bytes
+_SMALL: Final = 2**14  # bytes: asking whether a range is as it was takes as long as reading one that is no larger
+_LARGEST: Final = 2**30  # bytes of a range that is kept
+
+
+class DiskCache(KeepingStore):
+    """Keeps what is read of `inner` in a folder, in at most `limit` bytes; what was used least recently goes first. Nothing it hands out is older than what `inner` has.
+
+    unchanging  beginnings of keys whose values never change once they are written: what is kept of them is handed out without a request, and of other keys nothing is
+                kept. None: every value may change; `inner` is asked for its version each time, which saves bytes and no request, so that small ranges are not kept
+    Safe to use from many threads and processes; pickles, and then makes the folder where it is opened again.
+    Raises InvalidInputError for a folder that is no cache, a limit that is none, and a store that does not say what tells it from others (Store.identity);
+    StoreError for a folder that cannot be used."""
+
+    __slots__ = ("_files", "unchanging")
+
+    def __init__(
+        self,
+        inner: Store,
+        folder: str | os.PathLike[str],
+        limit: int = DEFAULT_LIMIT,
+        *,
+        unchanging: Sequence[str] | None = None,
+        small: int = _SMALL,
+    ) -> None:
+        _check_limit(limit)
+        identity = inner.identity
+        if identity is None:
+            raise InvalidInputError(
+                f"{inner!r} cannot be kept in a folder: it does not say what tells it from other stores",
+                hint="a store says so by its property `identity`",
+            )
+        self._files: Final = KeptFiles(open_folder(folder), identity, limit, small)
+        super().__init__(inner, self._files)
+        self.unchanging: Final = None if unchanging is None else tuple(unchanging)
+
+    def __repr__(self) -> str:
+        return f"DiskCache({self.inner!r}, {self.folder!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _again, (self.inner, self.folder, self._files.limit, self.unchanging, self._files.small)
+
+    @property
+    def identity(self) -> str | None:
+        return self.inner.identity
+
+    @property
+    def folder(self) -> str:
+        return self._files.folder.path
+
+    @property
+    def hits(self) -> int:
+        """Ranges that this store answered from the folder."""
+        return self._files.hits
+
+    @property
+    def misses(self) -> int:
+        """Ranges that it did not."""
+        return self._files.misses
+
+    def _keeps(self, name: str, nbytes: int = -1) -> bool:
+        if self.unchanging is None:
+            return nbytes < 0 or nbytes > self._files.small
+        return name.startswith(self.unchanging)
+
+    def _validates(self, name: str) -> bool:
+        return self.unchanging is None
+
+
+class KeptFiles:
+    """Parts of values in a CacheFolder (kept_values.Kept). Of a key there may be several versions, written by other processes; what is handed out is of the one
+    asked for."""
+
+    __slots__ = (
+        "__weakref__",
+        "_listed",
+        "_lock",
+        "_measured",
+        "_written",
+        "folder",
+        "hits",
+        "identity",
+        "limit",
+        "misses",
+        "small",
+    )
+
+    def __init__(self, folder: CacheFolder, identity: str, limit: int, small: int) -> None:
+        self.folder, self.identity, self.limit, self.small = folder, identity, limit, small
+        self.hits = self.misses = 0
+        self._measured = -1  # bytes in the folder when it was last looked at; below 0: not yet
+        self._written = 0  # since then, by this process
+        self._listed: tuple[str, int, list[Entry]] = ("", 0, [])  # an object, and what was kept of it at which time
+        self.after_fork()
+        _living.add(self)
+
+    def after_fork(self) -> None:
+        self._lock = allocate_lock()
+
+    def count(self, hits: int, misses: int) -> None:
+        self.hits += hits
+        self.misses += misses
+
+    def version(self, key: str) -> tuple[Version | None, int] | None:
+        """Of several versions, that which was used last."""
+        entries = self._entries(key)
+        if not entries:
+            return None
+        several = len({(entry.version, entry.size) for entry in entries}) > 1
+        newest = max(entries, key=self.folder.used_at) if several else entries[0]
+        return newest.version, newest.size
+
+    def find(self, key: str, version: Version | None, start: int, length: int) -> Part | None:
+        for entry in self._entries(key):
+            if entry.version != version:
+                continue
+            first, count = clip_span(start, length, entry.size)
+            if not count or not entry.start <= first <= first + count <= entry.end:
+                continue
+            found = self.folder.read(entry, first, count)
+            if found is not None:
+                return Part(*found)
+            self._forget_listing()
+        return None
+
+    def begin(self) -> Filling:
+        return Filling()
+
+    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
+        """Nothing that was dropped meanwhile can be brought back: what may change is compared before it is handed out."""
+        start, value = part
+        if not value or len(value) > min(self.limit // 4, _LARGEST) or (version and len(version) > LONGEST_VERSION):
+            return
+        new = Entry(object_id(self.identity, key), version, start, start + len(value), size)
+        before = self._entries(key)
+        if self.folder.write(new, value):
+            for old in before:
+                same = (old.version, old.size) == (version, size)
+                if old != new and (not same or new.start <= old.start <= old.end <= new.end):
+                    self.folder.remove(old)
+            self._forget_listing()
+            self._measure(len(value))
+
+    def drop(self, keys: list[str]) -> None:
+        for key in keys:
+            for entry in self._entries(key):
+                self.folder.remove(entry)
+        self._forget_listing()
+
+    def drop_below(self, prefix: str) -> None:
+        """What is kept of keys that are gone is not handed out any more, and goes when there is need of room."""
+
+    def _entries(self, key: str) -> Sequence[Entry]:
+        """What is kept of a key. Of the last one that was asked for it is known, as long as nothing came or went; that others change the folder between two ticks of its
+        clock costs a request at most."""
+        wanted = object_id(self.identity, key)
+        changed = self.folder.changed_at(wanted)
+        known = self._listed
+        if known[0] == wanted and known[1] == changed:
+            return known[2]
+        found = self.folder.entries(wanted) if changed else []
+        self._listed = wanted, changed, found
+        return found
+
+    def _forget_listing(self) -> None:
+        self._listed = "", 0, []
+
+    def _measure(self, nbytes: int) -> None:
+        """Trims the folder when it may be full: what this process wrote it knows; what others did, it looks up now and then."""
+        self._written += nbytes
+        full = self._measured < 0 or self._measured + self._written > self.limit or self._written > self.limit // 16
+        if not full or not self._lock.acquire(False):
+            return
+        try:
+            self._written = 0
+            found = self.folder.usage().nbytes
+            self._measured = self.folder.trim(self.limit // 8 * 7).nbytes if found > self.limit else found
+        except StoreError:  # the folder is gone, or not ours any more: reading goes on without it
+            self._measured = 0
+        finally:
+            self._lock.release()
+
+
+def cached(
+    store: Store, folder: str | os.PathLike[str] | None, limit: int | None, unchanging: Sequence[str] | None = None
+) -> Store:
+    """The store itself where no folder is given, and where reading is no request, as of a local disk; else a DiskCache over it."""
+    if folder is None:
+        if limit is not None:
+            raise InvalidInputError("cache_limit has no meaning without a cache", hint='cache="folder"')
+        return store
+    bound = DEFAULT_LIMIT if limit is None else limit
+    _check_limit(bound)
+    return store if store.capabilities.direct else DiskCache(store, folder, bound, unchanging=unchanging)
+
+
+def _check_limit(limit: object) -> None:
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidInputError(f"the limit of a cache on disk is {limit!r}; it is a number of bytes, 1 or more")
+
+
+def _again(inner: Store, folder: str, limit: int, unchanging: Sequence[str] | None, small: int) -> DiskCache:
+    return DiskCache(inner, folder, limit, unchanging=unchanging, small=small)
+
+
+_living: WeakSet[KeptFiles] = WeakSet()  # of this process, for its children
+
+
+def _after_fork() -> None:
+    for kept in _living:
+        kept.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

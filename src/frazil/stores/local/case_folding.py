@@ -1,0 +1,88 @@
+"""Disks on which "a" and "A" are one name: finding out, and telling which key would fall onto another one.
+
+A folder is asked about a name that it has. Only where it has none is a name made for the question, and removed at once. What a
+folder answers holds for those below it, as far as they are of one file system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from frazil.stores.local.folders import LOCK_SUFFIX, enter_folder
+
+__all__ = ["find_clash", "folds_by_path", "folds_by_probe", "folds_visibly"]
+
+_LOOKED_AT = 64  # names of a folder
+
+
+def folds_visibly(folder: int) -> bool | None:
+    """Whether the folder folds case, as far as names that it has tell; writes nothing. None: it has no name to ask about."""
+    with os.scandir(folder) as found:
+        for _, entry in zip(range(_LOOKED_AT), found, strict=False):
+            answer = _is_found_swapped(entry.name, folder)
+            if answer is not None:
+                return answer
+    return None
+
+
+def folds_by_probe(folder: int) -> bool:
+    """The same for a folder without names, by making one. It is hidden from listings, should a crash leave it."""
+    name = f".case-{os.getpid()}-{os.urandom(8).hex()}{LOCK_SUFFIX}"
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder))
+    try:
+        return bool(_is_found_swapped(name, folder))
+    finally:
+        os.unlink(name, dir_fd=folder)
+
+
+def folds_by_path(path: str) -> bool:
+    """A guess for a folder that is not there yet or empty: whether the nearest name on the way to it is found in the other case too."""
+    while True:
+        outer = os.path.dirname(path)
+        answer = _is_found_swapped(path, None)
+        if answer is not None or outer == path:
+            return bool(answer)
+        path = outer
+
+
+def _is_found_swapped(path: str, folder: int | None) -> bool | None:
+    """None where the path has no last component with a case, or is not there (any more)."""
+    head, tail = os.path.split(path)
+    swapped = os.path.join(head, tail.swapcase())
+    if swapped == path:
+        return None
+    try:
+        right = os.lstat(path) if folder is None else os.stat(path, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    try:
+        other = os.lstat(swapped) if folder is None else os.stat(swapped, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return (right.st_dev, right.st_ino) == (other.st_dev, other.st_ino)
+
+
+def find_clash(root: int, names: Sequence[str]) -> tuple[str, str] | None:
+    """The first name that differs from another one (on disk, or before it in `names`) by case alone, with what it would fall onto."""
+    folders: dict[str, dict[str, str]] = {}  # of each prefix: the components there, by their folded form
+    for name in names:
+        prefix = ""
+        for part in name.split("/"):
+            if part.swapcase() != part:
+                if prefix not in folders:
+                    folders[prefix] = _folded_names(root, prefix)
+                known = folders[prefix].setdefault(part.casefold(), part)
+                if known != part:
+                    return name, prefix + known
+            prefix += part + "/"
+    return None
+
+
+def _folded_names(root: int, prefix: str) -> dict[str, str]:
+    folder = enter_folder(root, prefix)
+    if folder is None:
+        return {}
+    try:
+        return {name.casefold(): name for name in os.listdir(folder)}
+    finally:
+        os.close(folder)

@@ -1,0 +1,466 @@
+"""The store on a local disk: a key is a file beneath a root folder. Values are read and published by the kernel, listings are made by folders.py.
+
+How a value is published, and against whom that is safe, is told in docs/design/003-local-disk.md."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
+from frazil.late import LateModule
+from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.local import case_folding, folders
+from frazil.stores.local.kernel_results import answered, expected, has_suffix, is_young, raw, unknown_sizes
+from frazil.stores.local.system_errors import NOWHERE, reason_of, refused
+from frazil.stores.retry import patiently
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    FOUND,
+    UNKNOWN,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    flat_buffer,
+    resolve_span,
+)
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores.local import hard_links, new_files
+else:
+    hard_links = LateModule("frazil.stores.local.hard_links")
+    new_files = LateModule("frazil.stores.local.new_files")
+
+__all__ = ["LocalStore"]
+
+T = TypeVar("T")
+
+_ERASED_AT_ONCE = 1024
+
+
+class _Root:
+    """An open folder; closed when nobody uses it any more, so never under a call that runs."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.fd)
+
+    def is_gone(self) -> bool:
+        return os.fstat(self.fd).st_nlink == 0
+
+
+class LocalStore(Store):
+    """Keys as files beneath a folder of a local disk.
+
+    path       the root; made by the first write. A store on a folder that is not there has no keys
+    sync       values are on the medium, not only handed to the system, when a write returns
+    read_only  writes raise ReadOnlyError
+
+    Readers see old values or new ones, whole, whatever happens; writers exclude each other, and tensorstore's, key by key. Links are not
+    followed. Components of keys have at most 255 bytes (248 where they are written) and do not end in ".__lock". Where the
+    disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused. Safe in many threads and after a fork; pickles (by path)."""
+
+    __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync")
+
+    def __init__(self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False) -> None:
+        if sys.platform == "win32":
+            raise StoreError("LocalStore does not work on Windows yet", hint="use a Linux or macOS machine, or WSL")
+        named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+        if not named or not isinstance(named, str) or "\0" in named:
+            raise InvalidInputError(f"not the path of a folder: {path!r}", hint="give a str or a pathlib.Path")
+        self.path: Final = os.path.abspath(named)
+        self.sync: Final = sync
+        self.read_only: Final = read_only
+        self._root: _Root | None = None
+        self._folds: bool | None = None  # whether the disk folds case; None until it is certain
+        self._can: Capabilities | None = None
+
+    def __repr__(self) -> str:
+        flags = [f", {name}=True" for name in ("sync", "read_only") if getattr(self, name)]
+        return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopened, (type(self), self.path, self.sync, self.read_only)
+
+    @property
+    def identity(self) -> str | None:
+        return f"file:{self.path}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store can do. Whether it is case_sensitive is certain after the first write; before, the names that are there tell."""
+        can = self._can
+        if can is None:
+            root = self._open()
+            folds = self._folds if root is None else self._folds_case(root, certain=False)
+            folds = case_folding.folds_by_path(self.path) if folds is None else folds
+            may = not self.read_only
+            can = Capabilities(writable=may, erasable=may, case_sensitive=not folds, direct=True, appendable=True)
+            if root is not None:
+                self._can = can
+        return can
+
+    def _require(self, capability: str) -> None:
+        if capability != "readable":  # which it is; to know all that it can, the disk has to be asked
+            super()._require(capability)
+
+    # --- reading ---------------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, but with
+        `once`: then the kernel opens it when it is read."""
+        if held is not None and UNKNOWN not in held.status:
+            return answered(held.sources, held.versions, held.sizes, held.young, (), spans, expect)
+        folders.check_names(names)
+        if once and expect is None and not has_suffix(spans):
+            root = self._live()
+            if root is not None:
+                try:
+                    files = _kernel.open_files(root.fd, names, None)
+                except OSError as error:
+                    raise refused("cannot be read", error.errno or 0, names[0]) from error
+                count = len(names)
+                return Fetched(Sources(files, ()), [UNKNOWN] * count, [None] * count, unknown_sizes(count), spans)
+        root = self._open()
+        if root is None:
+            return self._not_there(names, spans, expect)
+        if len(names) == 1 and len(spans) <= 1:
+            one = _one_found(root, names, spans, expect)
+            if one is not None:
+                return one
+        found = self._opened(root, names) if len(names) > 1 else patiently(partial(self._opened, root, names))
+        if None in found[1] and root.is_gone():
+            root = self._live()
+            if root is None:
+                return self._not_there(names, spans, expect)
+            found = self._opened(root, names)
+        return answered(*found, spans, expect)
+
+    def _not_there(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+        return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
+
+    def _opened(
+        self, root: _Root, names: Sequence[str]
+    ) -> tuple[Sources, list[Version | None], Columns, list[bool] | None, list[int]]:
+        """Sources, versions, sizes and `young` of a Fetched, and the names where folders lie."""
+        stat = np.empty((len(names), 4), np.int64)
+        files = _kernel.open_files(root.fd, names, stat)
+        table = raw(stat)
+        now = time.time_ns()
+        versions: list[Version | None] = []
+        young: list[bool] = []
+        folders: list[int] = []
+        for i, (code, _, _, changed) in enumerate(stat.tolist()):
+            if code == 0:
+                versions.append(table[32 * i + 8 : 32 * i + 32])
+                young.append(is_young(changed, now))
+            elif code in NOWHERE:
+                if code == errno.EISDIR:
+                    folders.append(i)
+                stat[i, 2] = -1
+                versions.append(None)
+                young.append(False)
+            else:
+                del files  # closed now, not when the error is forgotten
+                raise refused("cannot be read", code, names[i])
+        return Sources(files, ()), versions, stat[:, 2], young if True in young else None, folders
+
+    # --- writing ---------------------------------------------------------------------------------------------------------------------
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        """As the port says. Where one value fails, others of the call may have been published. Raises AlreadyExistsError on disks that fold case, for a
+        key that differs from an existing one by case alone."""
+        self._check_writable(names)
+        if len(names) == 1:
+            return patiently(partial(self._put, names, pieces, expect))
+        return self._put(names, pieces, expect)
+
+    def _put(self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
+        wanted = [expected(version) for version in expect]
+        root = self._made()
+        result = self._published(root, names, pieces, wanted)
+        rows = result.tolist()
+        if rows and all(row[0] == errno.ENOENT for row in rows) and root.is_gone():  # somebody removed the root folder
+            result = self._published(self._made(), names, pieces, wanted)
+            rows = result.tolist()
+        table = raw(result)
+        answers: list[Version | Changed] = []
+        for i, (code, _, size, _) in enumerate(rows):
+            version = table[32 * i + 8 : 32 * i + 32]
+            if code == 0:
+                answers.append(version)
+            elif code == -1:
+                answers.append(Changed(ABSENT if size < 0 else version))
+            elif code == -2:
+                raise StoreError(
+                    "a piece of the new value cannot be read where it comes from; nothing was changed",
+                    key=names[i],
+                    hint="read the old value again and repeat the write",
+                )
+            else:
+                raise refused("cannot be written", code, names[i])
+        return answers
+
+    def create(self, key: str, value: Buffer) -> bool:
+        """As the port says, without a lock file: nothing lies in the folder before the value is whole. Raises AlreadyExistsError as put_many does."""
+        check_key(key)
+        self._check_writable([key])
+        return patiently(partial(self._created, key, flat_buffer(value)))
+
+    def _created(self, key: str, value: bytes | memoryview) -> bool:
+        code = errno.ENOENT
+        for _ in range(2):
+            root = self._made()
+            self._check_case(root, [key])
+            code = _kernel.create_file(root.fd, key, value, self.sync)
+            if code != errno.ENOENT or not root.is_gone():  # else somebody removed the root folder
+                break
+        if code not in {0, errno.EEXIST}:
+            raise refused("cannot be written", code, key)
+        return code == 0
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        """As the port says. Folders stay (see erase_prefix)."""
+        self._check_writable(names)
+        if len(names) == 1:
+            return patiently(partial(self._erase, names, expect))
+        return self._erase(names, expect)
+
+    def _erase(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        root = self._live()
+        result = np.empty((len(names), 4), np.int64)
+        if root is None:
+            result[:] = (-1, 0, -1, 0)
+        else:
+            _kernel.erase_files(root.fd, names, [expected(version) for version in expect], self.sync, result)
+        table = raw(result)
+        answers: list[Changed | None] = []
+        for i, (code, _, size, _) in enumerate(result.tolist()):
+            if code == 0:
+                answers.append(None)
+            elif code == errno.EISDIR or (code == -1 and size < 0):
+                answers.append(Changed(ABSENT) if expect[i] else None)
+            elif code == -1:
+                answers.append(Changed(table[32 * i + 8 : 32 * i + 32]))
+            else:
+                raise refused("cannot be erased", code, names[i])
+        return answers
+
+    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
+        """As the port says: hard links, where the disk has them; versions stay."""
+        self._check_writable(names)
+        root = self._made()
+        self._check_case(root, names)
+        codes = hard_links.link_files(root.fd, names, sources, sync=self.sync)
+        copied = [i for i, code in enumerate(codes) if code in hard_links.NEEDS_A_COPY]
+        for i, found in zip(
+            copied, super().link_many(*([of[i] for i in copied] for of in (names, sources))), strict=True
+        ):
+            codes[i] = 0 if found else hard_links.ABSENT
+        for i, code in enumerate(codes):
+            if code > 0:
+                raise refused("cannot be written", code, names[i])
+        return [code == 0 for code in codes]
+
+    def copy_in(self, names: Sequence[str], source: Store, sources: Sequence[str], *, limit: int = 2**26) -> list[int]:
+        """As the port says. From another folder the system copies, without locks; of what is not a file there is no value."""
+        if not isinstance(source, LocalStore):
+            return super().copy_in(names, source, sources, limit=limit)
+        self._check_writable(names)
+        folders.check_names(sources)
+        there = source._live()
+        if there is None:
+            return [-1] * len(names)
+        root = self._made()
+        self._check_case(root, names)
+        return new_files.copy_files(there.fd, root.fd, sources, names, sync=self.sync)
+
+    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
+        """As the port says, without locks; memory holds one part at a time."""
+        self._check_writable([key])
+        root = self._made()
+        self._check_case(root, [key])
+        new_files.write_file(root.fd, key, parts, sync=self.sync)
+
+    def erase_prefix(self, prefix: str) -> None:
+        """Removes all keys that begin with prefix, what crashed writers left there, and the folders that are empty then."""
+        check_prefix(prefix)
+        self._require("erasable")
+
+        def erase(keys: list[str]) -> None:
+            for first in range(0, len(keys), _ERASED_AT_ONCE):
+                part = keys[first : first + _ERASED_AT_ONCE]
+                self.erase_many(part, [None] * len(part))
+
+        self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
+
+    # --- listing ---------------------------------------------------------------------------------------------------------------------
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        return self._listed(prefix, lambda root: folders.keys_below(root, prefix, start_after, limit), [])
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        check_prefix(prefix)
+        nothing: tuple[list[str], list[str]] = ([], [])
+        return self._listed(prefix, lambda root: folders.level_below(root, prefix), nothing)
+
+    def is_empty(self, prefix: str = "") -> bool:
+        check_prefix(prefix)
+        return not self._listed(prefix, lambda root: folders.has_keys(root, prefix), False)
+
+    def _listed(self, prefix: str, look: Callable[[int], T], nothing: T) -> T:
+        root = self._live()
+        if root is None:
+            return nothing
+        try:
+            return look(root.fd)
+        except StoreError:
+            raise
+        except OSError as error:
+            raise refused("cannot be listed", error.errno or 0, prefix) from error
+
+    # --- the root folder -------------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> _Root | None:
+        """The root, None where it is not there. Two threads may open it twice: the one that nobody keeps is closed."""
+        return self._root or patiently(self._open_now)
+
+    def _open_now(self) -> _Root | None:
+        try:
+            root = self._root = _Root(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._no_root(error) from error
+        return root
+
+    def _live(self) -> _Root | None:
+        """The root; the folder that now has its path, should it have been removed and made again."""
+        root = self._open()
+        if root is not None and root.is_gone():
+            self._root = None
+            root = self._open()
+        return root
+
+    def _made(self) -> _Root:
+        root = self._live()
+        if root is None:
+            try:
+                folders.make_folders(self.path, self.sync)
+            except OSError as error:
+                raise self._no_root(error) from error
+            root = self._open()
+        if root is None:
+            raise StoreError("the store's folder was removed while it was made", path=self.path, hint="try again")
+        return root
+
+    def _no_root(self, error: OSError) -> StoreError:
+        code = error.errno or 0
+        if code in {errno.ENOTDIR, errno.EEXIST}:
+            return StoreError(
+                "the store's root is not a folder", errno=code, path=self.path, hint="give the path of a folder"
+            )
+        reason, hint = reason_of(code)
+        return StoreError(f"the store's folder cannot be opened: {reason}", errno=code, path=self.path, hint=hint)
+
+    def _folds_case(self, root: _Root, *, certain: bool) -> bool | None:
+        """Whether the disk folds case. Only where it must be certain, a file is made (and removed) if there is no other way to know."""
+        if self._folds is None:
+            try:
+                self._folds = case_folding.folds_visibly(root.fd)
+                if self._folds is None and certain:
+                    self._folds = case_folding.folds_by_probe(root.fd)
+                    self._can = None
+            except OSError:  # what hinders the question hinders the write that comes next, and is told there
+                return None
+        return self._folds
+
+    # --- before a write --------------------------------------------------------------------------------------------------------------
+
+    def _check_writable(self, names: Sequence[str]) -> None:
+        if self.read_only:
+            raise ReadOnlyError(
+                "the store was opened for reading",
+                key=names[0] if names else None,
+                path=self.path,
+                hint="open it without read_only=True",
+            )
+        folders.check_names(names)
+
+    def _check_case(self, root: _Root, names: Sequence[str]) -> None:
+        if self._folds_case(root, certain=True):
+            clash = case_folding.find_clash(root.fd, names)
+            if clash is not None:
+                raise AlreadyExistsError(
+                    f"the disk takes this key and {clash[1]!r} for one name",
+                    key=clash[0],
+                    hint="choose names that differ by more than case, or a disk that tells them apart",
+                )
+
+    def _published(
+        self, root: _Root, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> Columns:
+        self._check_case(root, names)
+        result = np.empty((len(names), 4), np.int64)
+        (files, buffers), rows, offsets = pieces
+        threads = _threads() if len(names) > 1 else 1
+        _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
+        return result
+
+
+def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool) -> LocalStore:
+    return kind(path, sync=sync, read_only=read_only)
+
+
+def _one_found(
+    root: _Root, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None
+) -> Fetched | None:
+    """The short way for one span of one object, or none, which most fetches are; None where that does not do."""
+    stat = np.empty((1, 4), np.int64)
+    files = _kernel.open_files(root.fd, names, stat)
+    ((code, _, size, changed),) = stat.tolist()
+    version = raw(stat)[8:]
+    if code in NOWHERE and not root.is_gone():
+        stat[0, 2] = -1
+        folders = (0,) if code == errno.EISDIR else ()
+        return answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)
+    if code != 0 or (expect is not None and expect[0] is not None and expect[0] != version):
+        return None
+    rows = spans
+    if len(spans) and spans[0, 1:].min() < 0:
+        rows = spans.copy()
+        rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
+    young = [True] if is_young(changed, time.time_ns()) else None
+    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, young)
+
+
+def _threads() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -1,0 +1,44 @@
+"""Objects that are written part by part, so that no more than a few parts are in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from frazil.stores.objects.clients import ObjectClient
+
+__all__ = ["put_parts"]
+
+_PART: Final = 2**23  # bytes
+_AT_ONCE: Final = 2  # parts
+
+
+def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes]) -> None:
+    """Raises what the client raises, and what `parts` does, as it is; then there is no object, or the old one."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import obstore
+
+    broken: list[BaseException] = []
+
+    def told() -> Iterator[bytes]:
+        try:
+            ahead = elsewhere.submit(next, parts, None)
+            while (part := ahead.result()) is not None:
+                ahead = elsewhere.submit(next, parts, None)
+                yield part
+        except GeneratorExit:  # the client gave up: what is wrong it says itself
+            raise
+        except BaseException as error:  # the client would make another one of it
+            broken.append(error)
+            raise
+
+    # The client asks for parts from within its own loop, where it cannot be asked for anything: such as for the parts of another object.
+    with ThreadPoolExecutor(1, "frazil-parts") as elsewhere:
+        try:
+            obstore.put(client, key, told(), use_multipart=True, chunk_size=_PART, max_concurrency=_AT_ONCE)
+        except BaseException:
+            if broken:
+                raise broken[0] from None
+            raise

@@ -1,0 +1,405 @@
+"""The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
+
+How clients are made is in clients.py, how one range is read in range_requests.py, what is listed in listing.py, what errors mean in client_errors.py,
+how answers are put together in responses.py. Here ranges are asked for together, and objects written: also when an answer is lost."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from frazil.errors import FrazilError, InvalidInputError, StoreError
+from frazil.stores.content import join_pieces
+from frazil.stores.objects.client_errors import failure, meaning_of, never_done
+from frazil.stores.objects.clients import clients_of, identity_of, open_url
+from frazil.stores.objects.listing import list_below, list_level_below
+from frazil.stores.objects.multipart import put_parts
+from frazil.stores.objects.process_check import check_process
+from frazil.stores.objects.range_requests import MARK, Answer, Asked, ObjectReader, pause, update_mode
+from frazil.stores.objects.responses import put_together
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    FOUND,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from frazil.stores.objects.clients import ObjectClient
+
+__all__ = ["ObjectStore"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_MULTIPART: Final = 2**25  # bytes from which a value goes in parts
+_PART: Final = 2**23
+_ERASED_AT_ONCE: Final = 1000
+_ROUNDS: Final = 20  # times that an object may be replaced between two requests of a fetch
+_CAN: Final = Capabilities(conditional_erase=False)
+_WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
+
+
+class ObjectStore(Store):
+    """Objects in S3, GCS or Azure, or files of a web server, which are only read.
+
+    objects             a URL, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, https://host/path; or an object of obstore (S3Store, ...)
+    requests_in_flight  how many requests are made at once, by all threads together
+    options             beside a URL, obstore's own: endpoint=, region=, access_key_id=, secret_access_key=, token=, account_name=, skip_signature=, ..., and
+                        client_options= (timeout=, read_timeout=, connect_timeout=, proxy_url=, ...), retry_config= (max_retries=, ...). What is not given is taken from where
+                        the tools of each cloud have it: environment, profile, the machine's own role
+
+    Versions are ETags. A key is erased whatever its version: the servers have no erasing under a condition. Safe to use from many threads; pickles with its options. The threads of
+    its client do not survive a fork: in a child of a process that used one, every request raises StoreError; start workers by "spawn" or "forkserver".
+    Raises InvalidInputError for a URL or options that make no sense; nothing is asked of the server yet."""
+
+    __slots__ = ("_clients", "_gate", "_pool", "_reader", "_urls", "requests_in_flight")
+
+    def __init__(self, objects: ObjectClient | str, *, requests_in_flight: int = 64, **options: object) -> None:
+        if not isinstance(requests_in_flight, int) or isinstance(requests_in_flight, bool) or requests_in_flight < 1:
+            raise InvalidInputError(f"requests_in_flight is {requests_in_flight!r}; it is a number, 1 or more")
+        if options and not isinstance(objects, str):
+            raise InvalidInputError(
+                f"the option {next(iter(options))!r} goes with a URL", hint="give it to the object of obstore"
+            )
+        self._clients: Final = open_url(objects, options) if isinstance(objects, str) else clients_of(objects)
+        self._urls: Final = (objects, options)
+        self.requests_in_flight: Final = requests_in_flight
+        self._reader: Final = ObjectReader(self._clients)
+        self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.place!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        objects, options = self._urls
+        if self._clients.kind == "MemoryStore":
+            raise InvalidInputError(
+                "a store in the memory of this process cannot be handed to another one", hint="use a server's"
+            )
+        return _again, (objects, self.requests_in_flight, options)
+
+    @property
+    def place(self) -> str:
+        """Where its objects are, as a URL; no secrets are in it."""
+        return self._clients.place
+
+    @property
+    def identity(self) -> str | None:
+        return identity_of(self._clients)
+
+    @property
+    def server(self) -> str:
+        """Which server that is: the cloud's own, where no endpoint was given; of a store in memory the object."""
+        clients = self._clients
+        return (
+            f"{clients.kind} {id(self._urls[0]):x}"
+            if clients.kind == "MemoryStore"
+            else " ".join([clients.kind, *clients.server])
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _WEB if self._clients.kind == "HTTPStore" else _CAN
+
+    # --- requests ------------------------------------------------------------------------------------------------------------------
+
+    def _one(self, request: Callable[[A], B], argument: A) -> B:
+        check_process(self)
+        # the client waits without an end to Ctrl-C, which only the main thread hears: there another one waits for it
+        if threading.current_thread() is threading.main_thread():
+            return self._together(request, [argument])[0]
+        return self._gated(request, argument)
+
+    def _gated(self, request: Callable[[A], B], argument: A) -> B:
+        with self._gate:
+            return request(argument)
+
+    def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
+        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made.
+
+        The main thread makes none by itself: the client is deaf to Ctrl-C while it waits for an answer."""
+        check_process(self)
+        return self._together(request, arguments)
+
+    def _together(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
+        from concurrent.futures import ThreadPoolExecutor, wait
+
+        pool = self._pool
+        if pool is None:
+            pool = self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
+        futures = [pool.submit(self._gated, request, argument) for argument in arguments]
+        try:
+            return [future.result() for future in futures]
+        except BaseException as error:
+            begun = [future for future in futures if not future.cancel()]
+            # a write that is done after its caller was told of a failure would undo what the caller does next; who interrupts does not want to wait
+            if isinstance(error, Exception):
+                wait(begun)
+            raise
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        wanted: list[Version | None] = [None] * len(names) if expect is None else list(expect)
+        if held is not None:
+            # of what has no version none can be expected: see responses.py
+            wanted = [
+                one if one is not None or (version is None and status == FOUND) else version or ABSENT
+                for one, version, status in zip(wanted, held.versions, held.status, strict=True)
+            ]
+        asked = [
+            Asked(names[name], start, 0 if wanted[name] == ABSENT else length, wanted[name] or None)
+            for name, start, length in spans.tolist()
+        ]
+        of_name: list[list[int]] = [[] for _ in names]
+        for i, name in enumerate(spans[:, 0].tolist()):
+            of_name[name].append(i)
+        count = len(spans)
+        for name, rows in enumerate(of_name):
+            if not rows and held is None:
+                of_name[name] = [len(asked)]
+                asked.append(Asked(names[name], 0, 0, wanted[name] or None))
+        answers = self._answers(asked, of_name)
+        # of what is another version by now, which one: who expected the old one has to be told
+        stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
+        for i, now in zip(stale, self._all(self._reader.answer, [Asked(asked[i].key) for i in stale]), strict=True):
+            answers[i] = now._replace(state="changed")
+        return put_together(names, spans, answers[:count], of_name, answers, wanted, held)
+
+    def _answers(self, asked: Sequence[Asked], of_name: Sequence[Sequence[int]]) -> list[Answer]:
+        """The answers to all that is asked, those of one object from one version of it."""
+        answers = self._all(self._reader.answer, asked)
+        for _ in range(_ROUNDS):
+            again: dict[int, Asked] = {}
+            for rows in of_name:
+                if (
+                    len(rows) > 1
+                    and len({(answers[i].state, answers[i].version) for i in rows}) > 1
+                    and not asked[rows[0]].expect
+                ):
+                    # of the newest seen, which an earlier answer is of too where only one object was replaced
+                    newest = answers[rows[-1]].version
+                    again |= {
+                        i: asked[i]._replace(expect=newest)
+                        for i in rows
+                        if newest is None or answers[i].version != newest
+                    }
+            if not again:
+                return answers
+            for i, answer in zip(again, self._all(self._reader.answer, list(again.values())), strict=True):
+                answers[i] = answer
+            for rows in of_name:  # a version that is gone by now is none to wait for
+                if any(answers[i].state == "changed" and not asked[i].expect for i in rows):
+                    for i, answer in zip(rows, self._all(self._reader.answer, [asked[i] for i in rows]), strict=True):
+                        answers[i] = answer
+        raise StoreError(
+            f"an object was replaced {_ROUNDS} times while it was read",
+            key=asked[0].key,
+            hint="read it again when its writer is done",
+        )
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        self._require("writable")
+        return self._all(self._put, list(zip(names, join_pieces(pieces), expect, strict=True)))
+
+    def _put(self, wanted: tuple[str, bytes, Version | None]) -> Version | Changed:
+        key, value, expect = wanted
+        if "\\" in key and self._clients.kind == "AzureStore":
+            raise StoreError("a key with a backslash", key=key, hint="Azure takes it for a slash: choose another key")
+        if expect is not None:
+            return self._put_if(key, value, expect)
+        import obstore
+
+        large = len(value) >= _MULTIPART
+        try:
+            result = obstore.put(
+                self._clients.writer,
+                key,
+                value,
+                use_multipart=large,
+                chunk_size=_PART,
+                max_concurrency=min(8, self.requests_in_flight),
+            )
+        except Exception as error:
+            if meaning_of(error) == "exists":
+                raise self._in_the_way(key) from None
+            raise failure(error, "could not be written", key, self.place) from None
+        return self._put_version(key, result)
+
+    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
+        """As the port says: in parts, a few of which are in memory. It counts as no request, as it may have to wait for those that bring the parts."""
+        self._require("writable")
+        check_process(self)
+        try:
+            put_parts(self._clients.writer, key, parts)
+        except FrazilError:  # of whoever makes the parts
+            raise
+        except Exception as error:
+            if meaning_of(error) == "exists":
+                raise self._in_the_way(key) from None
+            raise failure(error, "could not be written", key, self.place) from None
+
+    def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
+        """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
+        it is what the lost one wrote. (Versions and bytes do not tell: somebody else may have written the same.)"""
+        import obstore
+
+        mark = os.urandom(12).hex()
+        mode: object = "create" if expect == ABSENT else update_mode(expect)
+        failed: Exception | None = None  # the last try that had no answer; and whether one of them may have been done
+        heard = False
+        for attempt in range(self._clients.retries + 1):
+            if attempt:
+                pause(attempt)
+            try:
+                result = obstore.put(
+                    self._clients.decider,
+                    key,
+                    value,
+                    mode=mode,  # type: ignore[arg-type]
+                    use_multipart=False,
+                    attributes={MARK: mark},
+                )
+            except Exception as error:
+                meaning = meaning_of(error)
+                if meaning == "lost":
+                    failed, heard = error, heard or not never_done(error)
+                    continue
+                if meaning not in {"exists", "changed", "absent"}:
+                    raise failure(error, "could not be written", key, self.place) from None
+            else:
+                return self._put_version(key, result)
+            if heard:
+                present, author = self._reader.mark_of(key)
+            else:
+                present, author = self._reader.answer(Asked(key)).version, None
+            if author == mark and present is not None:
+                return present
+            if (present or ABSENT) != expect:
+                return Changed(present or ABSENT, heard)
+            # refused, and yet it is as expected: another writer was at it just then, and did not get through
+        if failed is None:
+            raise self._in_the_way(key)
+        if heard:
+            with suppress(StoreError):  # that it cannot be read now is not what went wrong first
+                present, author = self._reader.mark_of(key)
+                if author == mark and present is not None:
+                    return present
+        what = "could not be written, or its answer was lost" if heard else "could not be written"
+        raise failure(failed, what, key, self.place) from None
+
+    def _put_version(self, key: str, result: Mapping[str, object]) -> Version:
+        tag, generation = result["e_tag"], result["version"]
+        if isinstance(tag, str):
+            gcs = self._clients.kind == "GCSStore" and isinstance(generation, str)
+            return (f"{tag}\0{generation}" if gcs else tag).encode()
+        version = self._reader.answer(Asked(key)).version
+        if version is None:
+            raise StoreError("the server tells no version of what it stored", key=key, hint="it needs ETags")
+        return version
+
+    def _in_the_way(self, key: str) -> StoreError:
+        return StoreError(
+            f"an object of {self.place} could not be written: another one is in its way",
+            key=key,
+            hint="this server has no key beside keys that begin with it and a slash: choose another key",
+        )
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        """As the port says, but that nothing is erased of which a version is expected: that is a StoreError (capabilities.conditional_erase)."""
+        self._require("erasable")
+        if any(expect):
+            raise StoreError(
+                f"{self!r} cannot erase under a condition",
+                key=next(name for name, version in zip(names, expect, strict=True) if version),
+                hint="erase it whatever it is, or write over it",
+            )
+        kept = [name for name, version in zip(names, expect, strict=True) if version is not None]
+        present = {
+            name: Changed(answer.version)
+            for name, answer in zip(kept, self._all(self._reader.answer, [Asked(name) for name in kept]), strict=True)
+            if answer.version is not None
+        }
+        gone = [name for name, version in zip(names, expect, strict=True) if version is None]
+        # but for S3 the first that is not there ends the call, and leaves the others
+        each = _ERASED_AT_ONCE if self._clients.kind == "S3Store" else 1
+        parts = [gone[first : first + each] for first in range(0, len(gone), each)]
+        self._all(self._erase, parts)
+        return [present.get(name) for name in names]
+
+    def _erase(self, keys: Sequence[str]) -> None:
+        import obstore
+
+        try:
+            obstore.delete(self._clients.writer, list(keys) if len(keys) > 1 else keys[0])
+        except Exception as error:
+            if meaning_of(error) != "absent":
+                raise failure(error, "could not be erased", keys[0], self.place) from None
+
+    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
+        """Copied by the server."""
+        self._require("writable")
+        return self._all(self._copy, list(zip(sources, names, strict=True)))
+
+    def _copy(self, wanted: tuple[str, str]) -> bool:
+        import obstore
+
+        try:
+            obstore.copy(self._clients.writer, *wanted)
+        except Exception as error:
+            if meaning_of(error) == "absent":
+                return False
+            raise failure(error, "could not be copied", wanted[0], self.place) from None
+        return True
+
+    # --- listing -------------------------------------------------------------------------------------------------------------------
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        self._require("listable")
+        return self._one(self._list, (prefix, start_after, limit))
+
+    def _list(self, wanted: tuple[str, str, int | None]) -> list[str]:
+        try:
+            return list_below(self._clients, *wanted)
+        except FrazilError:
+            raise
+        except Exception as error:
+            raise failure(error, "could not be listed", wanted[0], self.place) from None
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        self._require("listable")
+        return self._one(self._list_level, prefix)
+
+    def _list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        try:
+            return list_level_below(self._clients, prefix)
+        except Exception as error:
+            raise failure(error, "could not be listed", prefix, self.place) from None
+
+
+def _again(objects: ObjectClient | str, requests_in_flight: int, options: Mapping[str, object]) -> ObjectStore:
+    return ObjectStore(objects, requests_in_flight=requests_in_flight, **options)

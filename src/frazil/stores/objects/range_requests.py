@@ -1,0 +1,240 @@
+"""Reading one range of one object: the requests that it takes, with what the servers differ in.
+
+Which ranges are asked for together, and how their answers are put together, is in object_store.py."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Final, Literal
+
+from frazil.errors import InvalidInputError, StoreError
+from frazil.record import Record
+from frazil.stores.objects.client_errors import failure, meaning_of
+from frazil.stores.objects.clients import Clients
+from frazil.stores.values import Version, clip_span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from obstore import GetResult, ObjectMeta
+
+__all__ = ["MARK", "Answer", "Asked", "ObjectReader", "condition_of", "pause", "update_mode", "version_of"]
+
+MARK: Final = (
+    "frazilwrite"  # of the metadata of an object: small letters alone, as other names come back changed or are refused
+)
+_LAST_BYTE: Final = 2**63 - 1
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
+_LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are rather read over than found out about by another request
+_ATTEMPTS: Final = 10  # times that an object may be replaced between two requests
+
+
+class Asked(Record):
+    """What is asked of one object: as a span of Store.fetch, and length 0 where it is only looked up. expect: the version it must have, None for any."""
+
+    key: str
+    start: int = 0
+    length: int = 0
+    expect: Version | None = None
+
+
+class Answer(Record):
+    """state    "changed": it is there in another version than the one expected; then nothing else is known
+    data     what there is of the range
+    size     of the object"""
+
+    state: Literal["found", "absent", "changed"]
+    data: memoryview | bytes = b""
+    version: Version | None = None
+    size: int = -1
+
+
+_ABSENT: Final = Answer("absent")
+_CHANGED: Final = Answer("changed")
+
+
+def version_of(meta: ObjectMeta, kind: str) -> Version | None:
+    """The version that an object's metadata tell: its ETag, with the generation for GCS, whose conditional writes go by that. Without a strong ETag, its time and size."""
+    tag = meta["e_tag"]
+    if tag is None or tag.startswith("W/"):
+        changed = meta["last_modified"]
+        # servers without times are given the first second of 1970 by the client: then nothing is known
+        return f"{changed.timestamp()} {meta['size']}".encode() if changed.timestamp() > 0 else None
+    generation = meta["version"] if kind == "GCSStore" else None
+    return tag.encode() if generation is None else f"{tag}\0{generation}".encode()
+
+
+def condition_of(version: Version) -> str | None:
+    """The ETag of a version, for If-Match; None where it has none."""
+    tag = version.decode(errors="replace").partition("\0")[0]
+    return tag if " " not in tag or tag.startswith('"') else None
+
+
+def update_mode(version: Version) -> dict[str, str]:
+    """How a client is told to write over this version alone."""
+    tag, _, generation = version.decode(errors="replace").partition("\0")
+    if condition_of(version) is None:
+        raise InvalidInputError(
+            "this version is none that an object store can compare",
+            hint="take it from `fetch`, `put` or `get_versioned`",
+        )
+    return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
+
+
+def pause(attempt: int) -> None:
+    """Waits before an attempt is made again: longer each time, and not all waiters equally long."""
+    time.sleep(random.uniform(0.5, 1.0) * min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
+
+
+class ObjectReader:
+    """Reads through one client. Learns whether its server has suffix ranges, and ranges at all."""
+
+    __slots__ = ("_clients", "_ranges", "_suffixes")
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._suffixes = clients.kind != "AzureStore"
+        self._ranges = True
+
+    def answer(self, asked: Asked) -> Answer:
+        """Raises StoreError where the server cannot be reached, refuses, or does not keep to what it says."""
+        if asked.length == 0:
+            return self._look_up(asked)
+        if asked.start >= 0:
+            return self._range(asked)
+        return self._suffix(asked)
+
+    def _look_up(self, asked: Asked) -> Answer:
+        import obstore
+
+        try:
+            meta = obstore.head(self._clients.reader, asked.key)
+        except Exception as error:
+            return self._refused(error, asked)
+        version = self._version(meta, asked.key)
+        if asked.expect is not None and version != asked.expect:
+            return _CHANGED
+        return Answer("found", b"", version, meta["size"])
+
+    def _version(self, meta: ObjectMeta, key: str) -> Version | None:
+        version = version_of(meta, self._clients.kind)
+        if version is None and self._clients.kind != "HTTPStore":
+            raise StoreError(
+                f"an object of {self._clients.place} could not be read: the answer tells no version of it",
+                key=key,
+                hint="check that an object store answers at this endpoint: all its answers have ETags",
+            )
+        return version
+
+    def mark_of(self, key: str) -> tuple[Version | None, str | None]:
+        """The version of what is there (None: nothing), and the mark that its writer gave it (MARK). Raises StoreError."""
+        import obstore
+
+        try:
+            result = obstore.get(self._clients.reader, key)
+        except Exception as error:
+            self._refused(error, Asked(key))
+            return None, None
+        return self._version(result.meta, key), result.attributes.get(MARK)
+
+    def _range(self, asked: Asked) -> Answer:
+        if not self._ranges:
+            return self._cut(asked)
+        start, length = asked.start, asked.length
+        if length < 0:
+            return self._get(asked, {"range": {"offset": start}} if start else {})
+        return self._get(asked, {"range": (start, min(start + length, _LAST_BYTE))})
+
+    def _suffix(self, asked: Asked) -> Answer:
+        """What is wanted of a suffix is from its beginning; a short one is read whole, and cut."""
+        count, length = min(-asked.start, _LAST_BYTE), asked.length
+        whole = length < 0 or length >= count
+        if self._suffixes and self._ranges and (whole or count <= _LONG_SUFFIX):
+            found = self._get(asked, {"range": {"suffix": count}})
+            if found.state != "found" or whole:
+                return found
+            return found._replace(data=found.data[: clip_span(asked.start, length, found.size)[1]])
+        for _ in range(_ATTEMPTS):
+            seen = self._look_up(asked._replace(length=0))
+            if seen.state != "found":
+                return seen
+            start, length = clip_span(asked.start, asked.length, seen.size)
+            if length == 0:
+                return seen
+            part = self._range(Asked(asked.key, start, length, seen.version))
+            if part.state == "found" or asked.expect is not None:
+                return part
+        return _CHANGED
+
+    def _get(self, asked: Asked, options: Mapping[str, object]) -> Answer:
+        import obstore
+
+        if asked.expect is not None and (condition := condition_of(asked.expect)) is not None:
+            options = {**options, "if_match": condition}
+        for attempt in range(self._clients.retries + 1):
+            try:
+                result = obstore.get(self._clients.reader, asked.key, options=options or None)  # type: ignore[arg-type]
+            except Exception as error:
+                return self._refused(error, asked, ranged="range" in options)
+            try:
+                answer = self._received(result, asked)
+            except StoreError:
+                raise
+            except Exception as error:
+                # the answer broke off; the client asks again only as long as none has begun
+                if attempt == self._clients.retries or meaning_of(error) != "lost":
+                    raise failure(error, "could not be read", asked.key, self._clients.place) from None
+            else:
+                if answer is not None:
+                    return answer
+            pause(attempt)
+        raise StoreError(
+            f"an object of {self._clients.place} could not be read: its answers are shorter than they say",
+            key=asked.key,
+            hint="check the server, and what stands before it",
+        )
+
+    def _received(self, result: GetResult, asked: Asked) -> Answer | None:
+        """None where fewer bytes came than the head says."""
+        meta = result.meta
+        version = self._version(meta, asked.key)
+        if asked.expect is not None and version != asked.expect:
+            return _CHANGED
+        first, last = result.range
+        data = memoryview(result.bytes())
+        if len(data) != last - first:
+            return None
+        return Answer("found", data, version, meta["size"])
+
+    def _refused(self, error: Exception, asked: Asked, *, ranged: bool = False) -> Answer:
+        """The answer that an error is; else raises."""
+        meaning = meaning_of(error)
+        if meaning == "absent":
+            return _ABSENT
+        if meaning == "changed" and asked.expect is not None:
+            return _CHANGED
+        if meaning == "range":
+            seen = self._look_up(asked._replace(length=0))
+            if asked.start >= 0 or seen.size <= 0:
+                return seen
+            self._suffixes = False  # no suffix of what has bytes lies behind its end: this server has none at all
+            return self._suffix(asked)
+        if meaning == "no suffix" and ranged:
+            seen = self._look_up(asked._replace(length=0))
+            if seen.state != "found" or seen.size == 0:  # of nothing there is no part
+                return seen
+            if asked.start < 0:
+                self._suffixes = False
+                return self._suffix(asked)
+            self._ranges = False
+            return self._range(asked)
+        raise failure(error, "could not be read", asked.key, self._clients.place) from None
+
+    def _cut(self, asked: Asked) -> Answer:
+        """A range of a server that has none: of the whole object."""
+        found = self._get(asked, {})
+        if found.state != "found":
+            return found
+        start, length = clip_span(asked.start, asked.length, found.size)
+        return found._replace(data=bytes(found.data[start : start + length]))  # which does not hold all the others

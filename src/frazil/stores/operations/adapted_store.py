@@ -1,0 +1,459 @@
+"""The store over a user's object that has some of the ten operations of the Zarr v3 draft ("Abstract store interface"), and the class to derive such
+objects from. What the object has is found by protocols.py, what it lacks is made by fallbacks.py."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError, StoreError
+from frazil.stores.content import join_pieces
+from frazil.stores.key_locks import GuardState, guard_of
+from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.operations import fallbacks
+from frazil.stores.operations.fallbacks import Seen, Span
+from frazil.stores.operations.partial_values import checked_ranges, grouped_writes
+from frazil.stores.operations.protocols import (
+    MISSING_ERRORS,
+    Operations,
+    PartlyReadable,
+    PartlyWritable,
+    Readable,
+    Writable,
+)
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    ANY,
+    FOUND,
+    MISSING,
+    STALE,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    resolve_span,
+)
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores.values import SourceBuffer
+
+    Adaptable = Readable | PartlyReadable | Writable | PartlyWritable | Mapping[str, Buffer]
+    Objects = Mapping[str, Seen | None]
+
+__all__ = ["AdaptedStore", "StoreWithPartialAccess", "adapt"]
+
+_ATTEMPTS: Final = 20  # to read a value that comes and goes
+_AT_ONCE: Final = 1000  # keys of one erase_values
+
+
+class AdaptedStore(Store):
+    """A store over an object that has some of the operations of the document; made by `adapt`, which tells which."""
+
+    __slots__ = ("_can", "_guard", "_known_as", "_ops", "inner", "sole_writer")
+
+    def __init__(
+        self,
+        inner: Adaptable,
+        *,
+        sole_writer: bool = False,
+        known_as: str | None = None,
+        _state: GuardState | None = None,
+    ) -> None:
+        """known_as: a name for objects that are made anew time and again: writers through all that have it exclude each other."""
+        self.inner: Final = inner
+        self.sole_writer: Final = sole_writer
+        self._ops = ops = Operations.of(inner, StoreWithPartialAccess)
+        self._known_as: Final = known_as
+        self._guard = guard_of(inner if known_as is None else known_as, _state)
+        readable, writable = fallbacks.is_readable(ops), fallbacks.is_writable(ops)
+        erasable = writable and fallbacks.is_erasable(ops)
+        conditional = ops.version is not None and ops.set_if is not None and (ops.erase_if is not None or not erasable)
+        conditional = writable and (conditional or (sole_writer and (readable or ops.version is not None)))
+        self._can = Capabilities(
+            readable=readable,
+            writable=writable,
+            listable=fallbacks.is_listable(ops),
+            erasable=erasable,
+            conditional=conditional,
+            direct=ops.get_partial_values is None,
+            guarded=writable and readable and not conditional,
+        )
+
+    def __repr__(self) -> str:
+        inner = type(self.inner).__name__ if isinstance(self.inner, Mapping) else repr(self.inner)
+        return f"AdaptedStore({inner}{', sole_writer=True' if self.sole_writer else ''})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (self.inner, self.sole_writer, self._known_as, self._guard.state())
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._can
+
+    @property
+    def _exact(self) -> bool:
+        """Whether equal versions mean equal bytes whoever else writes."""
+        return self._ops.version is not None or self.sole_writer
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        """As the port says. Where the object has partial values but no versions, what was held is compared with the same bytes of now, and is STALE when
+        they differ."""
+        self._require("readable")
+        wanted: dict[str, dict[Span, None]] = {name: {} for name in names}
+        for name, start, length in spans.tolist():
+            wanted[names[name]][start, length] = None
+        stale: Collection[str] = ()
+        if held is None:
+            objects = self._look(wanted)
+        else:
+            if not isinstance(held.sources.buffers, _Buffers):
+                raise InvalidInputError("the answer to hold came from another store")
+            objects, stale = self._look_again(wanted, held.sources.buffers.objects)
+        status = [STALE if name in stale else ABSENT_KEY if objects[name] is None else FOUND for name in names]
+        if expect is not None:
+            now = self._versions_after(objects, names, expect) if held is None else {}
+            for i, (name, version) in enumerate(zip(names, expect, strict=True)):
+                seen = objects[name]
+                if version is not None and version != now.get(name, ABSENT if seen is None else seen.version):
+                    status[i] = STALE
+        return self._answer(names, spans, objects, status)
+
+    def _answer(self, names: Sequence[str], spans: Columns, objects: Objects, status: list[int]) -> Fetched:
+        buffers = _Buffers(objects)
+        places: dict[tuple[str, Span], int] = {}
+        rows = np.empty((len(spans), 3), np.int64)
+        for i, (name, start, length) in enumerate(spans.tolist()):
+            seen = objects[names[name]]
+            if status[name] != FOUND or seen is None:
+                rows[i] = (MISSING, 0, 0)
+                continue
+            part = (0, -1) if seen.whole is not None else (start, length)
+            value = seen.value(part)
+            place = places.setdefault((names[name], part), len(buffers))
+            if place == len(buffers):
+                buffers.append(value)
+            if seen.whole is not None:
+                rows[i] = (-1 - place, *resolve_span(start, length, len(value)))
+            else:
+                rows[i] = (-1 - place, 0, length if start >= 0 and length >= 0 else len(value))
+        found = [objects[name] for name in names]
+        versions = [None if seen is None else seen.version for seen in found]
+        sizes = np.array([-1 if seen is None else seen.size for seen in found], np.int64)
+        young = None if self._exact else [seen is not None for seen in found]
+        return Fetched(Sources(None, buffers), status, versions, sizes, rows, young)
+
+    def _look(self, wanted: Mapping[str, Iterable[Span]], *, sized: bool = True, versioned: bool = True) -> Objects:
+        """Objects as they are between two writes of this process: after a writer came between, once more, and then without any."""
+        before = self._guard.versions(wanted.keys())
+        if before is not None:
+            objects = self._look_once(wanted, sized, versioned)
+            if self._guard.versions(wanted.keys()) == before:
+                return objects
+        with self._guard.reading(wanted):
+            return self._look_once(wanted, sized, versioned)
+
+    def _look_once(self, wanted: Mapping[str, Iterable[Span]], sized: bool, versioned: bool) -> Objects:
+        """Versions are those from before the values were read: they may be older than these, never newer, so that who expects one is told."""
+        if not versioned:
+            return fallbacks.look(self._ops, wanted, sized=sized)
+        for _ in range(_ATTEMPTS):
+            versions = {key: self._version(key) for key in wanted}
+            found = fallbacks.look(self._ops, wanted, sized=sized)
+            if all(versions[key] is not None for key, seen in found.items() if seen is not None):
+                return {key: seen and seen._replace(version=versions[key]) for key, seen in found.items()}
+        raise StoreError(
+            "a value without a version", key=next(iter(wanted), None), hint="`version` knows all keys of `get`"
+        )
+
+    def _look_again(self, wanted: Mapping[str, dict[Span, None]], held: Objects) -> tuple[Objects, Collection[str]]:
+        """The objects that were held, with the spans that are wanted now; those that are others by now. Without exact versions, what was read before is
+        read again last, and must be the same."""
+        if not wanted.keys() <= held.keys():
+            raise InvalidInputError("the answer to hold was of other names")
+        objects = {key: held[key] for key in wanted}
+        asked = {
+            key: {**spans, **({} if self._exact else dict.fromkeys(seen.parts))}
+            for key, spans in wanted.items()
+            if (seen := held[key]) is not None and not all(map(seen.has, spans))
+        }
+        stale: set[str] = set()
+        for key, now in self._look(asked, versioned=False).items() if asked else ():
+            seen = held[key]
+            if (
+                seen is None
+                or now is None
+                or seen.version != self._version(key)
+                or now.size != seen.size
+                or any(now.has(span) and now.value(span) != part for span, part in seen.parts.items())
+            ):
+                stale.add(key)
+            else:
+                objects[key] = now._replace(version=seen.version)
+        return objects, stale
+
+    def _versions_after(
+        self, objects: Objects, names: Sequence[str], expect: Sequence[Version | None]
+    ) -> dict[str, Version]:
+        """Versions of what was read and is compared, once more, where others than this process may change them."""
+        if self._ops.version is None:
+            return {}
+        wanted = {name for name, version in zip(names, expect, strict=True) if version is not None}
+        return {name: self._version(name) or ABSENT for name in wanted if objects[name] is not None}
+
+    def _version(self, key: str) -> Version | None:
+        """The version of a key that is there; None where it is known not to be."""
+        if self._ops.version is None:
+            return self._guard.version(key)
+        try:
+            version = self._ops.version(key)
+        except MISSING_ERRORS:
+            return None
+        if version is not None and (not isinstance(version, bytes) or version == ABSENT):
+            raise StoreError(
+                f"version gave {version!r}", key=key, hint="bytes, not empty; None for a key that is not there"
+            )
+        return version
+
+    def get(self, key: str) -> bytes | None:
+        check_key(key)
+        self._require("readable")
+        seen = self._look({key: [(0, -1)]}, sized=False, versioned=False)[key]
+        return None if seen is None else seen.value((0, -1))
+
+    def get_partial_values(
+        self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]
+    ) -> builtins.list[bytes | None]:
+        self._require("readable")
+        asked = checked_ranges(key_ranges)
+        wanted: dict[str, dict[Span, None]] = {}
+        for key, start, length in asked:
+            wanted.setdefault(key, {})[start, length] = None
+        objects = self._look(wanted, sized=False, versioned=False)
+        found = ((objects[key], (start, length)) for key, start, length in asked)
+        return [None if seen is None else seen.value(span) for seen, span in found]
+
+    def exists(self, key: str) -> bool:
+        check_key(key)
+        self._require("readable")
+        return fallbacks.exists(self._ops, key)
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> builtins.list[Version | Changed]:
+        """As the port says, as far as the object goes: whether others see a value in part is its affair. Where one value fails, others of the call may
+        have been stored."""
+        self._require("writable")
+        values = dict(zip(names, join_pieces(pieces), strict=True))
+        wanted = dict(zip(names, expect, strict=True))
+        with self._guard.writing(names) as fresh:
+            if self._ops.set_if is not None and self._ops.version is not None:
+                return [self._put_if(key, values[key], wanted[key]) for key in names]
+            changed = self._changed(wanted, fresh)
+            fallbacks.put(self._ops, {key: values[key] for key in fresh})
+            told = {} if self._ops.version is None else {key: self._version(key) for key in fresh}
+        return [changed[key] if key in changed else told.get(key) or fresh[key] for key in names]
+
+    def _put_if(self, key: str, value: bytes, wanted: Version | None) -> Version | Changed:
+        if self._ops.set_if is None or wanted is ANY:
+            fallbacks.put(self._ops, {key: value})
+            return self._version(key) or ABSENT
+        version = self._ops.set_if(key, value, wanted)
+        return Changed(self._version(key) or ABSENT) if version is None else version
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
+        """As the port says, as far as the object goes."""
+        self._require("erasable")
+        wanted = dict(zip(names, expect, strict=True))
+        with self._guard.writing(names) as fresh:
+            if self._ops.erase_if is not None and self._ops.version is not None:
+                return [self._erase_if(key, wanted[key]) for key in names]
+            changed = self._changed(wanted, fresh)
+            fallbacks.erase(self._ops, list(fresh))
+        return [changed.get(key) for key in names]
+
+    def _erase_if(self, key: str, wanted: Version | None) -> Changed | None:
+        if self._ops.erase_if is None or wanted is ANY:
+            fallbacks.erase(self._ops, [key])
+            return None
+        present = self._version(key) or ABSENT
+        if wanted == present and (present == ABSENT or self._ops.erase_if(key, wanted)):
+            return None
+        return Changed(self._version(key) or ABSENT)
+
+    def _changed(self, wanted: Mapping[str, Version | None], fresh: dict[str, Version]) -> dict[str, Changed]:
+        """Of keys that nobody else here writes, those that have not the version wanted; they are taken out of `fresh`."""
+        changed: dict[str, Changed] = {}
+        for key, version in wanted.items():
+            if version is not ANY:
+                there = self._ops.version is not None or fallbacks.exists(self._ops, key)
+                present = (self._version(key) or ABSENT) if there else ABSENT
+                if version != present:
+                    changed[key] = Changed(present)
+                    del fresh[key]
+        return changed
+
+    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
+        """As the port says; where the object can, into the value as it lies there, else by a new value (see `update`)."""
+        if self._ops.set_partial_values is None:
+            super().set_partial_values(key_start_values)
+            return
+        writes = grouped_writes(key_start_values)
+        self._require("readable")
+        self._require("writable")
+        with self._guard.writing(writes.keys()):
+            fallbacks.patch(self._ops, writes)
+
+    def erase_prefix(self, prefix: str) -> None:
+        """Removes all keys that begin with prefix; "" is everything. By erase_prefix of the object, where it has that."""
+        check_prefix(prefix)
+        ops = self._ops
+        if ops.erase_prefix is None or (prefix == "" and self._can.erasable and self._can.listable):
+            self._require("erasable")
+            self._require("listable")
+            keys = fallbacks.keys_below(ops, prefix)
+            for first in range(0, len(keys), _AT_ONCE):
+                part = keys[first : first + _AT_ONCE]
+                with self._guard.writing(part):
+                    fallbacks.erase(ops, part)
+            return
+        self._require("writable")
+        with self._guard.writing_all():
+            try:
+                ops.erase_prefix(prefix)
+            except MISSING_ERRORS:
+                return
+
+    # --- listing -------------------------------------------------------------------------------------------------------------------
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> builtins.list[str]:
+        """As the port says; each page is a whole listing of the object."""
+        self._require("listable")  # the engine lists chunks by this, without the checks of `list_prefix`
+        keys = fallbacks.keys_below(self._ops, prefix)
+        return [key for key in keys if key > start_after][:limit] if start_after else keys[:limit]
+
+    def list_level(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
+        self._require("listable")
+        return fallbacks.level_below(self._ops, prefix)
+
+    def is_empty(self, prefix: str = "") -> bool:
+        check_prefix(prefix)
+        self._require("listable")
+        if self._ops.list_dir is not None:
+            return next(fallbacks.walk(self._ops, prefix), None) is None
+        return not fallbacks.keys_below(self._ops, prefix)
+
+
+class _Buffers(list["SourceBuffer"]):
+    """Buffers of an answer, with what was read of each object, so that it can be held (Store.fetch)."""
+
+    __slots__ = ("objects",)
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__()
+        self.objects = objects
+
+
+class StoreWithPartialAccess:
+    """A base for stores of your own: implement any workable subset of the ten operations (and of those that `adapt` tells of beyond them), and
+    the others are made of them, in both directions. An instance is taken wherever a location is: frazil.open_array(MyStore()).
+
+        class MyStore(frazil.stores.StoreWithPartialAccess):
+            def get_partial_values(self, key_ranges): ...
+            def set(self, key, value): ...
+            def list(self): ...
+
+    Keys that your methods get are valid. Operations that the subset does not give raise StoreError, or ReadOnlyError."""
+
+    def as_store(self, *, sole_writer: bool = False) -> Store:
+        """This object as a store with all that the port has: versions, batches, capabilities. sole_writer: as in `adapt`."""
+        return AdaptedStore(self, sole_writer=sole_writer)
+
+    def get(self, key: str, /) -> Buffer | None:
+        """The value of a key, or None."""
+        return self.as_store().get(key)
+
+    def get_partial_values(
+        self, key_ranges: Sequence[tuple[str, tuple[int, int | None]]], /
+    ) -> Iterable[Buffer | None]:
+        """The bytes of each (key, (start, length)), in that order; None for a missing key."""
+        return self.as_store().get_partial_values(key_ranges)
+
+    def set(self, key: str, value: bytes, /) -> None:
+        """Stores a value under a key."""
+        self.as_store().set(key, value)
+
+    def set_partial_values(self, key_start_values: Sequence[tuple[str, int, bytes]], /) -> None:
+        """Stores each (key, start, value) into the key's value."""
+        self.as_store().set_partial_values(key_start_values)
+
+    def erase(self, key: str, /) -> None:
+        """Removes a key; no error where nothing is there."""
+        self.as_store().erase(key)
+
+    def erase_values(self, keys: Collection[str], /) -> None:
+        """Removes keys."""
+        self.as_store().erase_values(keys)
+
+    def erase_prefix(self, prefix: str, /) -> None:
+        """Removes all keys that begin with prefix."""
+        self.as_store().erase_prefix(prefix)
+
+    def list(self) -> Iterable[str]:
+        """All keys."""
+        return self.as_store().list()
+
+    def list_prefix(self, prefix: str, /) -> Iterable[str]:
+        """All keys that begin with prefix."""
+        return self.as_store().list_prefix(prefix)
+
+    def list_dir(self, prefix: str, /) -> tuple[Iterable[str], Iterable[str]]:
+        """The keys and the prefixes directly below prefix."""
+        return self.as_store().list_dir(prefix)
+
+
+def adapt(inner: Adaptable | Store, *, sole_writer: bool = False) -> Store:
+    """A store over any object that has a workable subset of the ten operations of the Zarr v3 draft ("Abstract store interface"): its methods get,
+    get_partial_values, set, set_partial_values, erase, erase_values, erase_prefix, list, list_prefix, list_dir. A dict or another mapping of keys to
+    bytes will do. A Store is returned as it is.
+
+    reading  from get or get_partial_values. A missing key is None, or KeyError, FileNotFoundError and the like
+    writing  from set, or from set_partial_values with erase, erase_values or a way to read: what partial writes alone cannot shorten is erased first,
+             and readers elsewhere may see it missing for a moment. An empty partial value must make its key
+    erasing  from erase or erase_values; erase_prefix serves prefixes alone
+    listing  from any one of list, list_prefix, list_dir, which give whole keys. list_prefix and list_dir are asked for "" too
+    beyond   `size(key)` saves reading whole values where only their ends are wanted (shard indexes); with `suffix_ranges = True` get_partial_values takes
+             a start < 0, from the end; `version(key)`, `set_if(key, value, version)` and `erase_if(key, version)`: see protocols.py
+
+    Conditions: with version, set_if and erase_if, writes are conditional. Without, writers of this process exclude each other, key by key, whichever
+    adapters of the object they use (capabilities.guarded); of writers elsewhere, in other processes or past Frazil, the last one wins, and with two that change
+    different parts of one chunk or shard the first one's part is lost. sole_writer=True says that there are no others: then conditions hold, and what was
+    read is remembered.
+
+    The object must bear many threads. The store pickles if the object does; the copy is a writer elsewhere. Raises InvalidInputError for an object without
+    any operation, or with asynchronous ones."""
+    return inner if isinstance(inner, Store) else AdaptedStore(inner, sole_writer=sole_writer)
+
+
+def _rebuilt(inner: Adaptable, sole_writer: bool, known_as: str | None, state: GuardState) -> AdaptedStore:
+    return AdaptedStore(inner, sole_writer=sole_writer, known_as=known_as, _state=state)

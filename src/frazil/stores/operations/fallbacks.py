@@ -1,0 +1,358 @@
+"""Operations of the Zarr v3 draft made of each other, in both directions: whole values of partial ones, partial ones of whole ones, any listing of any other.
+
+Everything works on what an object has (protocols.py); versions, locks and the port are the business of adapted_store.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from frazil.errors import InvalidInputError, StoreError
+from frazil.record import Record
+from frazil.stores.keys import check_key, split_level
+from frazil.stores.operations.protocols import MISSING_ERRORS, Operations
+from frazil.stores.values import clip_span, flat_buffer
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores.operations.protocols import Get
+
+__all__ = [
+    "Seen",
+    "Span",
+    "erase",
+    "exists",
+    "is_erasable",
+    "is_listable",
+    "is_readable",
+    "is_writable",
+    "keys_below",
+    "level_below",
+    "look",
+    "patch",
+    "put",
+    "walk",
+]
+
+R = TypeVar("R")
+
+Span = tuple[int, int]  # start, < 0: from the end; length, < 0: up to the end
+Write = tuple[int, bytes]
+
+_WHOLE: Final[Span] = (0, -1)
+_DEEPEST: Final = 4096  # levels of a listing
+_LISTINGS: Final = "it needs one of `list`, `list_prefix`, `list_dir`"
+_ATTEMPTS: Final = 20  # to read a value and its size between two changes
+
+
+class Seen(Record):
+    """What was read of a key that is there: its size (-1: not asked for), the whole value or the spans that were asked for, and what version it had."""
+
+    size: int
+    whole: bytes | None
+    parts: Mapping[Span, bytes]
+    version: bytes | None = None
+
+    def has(self, span: Span) -> bool:
+        return self.whole is not None or span in self.parts
+
+    def value(self, span: Span) -> bytes:
+        """The bytes of a span, cut to the value."""
+        if self.whole is None:
+            return self.parts[span]
+        start, length = clip_span(*span, len(self.whole))
+        return self.whole if length == len(self.whole) else self.whole[start : start + length]
+
+
+# --- reading -------------------------------------------------------------------------------------------------------------------------
+
+
+def look(can: Operations, wanted: Mapping[str, Iterable[Span]], *, sized: bool) -> dict[str, Seen | None]:
+    """Spans of keys, in as few calls as the operations allow; None for a key that is not there.
+
+    sized  the sizes are wanted too. They are not known where all spans of a key are plain ranges and the object does not tell sizes.
+    A span from the end is asked for as such where the object knows them, else found by the size, else cut from the whole value."""
+    for _ in range(_ATTEMPTS):
+        found = _look_once(can, wanted, sized)
+        if found is not None:
+            return found
+    raise StoreError("values change faster than they can be read", key=next(iter(wanted), None), hint="try again")
+
+
+def _look_once(can: Operations, wanted: Mapping[str, Iterable[Span]], sized: bool) -> dict[str, Seen | None] | None:
+    """None where a value changed between two calls."""
+    sizes: dict[str, int | None] = {}
+    by_key: dict[str, dict[Span, bytes]] = {}
+    whole: list[str] = []
+    ranges: list[tuple[str, Span, tuple[int, int | None]]] = []  # key, what is wanted, what is asked for
+    counts: list[int] = []  # bytes that come, where that is known
+    for key, spans in wanted.items():
+        spans = dict.fromkeys(spans)
+        if _is_whole(can, spans, sized):
+            whole.append(key)
+            continue
+        if can.size is not None and (sized or not all(_is_native(can, span) for span in spans)):
+            size = sizes[key] = _or_none(can.size, key)
+            if size is not None:
+                cut = {span: clip_span(*span, size) for span in spans}
+                by_key[key] = {span: b"" for span, (_, count) in cut.items() if not count}
+                for span, (start, count) in cut.items():
+                    if count:  # what ends with the value is asked for up to its end: more or less comes when the size has changed
+                        ranges.append((key, span, (start, count if start + count < size else None)))
+                        counts.append(count)
+        else:
+            ranges += [(key, span, (span[0], span[1] if span[1] >= 0 else None)) for span in spans]
+            counts += [-1] * len(spans)
+    values = dict(zip(whole, _whole_values(can, whole), strict=True))
+    parts = _ranges(can, [(key, asked) for key, _, asked in ranges])
+    found: dict[str, Seen | None] = {
+        key: None if value is None else Seen(len(value), value, {}) for key, value in values.items()
+    }
+    for (key, span, _), count, part in zip(ranges, counts, parts, strict=True):
+        if count >= 0 and (part is None or len(part) != count):
+            return None
+        if part is not None:
+            by_key.setdefault(key, {})[span] = part
+    for key in wanted:
+        if key not in found:
+            size = sizes.get(key, -1)
+            found[key] = None if key not in by_key or size is None else Seen(size, None, by_key[key])
+    return found
+
+
+def _is_whole(can: Operations, spans: Collection[Span], sized: bool) -> bool:
+    """Whether the whole value must be read, or is wanted anyway."""
+    if can.get_partial_values is None:
+        return bool(spans) or can.size is None
+    if _WHOLE in spans:
+        return True
+    if can.size is not None:
+        return False
+    if sized:
+        return not spans or any(start < 0 or length < 0 for start, length in spans)
+    return not all(_is_native(can, span) for span in spans)
+
+
+def _is_native(can: Operations, span: Span) -> bool:
+    """Whether get_partial_values takes it as it is. Of a span from the end that ends before the end, its answer for a short value is not settled."""
+    start, length = span
+    return start >= 0 or (can.suffix_ranges and (length < 0 or length >= -start))
+
+
+def _whole_values(can: Operations, keys: Sequence[str]) -> list[bytes | None]:
+    if can.get is not None and (len(keys) == 1 or can.get_partial_values is None):
+        return [_value(can.get, key) for key in keys]
+    return _ranges(can, [(key, (0, None)) for key in keys])
+
+
+def _ranges(can: Operations, asked: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
+    """get_partial_values, with its answers checked. For a range without a byte one is asked for: whether the key is there, only the object knows."""
+    ask = can.get_partial_values
+    if not asked:
+        return []
+    if ask is None:
+        raise StoreError("the store cannot be read", key=asked[0][0])
+    try:
+        answers = list(ask([(key, (start, 1 if length == 0 else length)) for key, (start, length) in asked]))
+    except MISSING_ERRORS:  # one of them is not there, which should have been told by None
+        if len(asked) == 1:
+            return [None]
+        return [_ranges(can, [one])[0] for one in asked]
+    if len(answers) != len(asked):
+        raise StoreError(f"get_partial_values gave {len(answers)} values for {len(asked)} ranges", key=asked[0][0])
+    values = [_bytes(key, answer) for (key, _), answer in zip(asked, answers, strict=True)]
+    for i, ((key, (start, length)), value) in enumerate(zip(asked, values, strict=True)):
+        most = length if length is not None else -start if start < 0 else None
+        if length == 0 and value is not None:
+            values[i] = b""
+        elif value is not None and most is not None and len(value) > most:
+            raise StoreError(
+                f"get_partial_values gave {len(value)} bytes for a range of {most}", key=key, hint="mend the store"
+            )
+    return values
+
+
+def exists(can: Operations, key: str) -> bool:
+    """Whether a key has a value, by the least that tells it."""
+    if can.version is not None:
+        return _or_none(can.version, key) is not None
+    if can.size is not None:
+        return _or_none(can.size, key) is not None
+    if can.get_partial_values is not None:
+        return _ranges(can, [(key, (0, 1))])[0] is not None
+    return _whole_values(can, [key])[0] is not None
+
+
+def _has_bytes(can: Operations, key: str, count: int) -> bool:
+    """Whether the value of a key, "" where there is none, has at least so many bytes."""
+    if count == 0:
+        return True
+    if can.size is not None:
+        return (_or_none(can.size, key) or 0) >= count
+    if can.get_partial_values is not None:
+        return bool(_ranges(can, [(key, (count - 1, 1))])[0])
+    return len(_whole_values(can, [key])[0] or b"") >= count
+
+
+def is_readable(can: Operations) -> bool:
+    return can.get is not None or can.get_partial_values is not None
+
+
+# --- writing -------------------------------------------------------------------------------------------------------------------------
+
+
+def is_erasable(can: Operations) -> bool:
+    return can.erase is not None or can.erase_values is not None
+
+
+def is_writable(can: Operations) -> bool:
+    """Whether whole values can be stored. Partial writes alone do not shorten a value: then what is longer must be erased before, or at least be known."""
+    return can.set is not None or (can.set_partial_values is not None and (is_erasable(can) or is_readable(can)))
+
+
+def put(can: Operations, values: Mapping[str, bytes]) -> None:
+    """Stores whole values. By partial writes an old value that is longer is erased first; where the object cannot, that is a StoreError before anything
+    is written."""
+    if can.set is not None:
+        for key, value in values.items():
+            can.set(key, value)
+    elif can.set_partial_values is not None and values:
+        longer = [key for key, value in values.items() if not is_readable(can) or _has_bytes(can, key, len(value) + 1)]
+        if longer and not is_erasable(can):
+            raise StoreError(
+                "the store cannot make a value shorter", key=longer[0], hint="it needs `set`, `erase` or `erase_values`"
+            )
+        erase(can, longer)
+        can.set_partial_values([(key, 0, value) for key, value in values.items()])
+    elif values:
+        raise StoreError("the store cannot be written", key=next(iter(values)), hint="it needs `set`")
+
+
+def patch(can: Operations, writes: Mapping[str, Sequence[Write]]) -> None:
+    """Stores partial values (of each key sorted by start) where they belong. Raises InvalidInputError, before anything is written, for a start beyond the
+    end of the value."""
+    for key, parts in writes.items():
+        reach = needed = 0
+        for start, value in parts:
+            needed = start if start > reach else needed
+            reach = max(reach, start) + len(value) if start >= reach else max(reach, start + len(value))
+        if not _has_bytes(can, key, needed):
+            raise InvalidInputError(
+                f"a value of less than {needed} bytes cannot be written from byte {needed}",
+                key=key,
+                hint="start at its end or before",
+            )
+    if can.set_partial_values is not None and writes:
+        can.set_partial_values([(key, start, value) for key, parts in writes.items() for start, value in parts])
+    elif writes:
+        raise StoreError("the store cannot write parts", key=next(iter(writes)), hint="it needs `set_partial_values`")
+
+
+def erase(can: Operations, keys: Sequence[str]) -> None:
+    """Removes keys; those that are not there are no error."""
+    if can.erase_values is not None and keys:
+        try:
+            can.erase_values(keys)
+        except MISSING_ERRORS:  # who knows how far it came
+            if len(keys) > 1:
+                for key in keys:
+                    erase(can, [key])
+    elif can.erase is not None:
+        for key in keys:
+            try:
+                can.erase(key)
+            except MISSING_ERRORS:
+                continue
+    elif keys:
+        raise StoreError("the store cannot erase", key=keys[0], hint="it needs `erase` or `erase_values`")
+
+
+# --- listing -------------------------------------------------------------------------------------------------------------------------
+
+
+def is_listable(can: Operations) -> bool:
+    return can.list is not None or can.list_prefix is not None or can.list_dir is not None
+
+
+def keys_below(can: Operations, prefix: str) -> list[str]:
+    """All keys that begin with prefix, sorted. "" is asked for as such where the object has no `list`. Raises StoreError where it cannot list at all:
+    the listings below are made of each other, and need one to begin with."""
+    if not is_listable(can):
+        raise StoreError("the store is not listable", key=prefix or None, hint=_LISTINGS)
+    try:
+        if can.list is not None and (prefix == "" or (can.list_prefix is None and can.list_dir is None)):
+            return sorted(key for key in _below("list", "", can.list()) if key.startswith(prefix))
+        if can.list_prefix is not None:
+            return sorted(_below("list_prefix", prefix, can.list_prefix(prefix)))
+    except MISSING_ERRORS:
+        return []
+    return sorted(set(walk(can, prefix)))
+
+
+def walk(can: Operations, prefix: str) -> Iterator[str]:
+    """The keys that begin with prefix, level by level, in any order: to be left when enough are found. Raises StoreError where the levels have no end,
+    as those of folders that hold themselves."""
+    left = [prefix]
+    while left:
+        keys, prefixes = level_below(can, left.pop())
+        yield from keys
+        for below in prefixes:
+            if below.count("/") > _DEEPEST:
+                raise StoreError(f"list_dir goes deeper than {_DEEPEST} levels", key=below[:100], hint="mend the store")
+        left += reversed(prefixes)
+
+
+def level_below(can: Operations, prefix: str) -> tuple[list[str], list[str]]:
+    """The keys and the prefixes directly below prefix, each sorted; prefixes get the "/" at their end that the object may have left out."""
+    if can.list_dir is None:
+        return split_level(keys_below(can, prefix), prefix)
+    try:
+        keys, prefixes = can.list_dir(prefix)
+    except MISSING_ERRORS:
+        return [], []
+    found, folders = _below("list_dir", prefix, keys), _below("list_dir", prefix, prefixes)
+    for one in (*found, *folders):
+        if "/" in one[len(prefix) :]:
+            raise StoreError(f"list_dir gave {one!r}, which is not directly below the prefix", key=prefix)
+    return sorted(found), sorted(folder + "/" for folder in folders)
+
+
+def _below(name: str, prefix: str, keys: Iterable[str]) -> set[str]:
+    """The keys of an answer, each once; names that are no keys, such as "a/", are none of ours. Raises StoreError for what does not begin with prefix."""
+    found: set[str] = set()
+    for key in keys:
+        try:
+            check_key(key)
+        except InvalidInputError:
+            continue
+        if not key.startswith(prefix):
+            raise StoreError(
+                f"{name} gave {key!r}, which does not begin with the prefix", key=prefix, hint="whole keys"
+            )
+        found.add(key)
+    return found
+
+
+# --- values --------------------------------------------------------------------------------------------------------------------------
+
+
+def _or_none(ask: Callable[[str], R | None], key: str) -> R | None:
+    try:
+        return ask(key)
+    except MISSING_ERRORS:
+        return None
+
+
+def _value(get: Get, key: str) -> bytes | None:
+    try:
+        return _bytes(key, get(key))
+    except MISSING_ERRORS:
+        return None
+
+
+def _bytes(key: str, value: Buffer | None) -> bytes | None:
+    """What an object gave, as bytes that nobody changes."""
+    try:
+        return None if value is None else bytes(flat_buffer(value))
+    except InvalidInputError:
+        raise StoreError(f"the store holds no bytes but {type(value).__name__}", key=key) from None

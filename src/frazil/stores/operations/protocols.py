@@ -1,0 +1,180 @@
+"""The ten operations of the Zarr v3 draft ("Abstract store interface") as a user's object has them: their types, and which of them are there.
+
+What is not there is made of what is, in fallbacks.py; the store of all that is in adapted_store.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Final, Protocol
+
+from frazil.errors import FrazilError, InvalidInputError, StoreError
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
+    Get = Callable[[str], Buffer | None]
+    GetPartialValues = Callable[[Sequence[tuple[str, tuple[int, int | None]]]], Iterable[Buffer | None]]
+    Set = Callable[[str, bytes], object]
+    SetPartialValues = Callable[[Sequence[tuple[str, int, bytes]]], object]
+    Erase = Callable[[str], object]
+    EraseValues = Callable[[Collection[str]], object]
+    ListAll = Callable[[], Iterable[str]]
+    ListPrefix = Callable[[str], Iterable[str]]
+    ListDir = Callable[[str], tuple[Iterable[str], Iterable[str]]]
+    Size = Callable[[str], int | None]
+    VersionOf = Callable[[str], bytes | None]
+    SetIf = Callable[[str, bytes, bytes], bytes | None]
+    EraseIf = Callable[[str, bytes], bool]
+
+__all__ = ["MISSING_ERRORS", "OPERATIONS", "Operations", "PartlyReadable", "PartlyWritable", "Readable", "Writable"]
+
+OPERATIONS: Final = (
+    "get",
+    "get_partial_values",
+    "set",
+    "set_partial_values",
+    "erase",
+    "erase_values",
+    "erase_prefix",
+    "list",
+    "list_prefix",
+    "list_dir",
+)
+_EXTRAS: Final = ("size", "version", "set_if", "erase_if")
+MISSING_ERRORS: Final = (KeyError, FileNotFoundError, NotADirectoryError, IsADirectoryError)  # ways to say: not there
+_WRITES: Final = frozenset({"set", "set_partial_values", "set_if"})  # to which nothing can be missing
+_ASYNCHRONOUS: Final = 0x80 | 0x200  # flags of code: coroutines and asynchronous generators
+
+
+class Readable(Protocol):
+    """The value of a key; None, or an error such as KeyError, where there is none."""
+
+    def get(self, key: str, /) -> Buffer | None: ...
+
+
+class PartlyReadable(Protocol):
+    """The bytes of each (key, (start, length)), in that order, None for missing keys; a length of None is up to the end. What reaches beyond the end is cut."""
+
+    def get_partial_values(
+        self, key_ranges: Sequence[tuple[str, tuple[int, int | None]]], /
+    ) -> Iterable[Buffer | None]: ...
+
+
+class Writable(Protocol):
+    """Stores a value whole."""
+
+    def set(self, key: str, value: bytes, /) -> object: ...
+
+
+class PartlyWritable(Protocol):
+    """Stores each (key, start, value) into the key's value, which is made where there is none, also by an empty one. Ranges do not overlap and leave no gaps."""
+
+    def set_partial_values(self, key_start_values: Sequence[tuple[str, int, bytes]], /) -> object: ...
+
+
+class Operations:
+    """What an object has: operations of the document, and beyond them
+
+    size           bytes of a key's value, None where there is none
+    version        bytes (not empty) that change whenever the value does, and never come back; None where there is none
+    set_if         stores a value if the key has this version (b"": if there is none), in one step: the new version, None where it has another
+    erase_if       the same for erase: whether it did
+    suffix_ranges  get_partial_values takes a start < 0, which counts from the end
+
+    Failures of the object are StoreErrors; but MISSING_ERRORS are handed on. list_dir gives prefixes without the "/" at their end."""
+
+    __slots__ = (*OPERATIONS, *_EXTRAS, "suffix_ranges")
+
+    get: Get | None
+    get_partial_values: GetPartialValues | None
+    set: Set | None
+    set_partial_values: SetPartialValues | None
+    erase: Erase | None
+    erase_values: EraseValues | None
+    erase_prefix: Erase | None
+    list: ListAll | None
+    list_prefix: ListPrefix | None
+    list_dir: ListDir | None
+    size: Size | None
+    version: VersionOf | None
+    set_if: SetIf | None
+    erase_if: EraseIf | None
+    suffix_ranges: bool
+
+    def __init__(self, found: Mapping[str, Callable[..., object]], *, suffix_ranges: bool) -> None:
+        for name in (*OPERATIONS, *_EXTRAS):
+            setattr(self, name, found.get(name))
+        self.suffix_ranges = suffix_ranges
+
+    @classmethod
+    def of(cls, inner: object, without: type | None = None) -> Operations:
+        """The operations of an object; those that it only has from the class `without` are none of its own. A mapping has what mappings can.
+        Raises InvalidInputError for an object without any, and for asynchronous ones."""
+        if isinstance(inner, type):
+            raise InvalidInputError(
+                f"{inner.__name__} is a class, not a store", hint=f"make one: {inner.__name__}(...)"
+            )
+        found = _of_mapping(inner) if isinstance(inner, Mapping) else {}
+        for name in (*OPERATIONS, *_EXTRAS):
+            method = getattr(inner, name, None)
+            inherited = without is not None and getattr(type(inner), name, None) is getattr(without, name, inner)
+            if callable(method) and not inherited and name not in found:
+                if getattr(getattr(method, "__code__", None), "co_flags", 0) & _ASYNCHRONOUS:
+                    raise InvalidInputError(
+                        f"{name} of {type(inner).__name__} is asynchronous", hint="operations of a store are not"
+                    )
+                found[name] = method
+        if not found.keys() & set(OPERATIONS):
+            raise InvalidInputError(
+                f"{type(inner).__name__} has no operation of a store", hint=f"implement some of {', '.join(OPERATIONS)}"
+            )
+        told = {name: _told(name, method) for name, method in found.items()}
+        return cls(told, suffix_ranges=bool(getattr(inner, "suffix_ranges", False)))
+
+
+def _of_mapping(inner: Mapping[str, Buffer]) -> dict[str, Callable[..., object]]:
+    found: dict[str, Callable[..., object]] = {"get": inner.__getitem__, "list": lambda: tuple(inner)}
+    if isinstance(inner, MutableMapping):
+        found |= {"set": inner.__setitem__, "erase": inner.__delitem__}
+    return found
+
+
+def _told(name: str, method: Callable[..., object]) -> Callable[..., object]:
+    """The method, with whatever it raises as an error of ours that says where it came from, and what it lists as a list."""
+    handed_on = (FrazilError, MemoryError) if name in _WRITES else (FrazilError, MemoryError, *MISSING_ERRORS)
+
+    def call(*args: object) -> object:
+        try:
+            answer = method(*args)
+            if name in {"list", "list_prefix", "get_partial_values"}:
+                return list(answer)  # type: ignore[call-overload] # which is what is to be found out
+            if name == "list_dir":
+                pair: tuple[Iterable[str], Iterable[str]] = answer  # type: ignore[assignment] # likewise
+                return list(pair[0]), [prefix.removesuffix("/") for prefix in pair[1]]
+        except handed_on:
+            raise
+        except Exception as error:
+            key = args[0] if args and isinstance(args[0], str) else None
+            number = error.errno if isinstance(error, OSError) else None
+            text = f"{name} of the store failed with {type(error).__name__}: {error}"
+            hint = (
+                "it calls itself, perhaps by way of an operation that is made of it"
+                if type(error) is RecursionError
+                else None
+            )
+            raise StoreError(text, errno=number, key=key, hint=hint) from error
+        return _checked(name, answer, args)
+
+    return call
+
+
+def _checked(name: str, answer: object, args: tuple[object, ...]) -> object:
+    """The answer of an operation beyond those of the document; what is listed or read is checked where it is used. Raises StoreError."""
+    if name == "size" and answer is not None:
+        if isinstance(answer, bool) or not hasattr(answer, "__index__") or index(answer) < 0:
+            raise StoreError(f"size gave {answer!r}", key=str(args[0]), hint="a number of bytes, or None")
+        return index(answer)
+    if name == "set_if" and answer is not None and (not isinstance(answer, bytes) or not answer):
+        raise StoreError(f"set_if gave {answer!r}", key=str(args[0]), hint="the new version, bytes, not empty; or None")
+    return answer

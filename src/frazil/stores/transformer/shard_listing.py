@@ -1,0 +1,145 @@
+"""Listing the chunks of shards: which shards are there, which chunks they have, and prefixes of the chunk grid (sharding storage transformer 1.0, list_prefix
+and list_dir).
+
+What a prefix means is in shard_keys.py."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from frazil.codecs.shard import Level
+from frazil.record import Record
+from frazil.stores.keys import split_level
+from frazil.stores.store import Store
+from frazil.stores.transformer.shard_keys import ShardKeys
+from frazil.stores.transformer.shard_reader import in_batches, open_shards
+from frazil.stores.values import Columns
+
+__all__ = ["ShardListing"]
+
+
+class _Scope(Record):
+    """Shards that may have chunks below a prefix, and the keys below it that are no chunks. leading: the coordinates that the prefix fixes."""
+
+    leading: tuple[int, ...]
+    names: Sequence[str]
+    shards: Columns
+    plain: list[str]
+
+
+class ShardListing(Record):
+    """What there is in `inner`, seen through shards."""
+
+    inner: Store
+    keys: ShardKeys
+    level: Level
+
+    def list_keys(self, prefix: str, start_after: str, limit: int | None) -> list[str]:
+        """Store.list_keys. Of the shards no more indexes are read than `limit` keys ask for."""
+        scope = self._scope(prefix)
+        if scope is None:
+            return self.inner.list_keys(prefix, start_after, limit)
+        found: list[str] = []
+        cut = False
+        for keys in self._groups(scope, start_after, limit is not None):
+            if limit is not None and len(found) >= limit:
+                cut = True
+                break
+            found += [key for key in keys if key > start_after and key.startswith(prefix)]
+        last = max(found, default="") if cut else None
+        plain = scope.plain[bisect_right(scope.plain, start_after) :]
+        found += plain if last is None else [key for key in plain if key < last]
+        return sorted(found)[:limit]
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Store.list_level. Prefixes are those that a shard may have chunks below, unchecked, inside the grid if that is known; keys are those of chunks
+        that are there."""
+        keys = self.keys
+        if keys.nested is None and prefix.startswith(keys.prefix):
+            return split_level(self.list_keys(prefix, "", None), prefix)
+        leading = self._leading(prefix)
+        if leading is None:
+            return self.inner.list_dir(prefix)
+        below = keys.partial(keys.of_shards(leading)) if leading else prefix
+        found, prefixes = self.inner.list_dir(below)
+        names, shards, plain = keys.shards(found)
+        partial = [keys.leading(at) for at in prefixes] if keys.nested else []
+        if below != prefix:
+            found, prefixes = self.inner.list_dir(prefix)
+            plain = keys.shards(found)[2]
+        others = [at for at in prefixes if not keys.nested or not keys.leading(at)]
+        expanded = [
+            keys.partial((*leading, i)) for shard in partial if shard for i in keys.expanded(leading, shard[-1])
+        ]
+        chunks, _ = self._chunks(names, shards, leading)
+        return sorted(chunks + plain), sorted({*expanded, *others})
+
+    def _leading(self, prefix: str) -> tuple[int, ...] | None:
+        """The coordinates that a prefix fixes; None where it is above the chunk grid, or beside it."""
+        keys = self.keys
+        if prefix == keys.prefix:
+            return ()
+        return keys.leading(prefix) if keys.nested and prefix.startswith(keys.prefix) else None
+
+    def _scope(self, prefix: str) -> _Scope | None:
+        """None where nothing below the prefix is a chunk."""
+        keys = self.keys
+        leading: tuple[int, ...] = ()
+        below = prefix
+        if not keys.prefix.startswith(prefix):
+            if not prefix.startswith(keys.prefix):
+                return None
+            if keys.nested is None:
+                below = keys.prefix
+            else:
+                fixed = self._leading(prefix)
+                if fixed is None:
+                    return None
+                if fixed:
+                    leading, below = fixed, keys.partial(keys.of_shards(fixed))
+        names, shards, plain = keys.shards(self.inner.list_keys(below))
+        if below != prefix:
+            plain = keys.shards(self.inner.list_keys(prefix))[2]
+        return _Scope(leading, names, shards, plain)
+
+    def _groups(self, scope: _Scope, start_after: str, lazily: bool) -> Iterator[list[str]]:
+        """The keys of chunks, in groups that are sorted among each other: by the first coordinate that is not fixed, as text. Shards are read when a group of
+        theirs is reached, each once."""
+        keys, axis = self.keys, len(scope.leading)
+        if not lazily or not keys.counts or keys.nested is None:
+            yield self._chunks(scope.names, scope.shards, scope.leading)[0]
+            return
+        rows = scope.shards[:, axis]
+        heads = {
+            keys.head((*scope.leading, i)): (row, i)
+            for row in np.unique(rows).tolist()
+            for i in range(row * keys.counts[axis], (row + 1) * keys.counts[axis])
+        }
+        read: dict[int, dict[int, list[str]]] = {}
+        for head in sorted(heads):
+            if head < start_after and not start_after.startswith(head):
+                continue
+            row, i = heads[head]
+            if row not in read:
+                here = np.flatnonzero(rows == row)
+                found, at = self._chunks(
+                    [scope.names[place] for place in here.tolist()], scope.shards[here], scope.leading
+                )
+                read[row] = {}
+                for key, j in zip(found, at[:, axis].tolist(), strict=True):
+                    read[row].setdefault(j, []).append(key)
+            yield read[row].pop(i, [])
+
+    def _chunks(self, names: Sequence[str], shards: Columns, leading: tuple[int, ...]) -> tuple[list[str], Columns]:
+        """The keys and coordinates of the chunks that shards have, of those with these leading coordinates."""
+        found: list[str] = []
+        places = [np.zeros((0, len(self.keys.counts)), np.int64)]
+        for batch in in_batches(self.level, len(names)):
+            tables = open_shards(self.inner, self.level, names[batch]).tables
+            keys, at = self.keys.chunks(names[batch], shards[batch], np.argwhere(tables[:, :, 0] >= 0), leading)
+            found += keys
+            places.append(at)
+        return found, np.concatenate(places)

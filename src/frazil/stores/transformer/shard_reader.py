@@ -1,0 +1,174 @@
+"""Reading shards out of a store: their indexes, then their chunks, both of one version.
+
+What an index says is checked in codecs/shard.py. Writing is in shard_writer.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.codecs.shard import Level, parse_indexes
+from frazil.errors import StoreError
+from frazil.record import Record
+from frazil.stores.chunk_storage import NOWHERE, STORED, Located, fetch_spans, object_spans
+from frazil.stores.content import HeldBuffers, as_buffers, read_values
+from frazil.stores.retry import pause
+from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.transformer.shard_keys import Places
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    FOUND,
+    MISSING,
+    STALE,
+    Columns,
+    Fetched,
+    Sources,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from frazil.stores.values import SourceBuffer
+
+__all__ = ["HeldShards", "Opened", "fetch_chunks", "in_batches", "open_shards"]
+
+_AT_ONCE: Final = 128  # shards that are open together
+_INDEX_BYTES: Final = 2**26  # of the indexes that are in memory together, if they are those of several shards
+_ATTEMPTS: Final = 20  # times that a shard may be replaced between the two requests of a read
+_LONGEST_PAUSE: Final = 0.05  # seconds
+
+
+class Opened(Record):
+    """Objects with the indexes of those that are shards.
+
+    names    the objects: shards, then others
+    fetched  what the store answered, to be held
+    tables   int64[g, total, 2], start and length of each chunk of the shards, -1 where there is none
+    """
+
+    names: Sequence[str]
+    fetched: Fetched
+    tables: Columns
+
+
+class HeldShards(HeldBuffers):
+    """The buffers of an answer about chunks, with what it was made from, so that that can be held."""
+
+    __slots__ = ("located", "opened")
+
+    def __init__(self, values: Sequence[SourceBuffer], opened: Opened, located: Located) -> None:
+        super().__init__(values, opened.fetched)
+        self.opened, self.located = opened, located
+
+
+def in_batches(level: Level, count: int) -> Iterator[slice]:
+    """`count` shards, as many at a time as are to be open together."""
+    step = max(1, min(_AT_ONCE, _INDEX_BYTES // level.index_codecs.nbytes))
+    for low in range(0, count, step):
+        yield slice(low, low + step)
+
+
+def open_shards(inner: Store, level: Level, shards: Sequence[str], others: Sequence[str] = ()) -> Opened:
+    """Reads the indexes of shards, in one fetch; `others` are only looked up. A shard that is not there has no chunks.
+
+    Raises ChecksumError, FormatError with the shard's key."""
+    names = [*shards, *others]
+    if not names:
+        none = np.zeros(0, np.int64)
+        return Opened(
+            names, Fetched(Sources(None, ()), (), (), none, NO_SPANS), np.zeros((0, level.total, 2), np.int64)
+        )
+    spans = np.empty((len(shards), 3), np.int64)
+    spans[:, 0] = np.arange(len(shards))
+    spans[:, 1:] = level.index_span
+    fetched = inner.fetch(names, spans)
+    tables = np.full((len(shards), level.total, 2), -1, np.int64)
+    values = read_values(fetched, names, spans)
+    found = [row for row, value in enumerate(values) if value is not None]
+    if found:
+        data = np.zeros((len(found), level.index_codecs.nbytes), np.uint8)
+        for place, row in enumerate(found):
+            value = values[row] or b""
+            data[place, : len(value)] = np.frombuffer(value, np.uint8)
+        parsed, refused = parse_indexes(level, data, np.ascontiguousarray(fetched.sizes[found]))
+        if refused is not None:
+            place, error = refused
+            error.key = names[found[place]]
+            raise error
+        tables[found] = parsed
+    return Opened(names, fetched, tables)
+
+
+def locate_chunks(opened: Opened, rows: Sequence[int], places: Places, count: int) -> Located:
+    """Where `count` names lie: names[rows[i]] is the chunk at places i, the others are objects of their own, in order."""
+    kind = np.full(count, STORED, np.uint8)
+    place = np.empty(count, np.int64)
+    base, length = np.zeros(count, np.int64), np.full(count, -1, np.int64)
+    other = np.ones(count, np.bool_)
+    other[rows] = False
+    place[other] = len(opened.tables) + np.arange(count - len(rows))
+    entries = opened.tables[places.group, places.number]
+    kind[rows] = np.where(entries[:, 0] < 0, NOWHERE, STORED)
+    place[rows] = places.group
+    base[rows], length[rows] = entries[:, 0], np.maximum(entries[:, 1], 0)
+    return Located(opened.names, kind, place, base, length)
+
+
+def fetch_chunks(
+    inner: Store,
+    opened: Opened,
+    located: Located,
+    spans: Columns,
+    expect: Sequence[Version | None] | None,
+) -> Fetched:
+    """Store.fetch for names that were located: one fetch of what `spans` ask for, none where they ask for nothing. A name whose object was replaced
+    since it was opened is STALE."""
+    first = opened.fetched
+    status, versions, sizes = _described(located, first)
+    for row, wanted in enumerate(() if expect is None else expect):
+        if wanted is not None and wanted != (versions[row] or ABSENT):
+            status[row] = STALE
+    rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
+    asked = np.flatnonzero((np.array(status, np.int64) == FOUND)[spans[:, 0]])
+    sources = Sources(None, ())
+    if len(asked):
+        moved = np.ascontiguousarray(object_spans(located, spans[asked]))
+        second = fetch_spans(inner, located.names, moved, held=first)
+        if second.sources.files is not None:  # whose numbers are not those of our names
+            second = as_buffers(second, located.names, moved)
+        sources, rows[asked] = second.sources, second.rows
+        replaced = np.array(second.status, np.int64)[located.object] == STALE
+        replaced[spans[asked, 0][second.rows[:, 0] == MISSING]] = True  # gone, where no version could tell
+        for row in np.flatnonzero(replaced & (np.array(status, np.int64) == FOUND)).tolist():
+            status[row] = STALE
+        rows[replaced[spans[:, 0]]] = MISSING, 0, 0
+    young = first.young and [first.young[place] for place in located.object.tolist()]
+    held = Sources(None, HeldShards(sources.buffers, opened, located))
+    return Fetched(held, status, versions, sizes, rows, young)
+
+
+def _described(located: Located, first: Fetched) -> tuple[list[int], list[Version | None], Columns]:
+    """Status, version and size of each name. The version of a chunk is that of its shard."""
+    place = located.object
+    sizes = np.where(located.length < 0, first.sizes[place], located.length)
+    sizes[located.kind == NOWHERE] = -1
+    status = [first.status[row] for row in place.tolist()]
+    versions = [first.versions[row] for row in place.tolist()]
+    for row in np.flatnonzero(located.kind == NOWHERE).tolist():
+        versions[row] = None
+        if status[row] == FOUND:
+            status[row] = ABSENT_KEY
+    return status, versions, sizes
+
+
+def read_again(attempt: int, key: str) -> None:
+    """Before another attempt to read what was replaced meanwhile. Raises StoreError when there were enough of them."""
+    if attempt == _ATTEMPTS:
+        raise StoreError(
+            f"the shard was replaced {_ATTEMPTS} times while it was read",
+            key=key,
+            hint="read again when its writer is done",
+        )
+    pause(min(_LONGEST_PAUSE, 0.0005 * 2**attempt))

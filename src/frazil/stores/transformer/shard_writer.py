@@ -1,0 +1,366 @@
+"""Replacing and erasing chunks of shards in a store, so that no other writer's chunks are lost: each shard is replaced under its version, again
+where somebody else was quicker.
+
+Reading is in shard_reader.py, what a new shard looks like in shard_builder.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+import numpy as np
+
+from frazil.codecs.shard import Level
+from frazil.errors import StoreError
+from frazil.late import LateModule
+from frazil.record import Record
+from frazil.stores.chunk_storage import fetch_spans
+from frazil.stores.composed_values import picked
+from frazil.stores.content import read_values
+from frazil.stores.retry import pause
+from frazil.stores.store import Store
+from frazil.stores.transformer.shard_builder import Carried, Chunks, appended, rebuilt, table_after
+from frazil.stores.transformer.shard_keys import Places
+from frazil.stores.transformer.shard_reader import Opened, in_batches, open_shards
+from frazil.stores.values import (
+    ABSENT,
+    ANY,
+    FOUND,
+    MISSING,
+    STALE,
+    Changed,
+    Columns,
+    Pieces,
+    Sources,
+    Version,
+    pieces_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil._kernel import Buffer
+    from frazil.codecs import whole_shard
+else:
+    whole_shard = LateModule("frazil.codecs.whole_shard")
+
+__all__ = ["Erased", "Given", "Made", "ShardWriter"]
+
+_ATTEMPTS: Final = 1000  # times that others may be quicker; one of all writers gets through each time
+_LONGEST_PAUSE: Final = 0.05  # seconds
+_LITTLE: Final = 2**16  # unused bytes of a shard for which it is not worth to be rebuilt
+
+Flags: TypeAlias = "NDArray[np.bool_]"
+Answer = Version | Changed | None
+
+
+class Values(Record):
+    """What becomes of some chunks: their bytes, and how many; -1: erased, and -2: left as it is, both without pieces."""
+
+    pieces: Pieces
+    length: Columns
+
+
+class Wanted(Protocol):
+    """What a call wants of its chunks, which are numbered as in the call."""
+
+    known: bool  # whether the old chunks play no part
+
+    def reads(self, row: int, size: int) -> bool:
+        """Whether an old chunk of `size` bytes has to be read."""
+
+    def values(self, rows: Columns, old: Sequence[tuple[int, bytes | None]]) -> Values:
+        """old: bytes of each old chunk (-1: there is none), and the chunk, if it was to be read. May raise: then nothing was written."""
+
+
+class Given:
+    """New chunks, whatever the old ones are."""
+
+    known = True
+
+    def __init__(self, pieces: Pieces) -> None:
+        ends = np.concatenate(([0], np.cumsum(pieces.rows[:, 2])))
+        self._pieces, self._length = pieces, ends[pieces.offsets[1:]] - ends[pieces.offsets[:-1]]
+
+    def reads(self, row: int, size: int) -> bool:
+        return False
+
+    def values(self, rows: Columns, old: Sequence[tuple[int, bytes | None]]) -> Values:
+        return Values(picked(self._pieces, rows), self._length[rows])
+
+
+class Erased:
+    """No chunks."""
+
+    known = True
+
+    def reads(self, row: int, size: int) -> bool:
+        return False
+
+    def values(self, rows: Columns, old: Sequence[tuple[int, bytes | None]]) -> Values:
+        none = Pieces(Sources(None, ()), np.zeros((0, 3), np.int64), np.zeros(len(rows) + 1, np.int64))
+        return Values(none, np.full(len(rows), -1))
+
+
+class Made:
+    """Chunks made from the old ones. make: gets the number of a chunk in the call, the bytes of the old one (-1: there is none), and the old one, if `reads`
+    asks for it; gives None for one that is to stay."""
+
+    known = False
+
+    def __init__(
+        self, make: Callable[[int, int, bytes | None], Buffer | None], reads: Callable[[int, int], bool]
+    ) -> None:
+        self._make, self._reads = make, reads
+
+    def reads(self, row: int, size: int) -> bool:
+        return self._reads(row, size)
+
+    def values(self, rows: Columns, old: Sequence[tuple[int, bytes | None]]) -> Values:
+        made = [self._make(row, *known) for row, known in zip(rows.tolist(), old, strict=True)]
+        pieces = pieces_of([b"" if value is None else value for value in made])
+        length = np.where([value is None for value in made], -2, pieces.rows[:, 2]).astype(np.int64)
+        counts = (length >= 0).astype(np.int64)
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        return Values(Pieces(pieces.sources, np.ascontiguousarray(pieces.rows[counts > 0]), offsets), length)
+
+
+class _Batch(Record):
+    """Some shards, and the chunks of the call that are to change in them.
+
+    names, tables, there, versions, sizes   of each shard: its key, its index (-1: no chunk), whether it is there, its version, its bytes
+    opened               the shards that were read: all but those that are given whole; which: their rows in `names`
+    rows, group, number  of each chunk: its number in the call, its row in `names`, its number in the index
+    """
+
+    names: Sequence[str]
+    tables: Columns
+    there: Flags
+    versions: list[Version | None]
+    sizes: Columns
+    opened: Opened
+    which: Columns
+    rows: Columns
+    group: Columns
+    number: Columns
+
+    def entries(self) -> Columns:
+        """int64[n, 2]: what the old index says of each chunk."""
+        return self.tables[self.group, self.number]
+
+    def only(self, kept: Flags) -> _Batch:
+        return self._replace(rows=self.rows[kept], group=self.group[kept], number=self.number[kept])
+
+
+class _Kept(Record):
+    """What is kept of old shards. carried: chunks that the call does not touch; rows: int64[n, 3], in the same sources, the old chunk of each one that
+    it does, MISSING where that is not there or not needed; values: of these."""
+
+    carried: Carried
+    rows: Columns
+    values: list[bytes | None]
+
+
+class ShardWriter(Record):
+    """How shards are written. append: behind what is there, where the store can, and as long as what is lost by it is little, or not more than the part
+    `unused` of the shard."""
+
+    inner: Store
+    level: Level
+    append: bool
+    unused: float
+
+    def change(self, places: Places, expect: Sequence[Version | None], wanted: Wanted) -> list[Answer]:
+        """Changes chunks: for each its new version (None: it was erased, or left as it is), or what had come between."""
+        answers: list[Answer] = [None] * len(expect)
+        published: dict[int, Version] = {}
+        pending = np.arange(len(expect))
+        for attempt in range(_ATTEMPTS):
+            shards = np.unique(places.group[pending])
+            again = [np.zeros(0, np.int64)]
+            batches = list(in_batches(self.level, len(shards)))
+            for batch in batches:
+                part = pending if len(batches) == 1 else pending[np.isin(places.group[pending], shards[batch])]
+                again.append(self._attempt(places, part, expect, wanted, answers, published))
+            pending = np.concatenate(again)
+            if not len(pending):
+                for row, answer in enumerate(answers):
+                    if isinstance(answer, Changed) and answer.version != ABSENT:
+                        answers[row] = Changed(published.get(int(places.group[row]), answer.version))
+                return answers
+            pause(min(_LONGEST_PAUSE, 0.0005 * 2 ** min(attempt, 10)))
+        raise StoreError(
+            f"others changed the shard before each of {_ATTEMPTS} attempts", key=places.shards[places.group[pending[0]]]
+        )
+
+    def _attempt(
+        self,
+        places: Places,
+        part: Columns,
+        expect: Sequence[Version | None],
+        wanted: Wanted,
+        answers: list[Answer],
+        published: dict[int, Version],
+    ) -> Columns:
+        """One attempt, for some chunks of the call. Gives those that have to be done again."""
+        batch = self._judged(self._opened(places, part, expect, wanted), expect, answers)
+        appends = self._appends(batch)
+        kept = self._kept(batch, appends, wanted)
+        if kept is None:
+            return batch.rows
+        old = zip(batch.entries()[:, 1].tolist(), kept.values, strict=True)
+        values = wanted.values(batch.rows, list(old))
+        left = values.length == -2
+        carried = kept.carried
+        if left.any():
+            stays = left & (batch.entries()[:, 0] >= 0) & ~appends[batch.group]
+            carried = Carried(
+                np.concatenate((carried.group, batch.group[stays])),
+                np.concatenate((carried.number, batch.number[stays])),
+                carried.sources,
+                np.concatenate((carried.rows, kept.rows[stays])),
+            )
+            batch = batch.only(~left)
+            values = Values(picked(values.pieces, np.flatnonzero(~left)), values.length[~left])
+        outcome = self._published(batch, Chunks(batch.group, batch.number, *values), carried, appends)
+        again = [isinstance(outcome[group], Changed) for group in batch.group.tolist()]
+        for row, group, length in zip(batch.rows.tolist(), batch.group.tolist(), values.length.tolist(), strict=True):
+            answer = outcome[group]
+            answers[row] = answer if length >= 0 else None
+            if isinstance(answer, bytes):
+                published[int(places.group[row])] = answer
+        return batch.rows[again]
+
+    def _opened(self, places: Places, part: Columns, expect: Sequence[Version | None], wanted: Wanted) -> _Batch:
+        """The shards of some chunks. Those of which every chunk is given, whatever is there, are not read."""
+        shards, group = np.unique(places.group[part], return_inverse=True)
+        free = np.array([expect[row] is ANY for row in part.tolist()], np.bool_)
+        given = np.bincount(group[free], minlength=len(shards)) == self.level.total
+        which = np.flatnonzero(~(given & wanted.known))
+        names = [places.shards[row] for row in shards.tolist()]
+        opened = open_shards(self.inner, self.level, [names[row] for row in which.tolist()])
+        tables = np.full((len(shards), self.level.total, 2), -1, np.int64)
+        tables[which] = opened.tables
+        there = np.ones(len(shards), np.bool_)
+        there[which] = [state == FOUND for state in opened.fetched.status]
+        versions: list[Version | None] = [ANY] * len(shards)
+        sizes = np.zeros(len(shards), np.int64)
+        if len(which):
+            sizes[which] = opened.fetched.sizes
+        if self.inner.capabilities.expects:
+            for row, version in zip(which.tolist(), opened.fetched.versions, strict=True):
+                versions[row] = version or ABSENT
+        return _Batch(names, tables, there, versions, sizes, opened, which, part, group, places.number[part])
+
+    def _judged(self, batch: _Batch, expect: Sequence[Version | None], answers: list[Answer]) -> _Batch:
+        """The chunks that are as expected; the others have their answer."""
+        fits = np.ones(len(batch.rows), np.bool_)
+        stored = batch.entries()[:, 0] >= 0
+        for place, (row, group) in enumerate(zip(batch.rows.tolist(), batch.group.tolist(), strict=True)):
+            if expect[row] is not ANY:
+                present = (batch.versions[group] or ABSENT) if stored[place] else ABSENT
+                if present != expect[row]:
+                    answers[row], fits[place] = Changed(present), False
+        return batch if fits.all() else batch.only(fits)
+
+    def _appends(self, batch: _Batch) -> Flags:
+        """Which shards are appended to."""
+        opened = np.zeros(len(batch.names), np.bool_)
+        if self.append and self.inner.capabilities.appendable:
+            opened[batch.which] = True
+            tables = batch.tables.copy()
+            tables[batch.group, batch.number] = -1
+            live = np.maximum(tables[:, :, 1], 0).sum(axis=1)
+            most = np.maximum(self.unused * batch.sizes, _LITTLE)
+            opened &= batch.there & (batch.sizes - live <= most)
+        return opened
+
+    def _kept(self, batch: _Batch, appends: Flags, wanted: Wanted) -> _Kept | None:
+        """Fetches what is kept, at once; None where a shard was replaced meanwhile."""
+        entries = batch.entries()
+        sizes = entries[:, 1].tolist()
+        reads = np.array(
+            [size >= 0 and wanted.reads(row, size) for row, size in zip(batch.rows.tolist(), sizes, strict=True)],
+            np.bool_,
+        )
+        stays = batch.tables[:, :, 0] >= 0
+        stays[batch.group, batch.number] = False
+        rebuilds = np.zeros(len(stays), np.bool_)
+        rebuilds[batch.group] = True
+        stays &= (rebuilds & ~appends)[:, None]
+        group, number = np.nonzero(stays)
+        spans = np.empty((int(reads.sum()) + len(group), 3), np.int64)
+        place = np.zeros(len(batch.names), np.int64)
+        place[batch.which] = np.arange(len(batch.which))
+        spans[:, 0] = place[np.concatenate((batch.group[reads], group))]
+        spans[:, 1:] = np.concatenate((entries[reads], batch.tables[group, number]))
+        rows = np.full((len(reads), 3), (MISSING, 0, 0), np.int64)
+        values: list[bytes | None] = [None] * len(reads)
+        if not len(spans):
+            return _Kept(Carried(group, number, Sources(None, ()), spans), rows, values)
+        fetched = fetch_spans(self.inner, batch.opened.names, spans, held=batch.opened.fetched)
+        if STALE in fetched.status or (fetched.rows[:, 0] == MISSING).any():
+            return None
+        count = int(reads.sum())
+        rows[reads] = fetched.rows[:count]
+        found = read_values(fetched._replace(rows=fetched.rows[:count]), batch.opened.names, spans[:count])
+        for row, value in zip(np.flatnonzero(reads).tolist(), found, strict=True):
+            values[row] = value
+        return _Kept(Carried(group, number, fetched.sources, fetched.rows[count:]), rows, values)
+
+    def _published(self, batch: _Batch, new: Chunks, carried: Carried, appends: Flags) -> dict[int, Answer]:
+        """What became of each shard that has new chunks."""
+        after = table_after(batch.tables, new)
+        full = (after[:, :, 0] >= 0).any(axis=1)
+        touched = np.zeros(len(after), np.bool_)
+        touched[new.group] = True
+        outcome: dict[int, Answer] = dict.fromkeys(np.flatnonzero(touched).tolist())
+        changes = np.zeros(len(after), np.bool_)  # erasing what is not there changes nothing
+        changes[new.group[(new.length >= 0) | (batch.tables[new.group, new.number, 0] >= 0)]] = True
+        given = np.ones(len(after), np.bool_)
+        given[batch.which] = False
+        ways = (
+            (full & changes & ~appends, self._rebuild),
+            (full & changes & appends, self._append),
+            (~full & batch.there & (changes | given), self._erase),
+        )
+        for chosen, act in ways:
+            chosen &= touched
+            groups = np.flatnonzero(chosen)
+            if len(groups):
+                answers = act(batch, groups, *_of_groups(new, carried, chosen))
+                outcome.update(zip(groups.tolist(), answers, strict=True))
+        return outcome
+
+    def _rebuild(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
+        pieces = rebuilt(self.level, batch.tables[groups], new, carried)
+        return self.inner.put_many(*_named(batch, groups, pieces))
+
+    def _append(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
+        pieces = appended(self.level, batch.tables[groups], batch.sizes[groups], new)
+        return self.inner.append_many(*_named(batch, groups, pieces))
+
+    def _erase(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
+        names = [batch.names[row] for row in groups.tolist()]
+        versions = [batch.versions[row] for row in groups.tolist()]
+        can = self.inner.capabilities
+        if can.expects and not can.conditional_erase:
+            return self.inner.put_many(names, pieces_of([whole_shard.empty_shard(self.level)] * len(names)), versions)
+        return self.inner.erase_many(names, versions)
+
+
+def _named(batch: _Batch, groups: Columns, pieces: Pieces) -> tuple[list[str], Pieces, list[Version | None]]:
+    rows = groups.tolist()
+    return [batch.names[row] for row in rows], pieces, [batch.versions[row] for row in rows]
+
+
+def _of_groups(new: Chunks, carried: Carried, chosen: Flags) -> tuple[Chunks, Carried]:
+    """The chunks of some shards, numbered as those."""
+    if chosen.all():
+        return new, carried
+    place = np.cumsum(chosen) - 1
+    which, kept = np.flatnonzero(chosen[new.group]), chosen[carried.group]
+    return (
+        Chunks(place[new.group[which]], new.number[which], picked(new.pieces, which), new.length[which]),
+        Carried(place[carried.group[kept]], carried.number[kept], carried.sources, carried.rows[kept]),
+    )

@@ -1,0 +1,349 @@
+"""The sharding storage transformer as a store over a store: below it lie shards, above it the chunks in them (sharding storage transformer 1.0).
+
+Which keys are chunks is in shard_keys.py, how they are read in shard_reader.py, how they are replaced in shard_writer.py, and what a shard looks like in
+codecs/shard.py. The array engine does not come here: it plans the same shards itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from frazil.errors import InvalidInputError, MetadataError
+from frazil.stores.chunk_storage import ChunkKeys
+from frazil.stores.composed_values import picked
+from frazil.stores.content import read_values
+from frazil.stores.fetch_pages import OPEN_AT_ONCE, fetch_in_pages, pages_of
+from frazil.stores.keys import check_prefix, distinct_keys
+from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
+from frazil.stores.store import Store, pages
+from frazil.stores.transformer.shard_builder import shard_level
+from frazil.stores.transformer.shard_keys import Places, ShardKeys
+from frazil.stores.transformer.shard_listing import ShardListing
+from frazil.stores.transformer.shard_reader import (
+    HeldShards,
+    fetch_chunks,
+    in_batches,
+    locate_chunks,
+    open_shards,
+    read_again,
+)
+from frazil.stores.transformer.shard_writer import Erased, Given, Made, ShardWriter, Wanted
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Pieces, Version, stale_unasked
+from frazil.stores.wrappers import WrappedStore
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
+__all__ = ["ShardingStore"]
+
+
+class ShardingStore(WrappedStore):
+    """A store whose keys below `prefix` that are chunk keys are chunks in shards of `inner`; every other key is one of `inner`.
+
+    prefix            where the array's chunks lie: "" or ending in "/"
+    keys              the chunk key encoding; shards are named by it too
+    chunks_per_shard  chunks of a shard along each dimension; () without dimensions, where [1] will do too if `grid_shape` is ()
+    grid_shape        extent of the chunk grid, where it is known: list_dir then leaves out prefixes beyond it
+    writing           "rebuild": a changed shard is written anew, without unused space; "append": chunks and a new index are put behind it, so that only
+                      the index is read, if `inner` can append, and until more than the part `unused` of the shard, and 64 KiB, is lost by it
+
+    A shard has its index at its end, without a checksum. The version of a chunk is that of its shard: it changes with every other chunk of the shard, which makes a
+    conditional write fail that need not have, and loses none. Writers of one shard, here and in the array engine, wait for each other.
+    Raises InvalidInputError for arguments that do not fit; FormatError, with the shard's key, where an index makes no sense."""
+
+    __slots__ = ("_keys", "_writer")
+
+    def __init__(
+        self,
+        inner: Store,
+        prefix: str,
+        keys: ChunkKeys,
+        chunks_per_shard: Sequence[int],
+        *,
+        grid_shape: Sequence[int] | None = None,
+        writing: Literal["rebuild", "append"] = "rebuild",
+        unused: float = 0.5,
+    ) -> None:
+        super().__init__(inner)
+        check_prefix(prefix)
+        counts = _extents(chunks_per_shard, "chunks_per_shard", 1)
+        grid = None if grid_shape is None else _extents(grid_shape, "grid_shape", 0)
+        if grid == () and counts == (1,):
+            counts = ()
+        if grid is not None and len(grid) != len(counts):
+            raise InvalidInputError(f"chunks_per_shard has {len(counts)} dimensions, the chunk grid has {len(grid)}")
+        if writing not in {"rebuild", "append"}:
+            raise InvalidInputError(f"shards are not written by {writing!r}", hint='"rebuild" or "append"')
+        if not 0 <= unused <= 1:
+            raise InvalidInputError(f"unused is {unused}; it is a part of a shard, 0 to 1")
+        try:
+            level = shard_level(counts)
+        except MetadataError as error:
+            raise InvalidInputError(f"chunks_per_shard: {error.message}") from error
+        self._keys: Final = ShardKeys(prefix, keys, counts, grid)
+        self._writer: Final = ShardWriter(inner, level, writing == "append", unused)
+
+    def __repr__(self) -> str:
+        return f"ShardingStore({self.inner!r}, {self._keys.prefix!r}, chunks_per_shard={list(self._keys.counts)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        keys, writer = self._keys, self._writer
+        return _again, (
+            (self.inner, keys.prefix, keys.keys, keys.counts),
+            keys.grid,
+            "append" if writer.append else "rebuild",
+            writer.unused,
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(appendable=False)
+
+    # --- reading ---------------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        """As the port says, of chunks by two fetches of `inner`: the indexes of all their shards, then what they say; with `held` by one. A range of
+        a chunk is cut to it."""
+        if held is not None and isinstance(held.sources.buffers, HeldShards):
+            before = held.sources.buffers
+            return fetch_chunks(self.inner, before.opened, before.located, spans, expect)
+        rows, places = self._places(names)
+        if held is not None or not rows:
+            return self.inner.fetch(names, spans, expect=expect, held=held, once=once)
+        if not once or len(places.shards) + len(names) - len(rows) <= OPEN_AT_ONCE:
+            return self._fetch(names, spans, expect, (rows, places))
+        plain = np.setdiff1d(np.arange(len(names)), rows)
+        chunks = np.array(rows, np.int64)
+        pages = [chunks[np.isin(places.group, page)] for page in pages_of(len(places.shards))]
+        return fetch_in_pages(
+            self._fetch, names, spans, expect, [*pages, *(plain[page] for page in pages_of(len(plain)))]
+        )
+
+    def _fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        expect: Sequence[Version | None] | None,
+        found: tuple[list[int], Places] | None = None,
+    ) -> Fetched:
+        rows, places = self._places(names) if found is None else found
+        others = sorted(set(range(len(names))) - set(rows))
+        attempt = 0
+        while True:
+            opened = open_shards(self.inner, self._writer.level, places.shards, [names[row] for row in others])
+            located = locate_chunks(opened, rows, places, len(names))
+            fetched = fetch_chunks(self.inner, opened, located, spans, expect)
+            if not stale_unasked(fetched, expect):
+                return fetched
+            attempt += 1
+            read_again(attempt, places.shards[0])
+
+    def get_partial_values(self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
+        """As the port says: two fetches of `inner`, however many ranges there are, for every 256 objects of it."""
+        self._require("readable")
+        asked = checked_ranges(key_ranges)
+        names = list(dict.fromkeys(key for key, _, _ in asked))
+        rows, places = self._places(names)
+        objects = dict(zip(names, range(-len(names), 0), strict=True))  # which names lie in one object
+        objects.update((names[row], group) for row, group in zip(rows, places.group.tolist(), strict=True))
+        values: list[bytes | None] = []
+        while len(values) < len(asked):
+            part: list[tuple[str, int, int]] = []
+            opened: set[int] = set()
+            for key, start, length in asked[len(values) :]:
+                opened.add(objects[key])
+                if len(opened) > OPEN_AT_ONCE:
+                    break
+                part.append((key, start, length))
+            row_of = {key: row for row, key in enumerate(dict.fromkeys(key for key, _, _ in part))}
+            spans = np.array([(row_of[key], start, length) for key, start, length in part], np.int64)
+            values += read_values(self.fetch(list(row_of), spans), list(row_of), spans)
+        return values
+
+    # --- writing ---------------------------------------------------------------------------------------------------------------------
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        """As the port says. A shard of which every chunk is given, whatever is there (ANY), is not read; of others the index is, and what is kept."""
+        return self._changed(  # type: ignore[return-value] # every chunk given has a version then
+            names,
+            expect,
+            lambda rows: Given(picked(pieces, rows)),
+            lambda plain: self.inner.put_many(
+                [names[row] for row in plain.tolist()], picked(pieces, plain), [expect[row] for row in plain.tolist()]
+            ),
+        )
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return Store.append_many(self, names, pieces, expect)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        """As the port says. A shard without any chunk left is erased; another one is written without them."""
+        return self._changed(  # type: ignore[return-value] # what is erased has no version
+            names,
+            expect,
+            lambda _: Erased(),
+            lambda plain: self.inner.erase_many(
+                [names[row] for row in plain.tolist()], [expect[row] for row in plain.tolist()]
+            ),
+        )
+
+    def _changed(
+        self,
+        names: Sequence[str],
+        expect: Sequence[Version | None],
+        wanted: Callable[[Columns], Wanted],
+        relayed: Callable[[Columns], Sequence[Version | Changed | None]],
+    ) -> list[Version | Changed | None]:
+        """What became of each name: of chunks and of other keys, whose rows the functions get."""
+        rows, places = self._places(names)
+        answers: list[Version | Changed | None] = [None] * len(names)
+        plain = np.setdiff1d(np.arange(len(names)), rows)
+        if rows:
+            chunks = self._writer.change(places, [expect[row] for row in rows], wanted(np.array(rows, np.int64)))
+            for row, answer in zip(rows, chunks, strict=True):
+                answers[row] = answer
+        if len(plain):
+            for row, answer in zip(plain.tolist(), relayed(plain), strict=True):
+                answers[row] = answer
+        return answers
+
+    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
+        """As the port says. Of the shards the indexes are read, and of the chunks those that are not replaced completely, at once."""
+        writes = grouped_writes(key_start_values)
+        self._require("readable")
+        self._require("writable")
+        names = list(writes)
+        rows, places = self._places(names)
+        batches = len(list(in_batches(self._writer.level, len(places.shards))))
+        if (
+            0 < len(rows) < len(names) or batches > 1 or len(names) > OPEN_AT_ONCE
+        ):  # what is published at several times is checked before
+            for key, size in zip(names, self.sizes(names).tolist(), strict=True):
+                check_starts(key, writes[key], max(size, 0))
+        chunks = set(rows)
+        plain = [
+            (key, start, value) for row, key in enumerate(names) if row not in chunks for start, value in writes[key]
+        ]
+        if plain:
+            self.inner.set_partial_values(plain)
+        names = [names[row] for row in rows]
+        for page in pages(names):
+            self._set_parts(names[page], writes)
+
+    def _set_parts(self, names: Sequence[str], writes: dict[str, list[tuple[int, bytes]]]) -> None:
+        def reads(row: int, size: int) -> bool:
+            end = 0
+            for start, value in writes[names[row]]:
+                if start > end:
+                    return True
+                end = max(end, start + len(value))
+            return end < size
+
+        def make(row: int, size: int, old: bytes | None) -> Buffer:
+            key = names[row]
+            check_starts(key, writes[key], max(size, 0))
+            return patched(key, old or b"", writes[key])
+
+        self._writer.change(self._places(names)[1], [None] * len(names), Made(make, reads))
+
+    def _update_many(
+        self, names: list[str], change: Callable[[str, bytes | None], Buffer | None]
+    ) -> list[Version | None]:
+        self._require("readable")
+        self._require("writable")
+        rows, places = self._places(names)
+        chunks = set(rows)
+        plain = [key for row, key in enumerate(names) if row not in chunks]
+        versions: dict[str, Version | None] = dict.fromkeys(names)
+        if rows:
+            chosen = [names[row] for row in rows]
+            made = Made(lambda row, _, old: change(chosen[row], old), lambda *_: True)
+            answers = self._writer.change(places, [None] * len(rows), made)
+            versions.update(
+                (key, answer) for key, answer in zip(chosen, answers, strict=True) if isinstance(answer, bytes)
+            )
+        if plain:
+            versions.update(zip(plain, super()._update_many(plain, change), strict=True))
+        return list(versions.values())
+
+    def erase_values(self, keys: Iterable[str]) -> None:
+        """As the port says, shard by shard."""
+        names = distinct_keys(keys)
+        self._require("erasable")
+        rows, places = self._places(names)
+        if rows:
+            self._writer.change(places, [None] * len(rows), Erased())
+        chunks = set(rows)
+        if len(rows) < len(names):
+            self.inner.erase_values([key for row, key in enumerate(names) if row not in chunks])
+
+    def erase_prefix(self, prefix: str) -> None:
+        """As the port says: a prefix that has whole shards below it is one of `inner`; of others the chunks are erased one by one."""
+        check_prefix(prefix)
+        self._require("erasable")
+        self._require("listable")
+        keys = self._keys
+        if prefix.startswith(keys.prefix) and prefix != keys.prefix:
+            leading = keys.leading(prefix) if keys.nested else None
+            if keys.nested is None or (leading is not None and not keys.covers_shards(leading)):
+                self.erase_values(self.list_keys(prefix))
+                return
+        self.inner.erase_prefix(prefix)
+
+    # --- listing ---------------------------------------------------------------------------------------------------------------------
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        """As the port says: of each shard the index is read, and the keys are those of the chunks."""
+        return self._listing.list_keys(prefix, start_after, limit)
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        """As the port says. Prefixes in the chunk grid are those that a shard may have chunks below, inside the grid if that is known; whether it has any
+        is not looked up. Keys are those of chunks that are there."""
+        return self._listing.list_level(prefix)
+
+    @property
+    def _listing(self) -> ShardListing:
+        return ShardListing(self.inner, self._keys, self._writer.level)
+
+    # --- the keys that are chunks ----------------------------------------------------------------------------------------------------
+
+    def _places(self, names: Sequence[str]) -> tuple[list[int], Places]:
+        """Which of the names are chunks, and where those lie."""
+        coordinates = self._keys.coordinates
+        found = [(row, at) for row, name in enumerate(names) if (at := coordinates(name)) is not None]
+        rows = [row for row, _ in found]
+        return rows, self._keys.places([names[row] for row in rows], [at for _, at in found])
+
+
+def _extents(values: Sequence[int], what: str, least: int) -> tuple[int, ...]:
+    try:
+        extents = tuple(index(value) for value in values)
+    except TypeError:
+        extents = (-1,)
+    if isinstance(values, str | bytes) or any(not least <= extent < 2**63 for extent in extents):
+        raise InvalidInputError(f"{what} is {values!r}; it must be a list of whole numbers, each {least} or more")
+    return extents
+
+
+def _again(
+    arguments: tuple[Store, str, ChunkKeys, tuple[int, ...]],
+    grid: tuple[int, ...] | None,
+    writing: Literal["rebuild", "append"],
+    unused: float,
+) -> ShardingStore:
+    return ShardingStore(*arguments, grid_shape=grid, writing=writing, unused=unused)

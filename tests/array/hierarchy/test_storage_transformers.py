@@ -1,0 +1,221 @@
+"""The store of an array's chunks: the storage transformers of its document and of its user, in their order."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.conformance.draft.user_extensions import MASK, REGISTRY, Masked
+from tests.faults.together import in_threads
+
+import frazil
+from frazil.array.hierarchy.nodes import Place
+from frazil.array.hierarchy.root import locate
+from frazil.array.hierarchy.storage_transformers import transformed
+from frazil.codecs import DEFAULT_REGISTRY
+from frazil.errors import InvalidInputError, UnknownExtensionError
+from frazil.extensions import Extension
+from frazil.metadata.model import ArrayMetadata
+from frazil.stores import MemoryStore, ShardingStore, adapt
+from frazil.stores.store import Store
+
+SHARDING = "https://purl.org/zarr/spec/storage_transformers/sharding/1.0"
+DIALECTS = pytest.mark.parametrize("dialect", ["draft", "draft-2021"])
+
+
+def foreign(mask: int) -> dict[str, object]:
+    return {"extension": MASK, "type": "xor", "configuration": {"mask": mask}}
+
+
+def sharding(*counts: int) -> dict[str, object]:
+    return {"extension": SHARDING, "type": "indexed", "configuration": {"chunks_per_shard": list(counts)}}
+
+
+def made(
+    stack: list[dict[str, object]], dialect: str = "draft", rank: int = 1, **more: object
+) -> tuple[Place, ArrayMetadata]:
+    store = MemoryStore()
+    frazil.create_array(
+        store,
+        shape=(8,) * rank,
+        dtype="i4",
+        chunks=(2,) * rank,
+        codecs=[],
+        storage_transformers=stack,
+        zarr_format=dialect,
+        registry=REGISTRY,
+        **more,  # type: ignore[arg-type]
+    )
+    place, metadata = locate(Place(store, registry=REGISTRY), "")
+    assert isinstance(metadata, ArrayMetadata)
+    return place, metadata
+
+
+def layers(store: object) -> list[int]:
+    """The stores from the array to the last one: the masks of the user's, 0 for one of shards."""
+    found = []
+    while not isinstance(store, MemoryStore):
+        if isinstance(store, Masked):
+            found.append(store.mask)
+        elif isinstance(store, ShardingStore):
+            found.append(0)
+        store = store.inner  # type: ignore[attr-defined]
+    return found
+
+
+@DIALECTS
+def test_without_any_it_is_the_store_itself(dialect: str) -> None:
+    place, metadata = made([], dialect)
+    assert transformed(place, metadata) is place.store
+    place, metadata = made([sharding(2), sharding(2)], dialect)
+    assert transformed(place, metadata) is place.store, "the engine plans shards"
+    assert [codec.name for codec in metadata.codecs] == ["sharding_indexed"]
+
+
+@DIALECTS
+@pytest.mark.rule("D79")
+def test_the_order(dialect: str) -> None:
+    place, metadata = made([foreign(1), foreign(2)], dialect)
+    assert layers(transformed(place, metadata)) == [1, 2]
+    user: tuple[Callable[[Store], Store], ...] = (
+        lambda store: adapt(Masked(store, 3)),
+        lambda store: adapt(Masked(store, 4)),
+    )
+    place = place._replace(transformers=user)
+    assert layers(transformed(place, metadata)) == [3, 4, 1, 2]
+
+
+@DIALECTS
+@pytest.mark.rule("D79", "D80")
+@pytest.mark.parametrize(
+    ("stack", "expected", "shards"),
+    [
+        ([foreign(1), sharding(2)], [1, 0], None),
+        ([sharding(2), foreign(1)], [1], (4,)),
+        ([sharding(2), foreign(1), sharding(2)], [1, 0], (4,)),
+        ([foreign(1), sharding(2), foreign(2), sharding(2)], [1, 0, 2, 0], None),
+    ],
+)
+def test_behind_a_foreign_one_shards_run_as_a_store(
+    dialect: str, stack: list[dict[str, object]], expected: list[int], shards: tuple[int, ...] | None
+) -> None:
+    place, metadata = made(stack, dialect)
+    store = transformed(place, metadata)
+    assert layers(store) == expected
+    again = pickle.loads(pickle.dumps(store))
+    assert layers(again) == expected
+    array = frazil.open_array(place.store, "r+", registry=REGISTRY)
+    assert array.shards == shards
+    array[:] = range(8)
+    array[3] = 30
+    assert frazil.open_array(place.store, registry=REGISTRY)[:].tolist() == [0, 1, 2, 30, 4, 5, 6, 7]
+    assert (
+        len([key for key in place.store.list() if key.startswith("data")])
+        == {1: 2, 2: 1}[len([entry for entry in stack if entry["extension"] == SHARDING])]
+    )
+
+
+@DIALECTS
+@pytest.mark.rule("X26")
+@pytest.mark.parametrize("counts", [(), (1,)])
+def test_without_dimensions(dialect: str, counts: tuple[int, ...]) -> None:
+    place, _ = made([foreign(1), sharding(*counts)], dialect, rank=0)
+    array = frazil.open_array(place.store, "r+", registry=REGISTRY)
+    array[...] = 7
+    assert frazil.open_array(place.store, registry=REGISTRY)[()] == 7
+    (key,) = (key for key in place.store.list() if key.startswith("data"))
+    assert key.removeprefix("data/").removeprefix("root/") == ("c0" if dialect == "draft-2021" else "c")
+    assert len(place.store.get(key) or b"") == 4 + 16
+
+
+@DIALECTS
+@given(data=st.data())
+def test_any_stack_reads_what_was_written(dialect: str, data: st.DataObject) -> None:
+    rank = data.draw(st.integers(0, 2))
+    entries = st.sampled_from([1, 2]).map(foreign) | st.tuples(*[st.integers(1, 3)] * rank).map(
+        lambda counts: sharding(*counts)
+    )
+    place, metadata = made(data.draw(st.lists(entries, max_size=4)), dialect, rank)
+    array, expected = frazil.Array(place, metadata), np.zeros((8,) * rank, "i4")
+    for turn in range(1, data.draw(st.integers(1, 4)) + 1):
+        box = tuple(slice(*sorted(data.draw(st.tuples(*[st.integers(0, 8)] * 2)))) for _ in range(rank))
+        array[box] = expected[box] = data.draw(st.sampled_from([0, turn]))
+    assert array[...].tolist() == expected.tolist()
+    again = frazil.open_array(place.store, registry=REGISTRY)
+    assert again[...].tolist() == expected.tolist()
+    stored = {tuple(at) for at in np.argwhere(expected)}
+    assert array.nchunks_initialized() >= len({tuple(i // 2 for i in at) for at in stored})
+
+
+def test_writers_at_once() -> None:
+    place, metadata = made([foreign(1), sharding(4)])
+    array = frazil.Array(place, metadata)
+
+    def write(number: int) -> None:
+        for _ in range(20):
+            array[number] = number + 1
+
+    in_threads(8, write)
+    assert array[:].tolist() == list(range(1, 9))
+
+
+@pytest.mark.parametrize("stack", [[foreign(1)], [foreign(1), sharding(2), foreign(2)]], ids=["one", "three"])
+@pytest.mark.parametrize("shared", ["store", "group", "folder", "pickle"])
+def test_writers_at_once_through_handles_of_their_own(
+    stack: list[dict[str, object]], shared: str, tmp_path: Path
+) -> None:
+    """Also where the transformer knows nothing of versions, and each handle has made its own."""
+    registry = DEFAULT_REGISTRY.with_storage_transformer(MASK, plainly_masked)
+    store = MemoryStore() if shared in ("store", "group") else tmp_path / "a.zr3"
+    root = frazil.create_group(store, zarr_format="draft", registry=registry)
+    root.create_array("x", shape=8, dtype="i4", chunks=8, codecs=[], storage_transformers=stack)
+
+    def write(number: int) -> None:
+        if shared in ("group", "pickle"):
+            node = pickle.loads(pickle.dumps(root))["x"] if shared == "pickle" else root["x"]
+            assert isinstance(node, frazil.Array)
+            array = node
+        else:
+            array = frazil.open_array(store, "r+", path="x", registry=registry)
+        for turn in range(1, 16):
+            array[number] = turn
+
+    in_threads(4, write)
+    assert root["x"][:].tolist() == [15] * 4 + [0] * 4  # type: ignore[index]
+
+
+def plainly_masked(entry: Extension, store: Store) -> Masked:
+    return Masked(store, 1)
+
+
+@pytest.mark.rule("D48")
+def test_what_is_refused() -> None:
+    place, metadata = made([sharding(2), foreign(1), sharding(2)])
+    unknown = place._replace(registry=DEFAULT_REGISTRY)
+    with pytest.raises(UnknownExtensionError, match=MASK) as caught:
+        transformed(unknown, metadata)
+    assert caught.value.path == "storage_transformers[1]", "counted as in the document"
+    for maker in (lambda entry, store: None, lambda entry, store: object()):
+        registry = DEFAULT_REGISTRY.with_storage_transformer(MASK, maker)
+        with pytest.raises(InvalidInputError, match=r"the storage transformer .* made .* no store"):
+            transformed(place._replace(registry=registry), metadata)
+    with pytest.raises(InvalidInputError, match="a storage transformer made int"):
+        transformed(place._replace(transformers=(lambda store: 1,)), metadata)
+
+
+@pytest.mark.rule("K20", "D48")
+def test_the_final_version_has_no_sharding_transformer() -> None:
+    with pytest.raises(UnknownExtensionError, match=SHARDING):
+        frazil.create_array(MemoryStore(), shape=8, dtype="i4", storage_transformers=[Extension(SHARDING)])
+
+
+@DIALECTS
+def test_the_url_of_shards_behind_others_may_be_any_of_theirs(dialect: str) -> None:
+    other = {**sharding(2), "extension": "https://purl.org/zarr/spec/extensions/storage-transformers/sharding/1.0"}
+    place, metadata = made([foreign(1), other], dialect)
+    assert layers(transformed(place, metadata)) == [1, 0]

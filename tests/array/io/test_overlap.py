@@ -1,0 +1,444 @@
+"""Parts of a read or write at once, where requests take their time: that they overlap, say the same as one after the other, and end as one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.strategies import Layout, basic_selections, create, layouts, same, values
+
+import frazil
+from frazil.array.io.overlap import LANES, in_lanes, lanes_for
+from frazil.codecs import Bytes, Codec, Gzip, ShardingIndexed
+from frazil.errors import ChecksumError, StoreError
+from frazil.runtime import Runtime
+from frazil.stores import MemoryStore, Store
+from frazil.stores.values import Columns, Fetched, Version
+from frazil.stores.wrappers import WrappedStore
+from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, SlowStore
+
+SIDE = 8  # inner chunks along a shard
+SHARD = 256  # bytes of one below, decoded
+DATA = np.arange(64 * SHARD, dtype="u2").astype("u1")
+
+
+def stored(shards: int | None = SHARD, **arguments: object) -> MemoryStore:
+    """64 shards of 8 inner chunks, raw."""
+    store = MemoryStore()
+    frazil.create_array(store, data=DATA, chunks=SHARD // 8 if shards else SHARD, shards=shards, codecs=[], **arguments)
+    return store
+
+
+def opened(store: Store, shards: int, mode: str = "r") -> frazil.Array:
+    """With so many bytes in flight that each part of a read has this many shards."""
+    return frazil.open_array(store, mode=mode, runtime=Runtime(bytes_in_flight=shards * SHARD * LANES))  # type: ignore[arg-type]
+
+
+# --- what overlaps -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_one_round_brings_all_indexes_and_the_chunks_of_several_parts_come_at_once() -> None:
+    store = SlowStore(CountingStore(stored()), 0.0)
+    array = opened(store, shards=8)
+    store.clear()
+    store.meet(LANES, skip=1)
+    assert (array[...] == DATA).all()
+    first, *others = store.calls
+    assert (first.requests, first.others) == (64, 0), "the indexes"
+    assert sorted(call.requests for call in others) == [8] * 8, "eight parts of eight shards, a span a shard"
+    store.clear()
+    store.meet(LANES)
+    assert (array[...] == DATA).all()
+    assert sorted(call.requests for call in store.calls) == [8] * 8, "the indexes are remembered"
+
+
+def test_chunks_without_shards_come_at_once_too() -> None:
+    store = SlowStore(stored(shards=None), 0.0)
+    array = opened(store, shards=4)
+    store.clear()
+    store.meet(LANES)
+    assert (array[...] == DATA).all()
+    assert [call.requests for call in store.calls] == [4] * 16
+
+
+def test_points_come_at_once() -> None:
+    store = SlowStore(stored(), 0.0)
+    array = opened(store, shards=1)
+    where = np.random.default_rng(5).permutation(len(DATA))[:3000]
+    store.meet(LANES, skip=2)  # the document, the indexes
+    array = opened(store, shards=1)
+    assert (array.vindex[where] == DATA[where]).all()
+
+
+@pytest.mark.parametrize(
+    "codecs",
+    [
+        [ShardingIndexed([SHARD // 4], [ShardingIndexed([SHARD // 8], [Bytes()])])],
+        [ShardingIndexed([SHARD // 8], [Bytes()]), Gzip(1)],
+    ],
+    ids=["nested", "within another codec"],
+)
+def test_shards_whose_indexes_are_not_fetched_ahead_come_at_once(codecs: list[Codec]) -> None:
+    inner = MemoryStore()
+    frazil.create_array(inner, data=DATA, chunks=SHARD, codecs=codecs)
+    store = SlowStore(inner, 0.0)
+    array = opened(store, shards=4)
+    store.meet(LANES)
+    assert (array[...] == DATA).all()
+
+
+def test_in_a_repository() -> None:
+    inner = MemoryStore()
+    with frazil.Repository.create(inner).transaction(message="data") as root:
+        root.create_array("x", data=DATA, chunks=SHARD // 8, shards=SHARD, codecs=[])
+    store = SlowStore(inner, 0.0)
+    runtime = Runtime(bytes_in_flight=8 * SHARD * LANES)
+    array = frazil.Repository.open(store, runtime=runtime).readonly_session().root["x"]
+    assert isinstance(array, frazil.Array)
+    assert array[0] == DATA[0]  # which brings the manifest
+    store.clear()
+    store.meet(LANES, skip=1)
+    assert (array[...] == DATA).all()
+
+
+@pytest.mark.parametrize("shards", [SHARD, None])
+def test_writing_whole_chunks_and_shards_and_parts_of_them(shards: int | None) -> None:
+    inner = stored(shards)
+    store = SlowStore(inner, 0.0)
+    array = opened(store, shards=2, mode="r+")
+    store.clear()
+    store.meet(LANES, "put")
+    array[...] = DATA[::-1]
+    assert [(call.operation, call.requests) for call in store.calls] == [("put", 2)] * 32, "nothing is read"
+    store.meet(LANES)
+    array[5 : len(DATA) - 5 : SHARD // 2] = 1
+    expected = DATA[::-1].copy()
+    expected[5 : len(DATA) - 5 : SHARD // 2] = 1
+    assert (frazil.open_array(inner)[...] == expected).all()
+
+
+def test_shards_that_are_decoded_whole_to_be_changed_share_what_may_be_in_flight() -> None:
+    inner = MemoryStore()
+    codecs = [ShardingIndexed([SHARD // 8], [Bytes()]), Gzip(1)]
+    frazil.create_array(inner, data=DATA, chunks=SHARD, codecs=codecs)
+    store = SlowStore(inner, 0.0)
+    array = opened(store, shards=2, mode="r+")
+    store.clear()
+    array[::SHARD] = 9
+    assert {call.requests for call in store.calls if call.operation == "fetch"} == {2}, "two shards a lane"
+    expected = DATA.copy()
+    expected[::SHARD] = 9
+    assert (frazil.open_array(inner)[...] == expected).all()
+
+
+def test_functions_that_a_session_asks_may_read_it() -> None:
+    """They are asked by the thread that has the session to itself: other threads that read for it would wait for that."""
+    inner = MemoryStore()
+    with frazil.Repository.create(inner).transaction(message="data") as root:
+        root.create_array("x", data=DATA, chunks=SHARD, codecs=[])
+    runtime = Runtime(bytes_in_flight=2 * SHARD * LANES)
+    repo = frazil.Repository.open(SlowStore(inner, 0.0), runtime=runtime)
+    session = repo.writable_session()
+    array = session.root["x"]
+    assert isinstance(array, frazil.Array)
+    read: list[bool] = []
+
+    def look() -> None:
+        read.append(bool((array[1:] == DATA[1:]).all()))
+
+    def solver(conflict: object) -> str:
+        look()
+        return "ours"
+
+    def order(path: str, chunks: Columns) -> Columns:
+        look()
+        return np.arange(len(chunks))[::-1]
+
+    session.root.create_array("y", data=DATA, chunks=SHARD * 4, codecs=[])
+    with repo.transaction(message="theirs") as root:
+        root["x"][0] = 7  # type: ignore[index]
+    array[0] = 9
+
+    done = threading.Thread(
+        target=lambda: session.commit("ours", rebase=solver, packing_order=order),  # type: ignore[arg-type]
+        daemon=True,
+    )
+    done.start()
+    done.join(30)
+    assert not done.is_alive() and len(read) >= 2 and all(read)
+    assert repo.readonly_session().root["x"][0] == 9  # type: ignore[index]
+
+
+# --- what does not ---------------------------------------------------------------------------------------------------------------------
+
+
+class Watched(WrappedStore):
+    """Notes the threads that fetch."""
+
+    __slots__ = ("threads",)
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.threads: set[int] = set()
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        self.threads.add(threading.get_ident())
+        return super().fetch(names, spans, expect=expect, held=held, once=once)
+
+
+def test_no_thread_is_started_for_values_at_hand_nor_for_one_part() -> None:
+    direct = Watched(stored())
+    assert (opened(direct, shards=1)[...] == DATA).all()
+    assert direct.threads == {threading.get_ident()}
+    slow = Watched(SlowStore(stored(), 0.0))
+    array = opened(slow, shards=8)
+    assert (array[: 8 * SHARD] == DATA[: 8 * SHARD]).all()
+    assert slow.threads == {threading.get_ident()}
+    assert (array[...] == DATA).all()
+    assert len(slow.threads) > 1
+
+
+def test_lanes_share_what_may_be_in_flight() -> None:
+    runtime = Runtime(bytes_in_flight=800)
+    assert lanes_for(runtime, False, 1)[:2] == (LANES, 800 // LANES)
+    assert lanes_for(runtime, False, 400)[:2] == (2, 400)
+    assert lanes_for(runtime, False, 401) == lanes_for(runtime, True, 1) == (1, 800, None)
+    assert lanes_for(runtime, False, 0)[0] == LANES
+    assert lanes_for(Runtime(requests_in_flight=1), False, 1)[0] == 1
+    assert lanes_for(Runtime(requests_in_flight=3), False, 1)[0] == 3
+
+
+# --- what is asked for -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_in_many_parts_has_its_index_fetched_once() -> None:
+    store = CountingStore(stored(shards=len(DATA), fill_value=9))
+    array = frazil.open_array(store, runtime=Runtime(bytes_in_flight=len(DATA) // 4, cache_bytes=0))
+    store.clear()
+    assert (array[...] == DATA).all()
+    index, *spans = [(done.start < 0, done.nbytes) for done in store.requests]
+    assert index[0]
+    assert not any(of_index for of_index, _ in spans)
+    assert sum(nbytes for _, nbytes in spans) == len(DATA)
+    store.inner.erase("c/0")
+    store.clear()
+    assert (array[...] == 9).all()
+    assert store.count() == 1
+
+
+def test_shards_that_are_not_there_are_one_request_each() -> None:
+    inner = stored(fill_value=7)
+    expected = DATA.copy()
+    for i in (0, 5, 6, 7, 8, 9, 10, 11, 63):
+        inner.erase(f"c/{i}")
+        expected[i * SHARD : (i + 1) * SHARD] = 7
+    store = CountingStore(inner)
+    array = opened(store, shards=3)
+    store.clear()
+    assert (array[::-1] == expected[::-1]).all()
+    where = np.random.default_rng(5).permutation(len(DATA))
+    assert (array.vindex[where] == expected[where]).all()
+    gone = [done for done in store.requests if not done.nbytes]
+    assert len(gone) == 2 * 9
+    assert store.count() == 64 + 55 + 9 + 55
+
+
+def test_only_so_many_indexes_are_ahead() -> None:
+    inner = MemoryStore()
+    frazil.create_array(inner, data=np.arange(1, 401, dtype="u2"), chunks=1, shards=1, codecs=[])
+    store = SlowStore(inner, 0.0)
+    array = frazil.open_array(store, runtime=Runtime(bytes_in_flight=2 * 2 * 10 * LANES))
+    store.clear()
+    assert (array[...] == np.arange(1, 401)).all()
+    assert max(call.requests for call in store.calls) <= 128
+    assert sum(call.requests for call in store.calls) == 800
+
+
+# --- errors and changes ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [2, 3, 5])  # the document is 1
+def test_the_first_error_ends_a_read(call: int) -> None:
+    store = FaultyStore(stored(), FaultPlan([Fault("fetch", call)]))
+    array = opened(store, shards=2)
+    before = threading.active_count()
+    with pytest.raises(StoreError, match="an injected fault"):
+        array[...]
+    assert threading.active_count() == before
+    assert store.calls["fetch"] <= call + LANES, "nothing is begun afterwards"
+    assert (array[...] == DATA).all()
+
+
+def test_a_damaged_index_is_an_error_of_its_shard() -> None:
+    inner = stored()
+    value = inner.get("c/40")
+    assert value is not None
+    inner.set("c/40", value[:-1] + bytes([value[-1] ^ 1]))
+    array = opened(CountingStore(inner), shards=4)
+    with pytest.raises(ChecksumError) as caught:
+        array[...]
+    assert caught.value.key == "c/40"
+    assert (array[: 40 * SHARD] == DATA[: 40 * SHARD]).all()
+
+
+class Replacing(CountingStore):
+    """Replaces shards right after the indexes were fetched ahead."""
+
+    __slots__ = ("others",)
+
+    def __init__(self, inner: Store, others: MemoryStore) -> None:
+        super().__init__(inner)
+        self.others: MemoryStore | None = others
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        fetched = super().fetch(names, spans, expect=expect, held=held, once=once)
+        if self.others is not None and len(names) == 64:
+            others, self.others = self.others, None
+            for key in ("c/3", "c/4", "c/62"):
+                value = others.get(key)
+                assert value is not None
+                self.inner.set(key, value)
+        return fetched
+
+
+def test_what_is_replaced_after_its_index_was_fetched_is_read_anew() -> None:
+    new, others = DATA[::-1] // 3, MemoryStore()
+    frazil.create_array(others, data=new, chunks=SHARD // 8, shards=SHARD, codecs=[])
+    array = opened(Replacing(stored(), others), shards=4)
+    expected = DATA.copy()
+    for i in (3, 4, 62):
+        expected[i * SHARD : (i + 1) * SHARD] = new[i * SHARD : (i + 1) * SHARD]
+    assert (array[...] == expected).all()
+
+
+@given(layouts(), st.integers(0, 2**32), st.integers(1, 2000), st.data())
+def test_lanes_change_no_value(layout: Layout, seed: int, nbytes: int, data: st.DataObject) -> None:
+    store = SlowStore(MemoryStore(), 0.0)
+    create(store, layout, "uint16")
+    array = frazil.open_array(store, mode="r+", runtime=Runtime(bytes_in_flight=nbytes))
+    expected = np.zeros(layout.shape, "u2")
+    for turn in range(3):
+        selection = data.draw(basic_selections(layout.shape))
+        new = values(seed + turn, expected[selection].shape, array.dtype)
+        array[selection], expected[selection] = new, new
+        assert same(array[selection], expected[selection])
+    assert same(array[...], expected)
+
+
+# --- lanes alone -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_all_parts_are_done_once_and_asked_for_by_one_thread_at_a_time() -> None:
+    asking = threading.Lock()
+
+    def parts() -> Iterator[int]:
+        for i in range(200):
+            assert asking.acquire(blocking=False)
+            asking.release()
+            yield i
+
+    done: list[int] = []
+    in_lanes(parts(), done.append, 4)
+    assert sorted(done) == list(range(200))
+    in_lanes(iter(()), done.append, 4)
+    assert len(done) == 200
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_an_error_is_raised_when_the_others_are_done(error: BaseException) -> None:
+    gate, numbers, done = threading.Event(), count(), []
+
+    def act(part: int) -> None:
+        if part == 1:
+            gate.set()
+            raise error
+        gate.wait(30)
+        done.append(part)
+
+    with pytest.raises(type(error)) as caught:
+        in_lanes(numbers, act, 3)
+    assert caught.value is error
+    assert next(numbers) <= 3 + 2
+    assert 0 in done, "what had begun was waited for"
+    assert not [thread for thread in threading.enumerate() if thread.name == "frazil lane"]
+
+
+def test_an_interrupt_ends_all_lanes_and_is_not_lost_behind_an_error() -> None:
+    here, gate = threading.get_ident(), threading.Event()
+
+    def act(part: int) -> None:
+        if threading.get_ident() == here:
+            gate.wait(30)  # the interrupt ends it
+            pytest.fail("no interrupt came")
+        os.kill(os.getpid(), signal.SIGINT)
+        raise StoreError("something else")
+
+    with pytest.raises(KeyboardInterrupt):
+        in_lanes(count(), act, 2)
+    assert not [thread for thread in threading.enumerate() if thread.name == "frazil lane"]
+
+
+def test_an_interrupt_of_the_one_who_waits() -> None:
+    here, begun, waits, done = threading.get_ident(), threading.Event(), threading.Event(), []
+
+    def parts() -> Iterator[int]:
+        yield from (0, 1)
+        waits.set()  # no part is left for the caller, and it goes on to wait
+
+    def act(part: int) -> None:
+        if threading.get_ident() == here:
+            begun.wait(30)
+            return
+        begun.set()
+        waits.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append(part)
+
+    with pytest.raises(KeyboardInterrupt):
+        in_lanes(parts(), act, 2)
+    assert len(done) == 1, "what had begun was waited for"
+    assert not [thread for thread in threading.enumerate() if thread.name == "frazil lane"]
+
+
+def test_an_error_of_the_parts_themselves() -> None:
+    def parts() -> Iterator[int]:
+        yield from range(10)
+        raise StoreError("the list broke")
+
+    done: list[int] = []
+    with pytest.raises(StoreError, match="the list broke"):
+        in_lanes(parts(), done.append, 3)
+    assert sorted(done) == list(range(10))
+
+
+def test_where_no_thread_can_be_started_one_lane_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done: list[int] = []
+    in_lanes(iter(range(20)), done.append, 4)
+    assert done == list(range(20))

@@ -1,0 +1,79 @@
+"""`frazil convert`: what it says, and what is there afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import TEMP
+
+import frazil
+from frazil.cli.main import main
+from frazil.operations.convert.report import Conversion
+
+
+def test_elsewhere(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "old.zr3", "new.zarr"]) == 0
+    said = capfd.readouterr()
+    assert said.out.splitlines() == [
+        f"converted {place / 'old.zr3'} from the older draft to Zarr v3, to {place / 'new.zarr'}",
+        "  2 groups, 1 array, 3 documents",
+        "  1 array: 36 objects, 28.6 KiB, bytes as they are",
+    ]
+    assert said.err == ""
+    new = frazil.open_group("new.zarr")
+    assert new.attrs["title"] == "The old sea"
+    np.testing.assert_array_equal(new["level1/temp"][...], TEMP)
+    assert main(["convert", "old.zr3", "new.zarr"]) == 1
+    assert "something is there already" in capfd.readouterr().err
+    assert main(["convert", "old.zr3", "new.zarr", "--to", "draft", "--overwrite"]) == 0
+    assert frazil.open_group("new.zarr").metadata.zarr_format == "draft"
+
+
+def test_dry_run_and_in_place(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = sorted(path.relative_to(place) for path in (place / "old.zr3").rglob("*"))
+    assert main(["convert", "old.zr3", "--dry-run"]) == 0
+    assert "would convert" in capfd.readouterr().out
+    assert sorted(path.relative_to(place) for path in (place / "old.zr3").rglob("*")) == before
+    assert main(["convert", "old.zr3"]) == 0
+    assert "in place" in capfd.readouterr().out
+    assert sorted(path.name for path in (place / "old.zr3").iterdir()) == ["level1", "zarr.json"]
+    np.testing.assert_array_equal(frazil.open_array("old.zr3/level1/temp")[...], TEMP)
+    assert main(["convert", "old.zr3"]) == 0, "nothing is left to do"
+    assert capfd.readouterr().out == f"{place / 'old.zr3'} is of Zarr v3: nothing is to be done\n"
+
+
+def test_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "ocean.zarr", "ocean.zr3", "--to", "draft", "--recode", "--json"]) == 0
+    said = json.loads(capfd.readouterr().out)
+    assert {name for name in said if name not in ("arrays", "objects", "nbytes", "nbytes_recoded")} == {
+        name for name in Conversion._fields if name != "arrays"
+    }
+    assert [(array["path"], array["way"]) for array in said["arrays"]] == [
+        ("flat", "recoded"),
+        ("level1/temp", "recoded"),
+    ]
+    assert said["nbytes"] == said["nbytes_recoded"] > 0
+
+
+def test_everything_that_is_refused_in_one_line(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "sea.zarr", "new.zr3", "--to", "draft"]) == 1
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert "dimension_names" in said
+    assert main(["convert", "ocean.zarr", "new.zr3", "--to", "draft"]) == 1
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert "/flat codecs[1]" in said
+    assert "/level1/temp codecs[1]" in said
+    assert not (place / "new.zr3").exists()
+
+
+def test_wrong_usage(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "old.zr3", "--overwrite"]) == 2
+    assert main(["convert", "old.zr3", "--to", "2"]) == 2
+    assert main(["convert", "nothing.zr3", "new"]) == 1
+    assert "there is no array or group" in capfd.readouterr().err
+    assert not (place / "new").exists()

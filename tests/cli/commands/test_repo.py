@@ -1,0 +1,186 @@
+"""`frazil repo`: init, log, diff, branch, tag."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from tests.beside import data
+
+import frazil
+from frazil.cli.main import main
+from frazil.formats.alpha.refs import branch_key
+
+
+def said(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+    assert main(arguments) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    return out
+
+
+@pytest.fixture
+def repo(place: Path) -> frazil.Repository:
+    return frazil.Repository.open("sea.repo", durable=False)
+
+
+# --- init ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [[], ["--compatible", "alpha-library"]])
+def test_init(options: list[str], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = said(["repo", "init", "new.repo", *options], capfd)
+    made = frazil.Repository.open("new.repo")
+    assert text == f"main  {made.lookup_branch('main')}\n"
+    assert said(["tree", "new.repo"], capfd) == "/\n"
+    assert said(["repo", "tag", "new.repo"], capfd) == ""
+
+
+def test_init_as_json(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(said(["repo", "init", "new.repo", "--json"], capfd))
+    assert document == {"branch": "main", "snapshot": frazil.Repository.open("new.repo").lookup_branch("main")}
+
+
+# --- log -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_log(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = said(["repo", "log", "sea.repo"], capfd).splitlines()
+    commits = list(repo.history("main"))
+    assert [line.split()[0] for line in lines] == [commit.id for commit in commits]
+    assert [line.split("Z  ", 1)[1] for line in lines] == [
+        "(main) name it",
+        "add salt",
+        "(old, tag v1) first data ...",
+        "Repository initialized",
+    ]
+    assert lines[0].split()[1] == f"{commits[0].written_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_log_of_a_reference(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    assert [
+        line.rpartition("  ")[2] for line in said(["repo", "log", "sea.repo@dev", "-n", "1"], capfd).splitlines()
+    ] == ["(dev) warmer"]
+    first = repo.lookup("v1")
+    for reference in ("v1", first, first[:8].lower()):
+        assert len(said(["repo", "log", f"sea.repo@{reference}"], capfd).splitlines()) == 2
+
+
+def test_log_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(said(["repo", "log", "sea.repo", "--json"], capfd))
+    assert [commit["branches"] for commit in found] == [["main"], [], ["old"], []]
+    assert [commit["tags"] for commit in found] == [[], [], ["v1"], []]
+    assert [commit["parent"] for commit in found] == [*(commit["id"] for commit in found[1:]), None]
+    assert found[1]["metadata"] == {"by": "me"}
+    assert found[2]["message"] == "first data\n\nof the sea"
+    assert found[0]["written_at"].endswith("Z")
+
+
+def test_the_first_snapshot_has_the_id_that_opens_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The library of the alpha gave it another id in histories than its file has."""
+    with tarfile.open(data("icechunk-alpha-repo.tar.gz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    location = next(str(path.parent) for path in tmp_path.glob("**/refs"))
+    commits = json.loads(said(["repo", "log", location, "--json"], capfd))
+    assert [commit["parent"] for commit in commits] == [*(commit["id"] for commit in commits[1:]), None]
+    assert said(["tree", f"{location}@{commits[-1]['id']}"], capfd) == "/\n"
+    count = len(commits) - 1
+    assert json.loads(said(["repo", "log", location, "--json", "-n", str(count)], capfd)) == commits[:count]
+    text = said(["repo", "log", location, "--graph"], capfd)
+    assert text.splitlines()[-1].startswith(f"* {commits[-1]['id']}")
+
+
+def test_graph(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = said(["repo", "log", "sea.repo", "--graph"], capfd).splitlines()
+    drawn = [(line[: line.find(word)] if (word := name(line)) else line, line.split("Z  ")[-1]) for line in lines]
+    assert drawn == [
+        ("* ", "(main) name it"),
+        ("* ", "add salt"),
+        ("| * ", "(dev) warmer"),
+        ("|/", "|/"),
+        ("* ", "(old, tag v1) first data ..."),
+        ("* ", "Repository initialized"),
+    ]
+    document = json.loads(said(["repo", "log", "sea.repo", "--graph", "--json"], capfd))
+    assert [commit["id"] for commit in document] == [name(line) for line in lines if name(line)]
+    assert len(said(["repo", "log", "sea.repo", "--graph", "-n", "2"], capfd).splitlines()) == 2
+
+
+def name(line: str) -> str:
+    return next((word for word in line.split() if len(word) == 20), "")
+
+
+def test_a_graph_has_what_no_branch_leads_to(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    lost = repo.lookup_branch("dev")
+    said(["repo", "branch", "sea.repo", "dev", "--reset", "v1"], capfd)
+    assert lost not in said(["repo", "log", "sea.repo", "--graph"], capfd)
+    assert lost in said(["repo", "log", f"sea.repo@{lost}", "--graph"], capfd)
+
+
+def test_messages_stay_on_their_lines(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    with repo.transaction(message="red\x1b[31m\ttab") as root:
+        root.attrs["a"] = 1
+    assert said(["repo", "log", "sea.repo", "-n", "1"], capfd).endswith("(main) red\\x1b[31m\\ttab\n")
+
+
+# --- diff ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_diff(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    assert said(["repo", "diff", "sea.repo", "v1", "dev"], capfd) == "~ /level1/temp  2 chunks written\n"
+    assert said(["repo", "diff", "sea.repo", "v1"], capfd) == said(["repo", "diff", "sea.repo", "v1", "main"], capfd)
+    assert said(["repo", "diff", "sea.repo", "v1"], capfd).splitlines() == str(repo.diff("v1", "main")).splitlines()
+    assert said(["repo", "diff", "sea.repo", "v1", "old"], capfd) == ""
+
+
+def test_diff_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(said(["repo", "diff", "sea.repo", "v1", "dev", "--json"], capfd))
+    assert document == repo.diff("v1", "dev").as_json()
+    assert document["chunks"][0]["written_chunks"] == [[0, 0, 0], [1, 0, 0]]
+    assert json.loads(said(["repo", "diff", "sea.repo", "v1", "old", "--json"], capfd))["chunks"] == []
+
+
+# --- branches and tags -----------------------------------------------------------------------------------------------------------------
+
+
+def test_branches(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    first, tip = repo.lookup("v1"), repo.lookup("main")
+    assert said(["repo", "branch", "sea.repo"], capfd) == (f"dev   {repo.lookup('dev')}\nmain  {tip}\nold   {first}\n")
+    assert said(["repo", "branch", "sea.repo", "trial"], capfd) == f"trial  {tip}\n"
+    assert said(["repo", "branch", "sea.repo", "back", "--at", "v1"], capfd) == f"back  {first}\n"
+    assert said(["repo", "branch", "sea.repo", "trial", "--reset", "v1", "--expect", tip], capfd) == f"trial  {first}\n"
+    assert said(["repo", "branch", "sea.repo", "back", "--delete"], capfd) == f"deleted  back  {first}\n"
+    assert repo.branches == ["dev", "main", "old", "trial"]
+    assert repo.lookup_branch("trial") == first
+
+
+def test_branches_as_json(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    first = repo.lookup("v1")
+    found = json.loads(said(["repo", "branch", "sea.repo", "--json"], capfd))
+    assert found == [{"name": branch, "snapshot": repo.lookup(branch)} for branch in ("dev", "main", "old")]
+    made = {"name": "a", "snapshot": first}
+    assert json.loads(said(["repo", "branch", "sea.repo", "a", "--at", "v1", "--json"], capfd)) == made
+    done = json.loads(said(["repo", "branch", "sea.repo", "a", "--delete", "--json"], capfd))
+    assert done == {**made, "deleted": True}
+
+
+def test_a_branch_that_makes_no_sense_is_told(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("sea.repo", branch_key("dev", 1000)).write_bytes(b"nonsense")
+    lines = said(["repo", "branch", "sea.repo"], capfd).splitlines()
+    assert lines[0].startswith("dev   (unreadable: ")
+    found = json.loads(said(["repo", "branch", "sea.repo", "--json"], capfd))
+    assert found[0]["snapshot"] is None
+    assert "JSON" in found[0]["error"]
+    assert len(said(["repo", "log", "sea.repo", "--graph"], capfd).splitlines()) == 4
+
+
+def test_tags(repo: frazil.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    first, tip = repo.lookup("v1"), repo.lookup("main")
+    assert said(["repo", "tag", "sea.repo"], capfd) == f"v1  {first}\n"
+    assert said(["repo", "tag", "sea.repo", "v2"], capfd) == f"v2  {tip}\n"
+    made = json.loads(said(["repo", "tag", "sea.repo", "first", "--at", first[:6], "--json"], capfd))
+    assert made == {"name": "first", "snapshot": first}
+    found = json.loads(said(["repo", "tag", "sea.repo", "--json"], capfd))
+    assert [tag["name"] for tag in found] == repo.tags == ["first", "v1", "v2"]

@@ -1,0 +1,116 @@
+"""Locations in repositories: sea.repo@REF and what else may be meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import TEMP, fill_repository
+
+import frazil
+from frazil.cli.locations import open_node, split_location
+from frazil.cli.main import main
+from frazil.errors import NotFoundError
+
+
+def first(location: str, path: str = "level1/temp") -> float:
+    array = open_node(location, path)
+    assert isinstance(array, frazil.Array)
+    return float(np.asarray(array[0, 0, 0]))
+
+
+def test_branch_tag_snapshot_and_main(place: Path) -> None:
+    repo = frazil.Repository.open("sea.repo")
+    then, warmer = float(TEMP[0, 0, 0]), float(TEMP[0, 0, 0] + np.float32(1))
+    dev = repo.lookup_branch("dev")
+    for location in ("sea.repo@dev", f"sea.repo@{dev}", f"sea.repo@{dev[:7].lower()}", f"{place}/sea.repo@dev"):
+        assert first(location) == warmer
+    for location in ("sea.repo", "sea.repo@main", "sea.repo@v1", f"file://{place}/sea.repo@v1", "sea.repo/"):
+        assert first(location) == then
+    assert first("sea.repo@dev/level1/temp", "") == first("sea.repo@dev/level1", "temp") == warmer
+    assert first("sea.repo/level1/temp", "") == first("sea.repo/level1", "temp") == then
+    assert "salt" in open_node("sea.repo")
+    assert "salt" not in open_node("sea.repo@v1")
+
+
+def test_the_commands_read_there(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for arguments in (
+        ["get", "sea.repo", "salt", "1:3"],
+        ["get", "sea.repo@main", "salt", "1:3"],
+        ["get", "sea.repo@main/salt", "1:3"],
+        ["get", "sea.repo/salt", "1:3"],
+    ):
+        assert main(arguments) == 0
+        assert capfd.readouterr().out == "[1 2]\n"
+    assert main(["info", "sea.repo@dev", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["groups"] == ["level1"]
+    assert main(["tree", "sea.repo@v1"]) == 0
+    assert capfd.readouterr().out == "/\n└── level1/\n    └── temp (3, 40, 50) float32\n"
+    assert main(["view", "sea.repo@v1", "level1/temp", "0, :, :", "-o", "a.png"]) == 0
+    assert (place / "a.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize(("location", "names"), [("sea.repo", ["level1", "salt"]), ("sea.repo@dev", ["level1"])])
+def test_a_state_becomes_a_plain_folder(
+    location: str, names: list[str], place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", location, "plain.zarr"]) == 0
+    group = frazil.open_group("plain.zarr")
+    assert list(group) == names
+    array = open_node(location, "level1/temp")
+    assert isinstance(array, frazil.Array)
+    np.testing.assert_array_equal(group["level1/temp"][...], array[...])
+
+
+def test_what_is_there_under_this_name_comes_first(place: Path) -> None:
+    frazil.create_array("sea.repo@dev", data=[1, 2, 3])
+    assert split_location("sea.repo@dev") is None
+    array = open_node("sea.repo@dev")
+    assert isinstance(array, frazil.Array)
+    assert array.shape == (3,)
+
+
+def test_names_with_several_signs(place: Path) -> None:
+    fill_repository(place / "me@home.repo")
+    assert first("me@home.repo@dev") == first("sea.repo@dev")
+    repo = frazil.Repository.open("me@home.repo")
+    repo.create_branch("a@b", "dev")
+    assert first("me@home.repo@a@b") == first("sea.repo@dev")
+    assert split_location("me@home.repo@a@b/level1") == ("me@home.repo", "a@b", "level1")
+    assert first("me@home.repo") == first("sea.repo")
+
+
+def test_a_repository_in_memory(place: Path) -> None:
+    repo = frazil.Repository.create("memory://for-the-command-line/sea")
+    with repo.transaction(message="one") as root:
+        root.create_array("t", data=[5.0])
+    assert np.asarray(open_node("memory://for-the-command-line/sea@main", "t")[...]) == 5
+
+
+def test_python_is_told_of_the_repository(place: Path) -> None:
+    for opening in (frazil.open, frazil.open_array, frazil.open_group):
+        with pytest.raises(NotFoundError, match=r"a repository lies there: frazil\.Repository\.open"):
+            opening("sea.repo")
+        with pytest.raises(NotFoundError, match=r"a repository lies there: "):
+            opening("sea.repo", path="level1/temp")
+        with pytest.raises(NotFoundError, match=r"a repository lies there in 'sea\.repo': "):
+            opening(".", path="sea.repo/level1")
+        with pytest.raises(NotFoundError, match="check the location"):
+            opening("nothing.zarr")
+
+
+def test_virtual_chunks_are_read_where_that_is_allowed(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (place / "data").mkdir()
+    (place / "data" / "raw").write_bytes(np.arange(4, dtype="<i4").tobytes())
+    prefix = f"file://{place.resolve()}/data/"
+    repo = frazil.Repository.open("sea.repo", virtual_prefixes=[prefix])
+    session = repo.writable_session()
+    session.root.create_array("raw", shape=4, dtype="i4", chunks=4, codecs=[])
+    session.set_virtual_chunks("raw", [[0]], f"{prefix}raw", 0, 16)
+    session.commit("raw numbers")
+    assert main(["get", "sea.repo", "raw", ":"]) == 1
+    assert "outside of the prefixes" in capfd.readouterr().err
+    assert main(["get", "sea.repo", "raw", ":", "--virtual-prefix", prefix]) == 0
+    assert capfd.readouterr().out == "[0 1 2 3]\n"

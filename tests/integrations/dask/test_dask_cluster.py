@@ -1,0 +1,191 @@
+"""Writing from a cluster of processes: one commit of all, also when a worker is killed on the way, and nothing when it cannot be finished."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import distributed
+import numpy as np
+import pytest
+from dask.base import tokenize
+from numpy.typing import NDArray
+from tests.servers.buckets import S3
+
+import frazil
+import frazil.dask
+from frazil.errors import InvalidInputError
+from frazil.stores import MemoryStore
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets of workers that were killed
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+VALUES = np.arange(60 * 40, dtype="i8").reshape(60, 40) + 1
+LAYOUT: dict[str, Any] = {"shape": (60, 40), "dtype": "i8", "chunks": (5, 5), "shards": (10, 20)}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[distributed.Client]:
+    with (
+        distributed.LocalCluster(
+            processes=True, n_workers=2, threads_per_worker=2, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        cluster.scheduler.allowed_failures = 1  # a task that costs more workers is given up
+        yield client
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> frazil.Repository:
+    repo = frazil.Repository.create(tmp_path / "r")
+    with repo.transaction(message="arrays") as root:
+        root.create_array("t", **LAYOUT)
+        root.create_array("u", **LAYOUT)
+    return repo
+
+
+def misaligned() -> da.Array:
+    return da.from_array(VALUES, chunks=(7, 9))
+
+
+def kill_worker(block: NDArray[np.int64], seen: str, times: int) -> NDArray[np.int64]:
+    """The block, unless it is the last one: then the worker dies, as often as it may."""
+    if (block == VALUES[-1, -1]).any():
+        for number in range(times):
+            try:
+                os.close(os.open(f"{seen}{number}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+def fail_at_first(block: NDArray[np.int64], seen: str) -> NDArray[np.int64]:
+    """The block; of those with its last element the first that is asked for fails."""
+    if (block == VALUES[-1, -1]).any() and not Path(seen).exists():
+        Path(seen).touch()
+        raise OSError("for the first time")
+    return block
+
+
+def test_tasks_that_are_tried_again(client: distributed.Client, repo: frazil.Repository, tmp_path: Path) -> None:
+    never, later = (
+        misaligned().map_blocks(fail_at_first, str(tmp_path / name), dtype="i8", meta=np.empty((0, 0), "i8"))
+        for name in ("never", "later")
+    )
+    with pytest.raises(OSError, match="for the first time"):
+        frazil.dask.store(never, "t", into=repo, message="never")
+    frazil.dask.store(later, "t", into=repo, message="the second time", retries=1)
+    np.testing.assert_array_equal(repo.readonly_session().root["t"][...], VALUES)
+    assert [commit.message for commit in repo.history()][:2] == ["the second time", "arrays"]
+
+
+def set_environment(variables: dict[str, str]) -> None:
+    os.environ.update(variables)
+
+
+def test_a_plain_array(client: distributed.Client, tmp_path: Path) -> None:
+    array = frazil.create_array(tmp_path / "a", **LAYOUT)
+    frazil.dask.store(misaligned(), array)
+    np.testing.assert_array_equal(array[...], VALUES)
+
+
+def test_one_commit_of_two_arrays(client: distributed.Client, repo: frazil.Repository) -> None:
+    x = misaligned()
+    snapshot = frazil.dask.store([x, x + 1], ["t", "u"], into=repo, message="a cluster")
+    assert [commit.message for commit in repo.history()][:2] == ["a cluster", "arrays"]
+    root = repo.readonly_session().root
+    assert repo.lookup("main") == snapshot
+    np.testing.assert_array_equal(root["t"][...], VALUES)
+    np.testing.assert_array_equal(root["u"][...], VALUES + 1)
+
+
+def test_read_by_workers(client: distributed.Client, repo: frazil.Repository) -> None:
+    with repo.transaction(message="x") as root:
+        root["t"][...] = VALUES
+    x = frazil.dask.from_array(repo.readonly_session().root["t"])
+    assert int(x.sum().compute()) == int(VALUES.sum())
+    frazil.dask.store(x[::-1], "u", into=repo, message="turned")
+    np.testing.assert_array_equal(repo.readonly_session().root["u"][...], VALUES[::-1])
+
+
+def test_a_worker_that_is_killed_does_no_harm(
+    client: distributed.Client, repo: frazil.Repository, tmp_path: Path
+) -> None:
+    x = misaligned().map_blocks(kill_worker, str(tmp_path / "killed"), 1, dtype="i8", meta=np.empty((0, 0), "i8"))
+    frazil.dask.store([x, misaligned() * 2], ["t", "u"], into=repo, message="in spite of it")
+    assert (tmp_path / "killed0").exists()
+    assert [commit.message for commit in repo.history()][:2] == ["in spite of it", "arrays"]
+    root = repo.readonly_session().root
+    np.testing.assert_array_equal(root["t"][...], VALUES)
+    np.testing.assert_array_equal(root["u"][...], VALUES * 2)
+
+
+def test_a_write_that_is_given_up_shows_nothing(
+    client: distributed.Client, repo: frazil.Repository, tmp_path: Path
+) -> None:
+    before = repo.lookup("main")
+    x = misaligned().map_blocks(kill_worker, str(tmp_path / "killed"), 99, dtype="i8", meta=np.empty((0, 0), "i8"))
+    with pytest.raises(distributed.KilledWorker):
+        frazil.dask.store([misaligned(), x], ["t", "u"], into=repo, message="never")
+    assert repo.lookup("main") == before
+    assert not repo.readonly_session().root["t"][...].any()
+
+
+def test_a_bucket(client: distributed.Client, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository by its URL, with credentials from the environment, which the workers have, too; one of them is killed."""
+    variables = s3.environment()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    client.wait_for_workers(2)  # those that were killed before may not have come back
+    client.run(set_environment, variables)  # one that comes in place of another has those of this process
+    repo = frazil.Repository.create(s3.url(prefix="sea.repo"))
+    x = misaligned().map_blocks(kill_worker, str(tmp_path / "killed"), 1, dtype="i8", meta=np.empty((0, 0), "i8"))
+    with repo.transaction(message="a cluster") as root:
+        frazil.dask.store(
+            [x, misaligned()[3:50]], [root.create_array(name, **LAYOUT) for name in "tu"], regions=[(), (slice(2, 49),)]
+        )
+    assert (tmp_path / "killed0").exists()
+    root = repo.readonly_session().root
+    np.testing.assert_array_equal(root["t"][...], VALUES)
+    np.testing.assert_array_equal(root["u"][2:49], VALUES[3:50])
+    assert len(list(repo.history())) == 2
+    assert int(frazil.dask.from_array(root["t"]).sum().compute()) == int(VALUES.sum())
+
+
+def test_a_plain_array_in_a_bucket(client: distributed.Client, s3: S3) -> None:
+    """Credentials that were given go along."""
+    store = s3.store(prefix="t")
+    array = frazil.create_array(store, **LAYOUT)
+    frazil.dask.store(misaligned()[:55, 2:], array, regions=(slice(5, 60), slice(0, 38)))
+    np.testing.assert_array_equal(array[5:, :38], VALUES[:55, 2:])
+    assert not array[:5].any() and not array[:, 38:].any()
+    pair = [array, frazil.open_array(store, "r+")]
+    with pytest.raises(InvalidInputError, match="same elements"):
+        frazil.dask.store([misaligned(), misaligned()], pair)
+    assert tokenize(frazil.open_array(store)) == tokenize(frazil.open_array(store))
+
+
+def test_an_answer_is_never_an_old_one(client: distributed.Client, repo: frazil.Repository) -> None:
+    """The same store call again, whose first answer is kept on the cluster, writes again."""
+    session = repo.writable_session()
+    x = misaligned()
+    kept = client.persist(frazil.dask.store(x, "t", into=session, compute=False))
+    distributed.wait(kept)
+    frazil.dask.store(x, "t", into=repo, message="x")
+    np.testing.assert_array_equal(repo.readonly_session().root["t"][...], VALUES)
+    assert not session.has_changes
+
+
+def test_a_store_in_memory_is_refused(client: distributed.Client) -> None:
+    array = frazil.create_array(MemoryStore(), **LAYOUT)
+    with pytest.raises(InvalidInputError, match="store in memory"):
+        frazil.dask.store(misaligned(), array)

@@ -1,0 +1,120 @@
+"""Files in a bucket and on a web server that really run: scanned without a download, read in place, by Python and on the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import TEMP, write_netcdf
+from tests.integrations.files.test_remote import LARGE, write_large
+from tests.servers.buckets import S3
+from tests.servers.web import WebServer
+
+import frazil
+from frazil.cli.main import main
+from frazil.integrations.files.importer import import_scanned
+from frazil.integrations.files.scanner import scan_file
+from frazil.stores import ObjectStore
+from frazil.stores.memory import MemoryStore
+from frazil.testing import CountingStore
+
+
+@pytest.mark.parametrize("kind", ["NETCDF4", "NETCDF3_64BIT_DATA"])
+def test_a_file_in_a_bucket(kind: str, s3: S3, tmp_path: Path) -> None:
+    data = write_large(tmp_path / "ocean.nc", kind)
+    bucket = s3.new_bucket()
+    s3.store(bucket).set("data/ocean.nc", data)
+    url, prefixes = f"s3://{bucket}/data/ocean.nc", {f"s3://{bucket}/": (store := CountingStore(s3.store(bucket)))}
+    repo = frazil.Repository.create(MemoryStore(), virtual_prefixes=prefixes)
+    session = repo.writable_session()
+    scanned = scan_file(url, virtual_prefixes=prefixes)
+    assert scanned.state.tag and scanned.state.place == "", "it lies under its own name"
+    import_scanned(session, scanned, url, how="virtual", virtual_prefixes=prefixes)
+    session.commit("references")
+    assert store.bytes_read < len(data) / 10
+    assert store.count() < 20
+    array = repo.readonly_session().root["large"]
+    assert isinstance(array, frazil.Array)
+    assert np.array_equal(array[...], LARGE)
+
+
+@pytest.mark.parametrize("how", [[], ["--virtual"]])
+@pytest.mark.parametrize("server", ["s3", "web"])
+def test_on_the_command_line(
+    how: list[str], server: str, s3: S3, tmp_path: Path, web_server: WebServer,
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    (tmp_path / "web").mkdir()
+    write_netcdf(tmp_path / "web" / "ocean.nc")
+    bucket = s3.new_bucket()
+    s3.store(bucket).set("ocean.nc", (tmp_path / "web" / "ocean.nc").read_bytes())
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    with web_server(tmp_path / "web") as address:
+        url = f"s3://{bucket}/ocean.nc" if server == "s3" else f"{address}/ocean.nc"
+        assert main(["import", url, "new.repo", *how]) == 0, capfd.readouterr().err
+        repo = frazil.Repository.open("new.repo", virtual_prefixes=[url.removesuffix("ocean.nc")] if how else [])
+        assert next(iter(repo.history())).message == "Import ocean.nc"
+        assert np.array_equal(repo.readonly_session().root["level1/temp"][...], TEMP)  # type: ignore[index, arg-type]
+        prefix = ["--virtual-prefix", url.removesuffix("ocean.nc")] if how else []
+        capfd.readouterr()
+        assert main(["get", "new.repo", "flat", "3:5", *prefix]) == 0
+        assert capfd.readouterr().out == "[3 4]\n"
+        if how:
+            assert main(["get", "new.repo", "flat", "3:5"]) == 1
+            assert "--virtual-prefix" in capfd.readouterr().err
+
+
+def test_what_is_wrong_is_told_in_a_line(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    bucket = s3.new_bucket()
+    s3.store(bucket).set("notes.txt", b"no such file")
+    for url, message in (
+        (f"s3://{bucket}/missing.nc", "nothing is there"),
+        (f"s3://{bucket}/notes.txt", "none of NetCDF classic"),
+        (f"s3://{bucket}-not/a.nc", "nothing is there"),
+        (f"s3://{s3.key}:{s3.secret}@{bucket}/a.nc", "no bucket or host"),
+    ):
+        assert main(["import", url, "other.repo", "--virtual"]) == 1
+        said = capfd.readouterr().err
+        assert message in said and s3.secret not in said and said.count("\n") <= 2
+    assert main(["import", f"s3://{bucket}/a.nc", "other.repo", "--adopt"]) == 2
+    assert "copy it here first" in capfd.readouterr().err
+    assert not os.path.exists("other.repo")
+
+
+def test_several_files_of_a_bucket_share_its_store(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And one of this machine goes with them."""
+    monkeypatch.chdir(tmp_path)
+    bucket = s3.new_bucket()
+    for number in range(3):
+        write_netcdf(tmp_path / f"here{number}.nc")
+        s3.store(bucket).set(f"day{number}/far{number}.nc", (tmp_path / f"here{number}.nc").read_bytes())
+    made: list[str] = []
+
+    make = ObjectStore.__init__
+
+    def counted(self: ObjectStore, url: str, **options: object) -> None:
+        made.append(url)
+        make(self, url, **options)  # type: ignore[arg-type]
+
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ObjectStore, "__init__", counted)
+    files = [*(f"s3://{bucket}/day{number}/far{number}.nc" for number in range(3)), "here1.nc"]
+    assert main(["import", *files, "new.repo", "--virtual"]) == 0, capfd.readouterr().err
+    assert made == [f"s3://{bucket}"]
+    repo = frazil.Repository.open(
+        "new.repo", virtual_prefixes={f"s3://{bucket}/": s3.store(bucket), f"{tmp_path.as_uri()}/": None}
+    )
+    for group in ("far0", "far1", "far2", "here1"):
+        assert np.array_equal(repo.readonly_session().root[f"{group}/level1/temp"][...], TEMP)  # type: ignore[index, arg-type]

@@ -1,0 +1,415 @@
+"""A server that runs: values and ranges over LocalStore, MemoryStore and repositories, following a branch, and how it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import threading
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.operations.served import VALUES, Client, fill, old_files
+
+import frazil
+from frazil.errors import InvalidInputError, NotFoundError, StoreError
+from frazil.operations.serve import values
+from frazil.operations.serve.server import Server, follow, serve
+from frazil.stores import LocalStore, MemoryStore, Store
+from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.wrappers import BufferedStore
+from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
+
+# --- values --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_key(served: tuple[Store, Client]) -> None:
+    store, client = served
+    keys = store.list()
+    assert len(keys) > 15
+    for key in keys:
+        value, reply, head = store.get(key), client.ask("/" + quote(key)), client.ask("/" + quote(key), "HEAD")
+        assert value is not None
+        assert (reply.status, reply.body) == (200, value)
+        assert (head.status, head.body) == (200, b"")
+        for said in (reply.headers, head.headers):
+            assert said["content-length"] == str(len(value))
+            assert said["content-type"] == ("application/json" if key.endswith(".json") else "application/octet-stream")
+            assert said["accept-ranges"] == "bytes"
+            assert said["access-control-allow-origin"] == "*"
+        assert reply.headers["etag"] == head.headers["etag"]
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(["level1/sharded/c/0/1", "level1/sharded/c/1/1", "zarr.json"]),
+    st.integers(0, 1500) | st.none(),
+    st.integers(0, 1500) | st.none(),
+)
+def test_ranges_are_slices(served: tuple[Store, Client], key: str, first: int | None, length: int | None) -> None:
+    store, client = served
+    value = store.get(key)
+    assert value is not None
+    if first is None:
+        text, expected = f"bytes=-{length or 0}", value[-length:] if length else b""
+    else:
+        last = "" if length is None else first + length
+        text, expected = f"bytes={first}-{last}", value[first:] if length is None else value[first : first + length + 1]
+    reply = client.ask("/" + key, Range=text)
+    if expected:
+        start = len(value) - len(expected) if first is None else first
+        assert (reply.status, reply.body) == (206, expected)
+        assert reply.headers["content-range"] == f"bytes {start}-{start + len(expected) - 1}/{len(value)}"
+    else:
+        assert reply.status == 416
+        assert reply.headers["content-range"] == f"bytes */{len(value)}"
+
+
+def test_what_is_not_there(served: tuple[Store, Client]) -> None:
+    _, client = served
+    for key in ("nothing", "level1", "level1/plain/c/9/9", "level1/plain/c", "c/0", "level1/plain/c/0/1/2"):
+        for method in ("GET", "HEAD"):
+            reply = client.ask("/" + key, method)
+            assert (reply.status, reply.headers["access-control-allow-origin"]) == (404, "*")
+            assert client.ask("/" + key, method, Range="bytes=-5").status == 404
+            assert client.ask("/" + key, method, If_None_Match="*").status == 404
+
+
+def test_etags(served: tuple[Store, Client]) -> None:
+    store, client = served
+    tags = {key: client.ask("/" + quote(key), "HEAD").headers["etag"] for key in store.list()}
+    assert len(set(tags.values())) == len(tags)
+    for key in ("zarr.json", "level1/sharded/c/0/0"):
+        tag = tags[key]
+        assert re.fullmatch(r'"[0-9a-f]{32}"', tag)
+        same = client.ask("/" + key, If_None_Match=f'"x", {tag}')
+        assert (same.status, same.body, same.headers["etag"]) == (304, b"", tag)
+        assert client.ask("/" + key, If_None_Match='"x"').body == store.get(key)
+        assert client.ask("/" + key, If_Match='"x"').status == 412
+        assert client.ask("/" + key, Range="bytes=0-3", If_Match=tag).body == (store.get(key) or b"")[:4]
+        assert client.ask("/" + key, Range="bytes=0-3", If_Range='"x"').status == 200
+
+
+def test_old_snapshots_stay(stores: dict[str, Store]) -> None:
+    with serve(stores["repository, old"]) as old, serve(stores["repository, new"]) as new:
+        assert Client(old).ask("/later/zarr.json").status == 404
+        assert Client(new).ask("/later/zarr.json").status == 200
+        assert Client(old).ask("/level1/plain/c/0/0").status == 200
+        assert Client(new).ask("/level1/plain/c/0/0").status == 404  # all fill value
+
+
+def test_what_a_repository_serves_is_what_a_folder_would(stores: dict[str, Store]) -> None:
+    with serve(stores["repository, old"]) as server:
+        client = Client(server)
+        chunks = [key for key in stores["local"].list() if "/c/" in key]
+        assert len(chunks) > 10
+        for key in chunks:
+            value = stores["local"].get(key)
+            assert value is not None
+            assert client.ask("/" + key).body == value
+            assert client.ask("/" + key, Range="bytes=-9").body == value[-9:]
+
+
+def test_zarr_python_reads_it(stores: dict[str, Store]) -> None:
+    obstore = pytest.importorskip("obstore.store")
+    zarr = pytest.importorskip("zarr")
+    with serve(stores["repository, old"]) as server:
+        http_store = obstore.HTTPStore.from_url(server.url, client_options={"allow_http": True})
+        root = zarr.open_group(zarr.storage.ObjectStore(http_store, read_only=True), mode="r")
+        assert root.attrs["title"] == "The sea"
+        np.testing.assert_array_equal(root["level1/sharded"][...], VALUES + 1)
+        np.testing.assert_array_equal(root["level1/plain"][3:5, ::7], VALUES[3:5, ::7])
+
+
+@pytest.mark.parametrize("name", ["local", "repository, old"])
+def test_frazil_reads_it(name: str, stores: dict[str, Store]) -> None:
+    pytest.importorskip("obstore")
+    with serve(stores[name]) as server:
+        np.testing.assert_array_equal(np.asarray(frazil.open_array(server.url + "level1/plain")[...]), VALUES)
+        sharded = frazil.open_array(server.url, path="level1/sharded")
+        np.testing.assert_array_equal(np.asarray(sharded[5:, 30]), VALUES[5:, 30] + 1)
+        assert dict(frazil.open_group(server.url).attrs) == {"title": "The sea"}
+
+
+def test_an_object_store_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    obstore = pytest.importorskip("obstore.store")
+    monkeypatch.setattr(values, "PIECE", 1000)
+    store = ObjectStore(obstore.MemoryStore())
+    value = np.random.default_rng(0).bytes(5500)
+    store.set("a/b", value)
+    with serve(store) as server:
+        client = Client(server)
+        for headers, expected in (
+            ({}, value),
+            ({"Range": "bytes=-9"}, value[-9:]),
+            ({"Range": "bytes=-3000"}, value[-3000:]),
+            ({"Range": "bytes=5000-9999999"}, value[5000:]),
+            ({"Range": f"bytes=7-{'9' * 50}"}, value[7:]),
+            ({"Range": "bytes=1-2", "If_Match": "*"}, value[1:3]),
+        ):
+            assert client.ask("/a/b", **headers).body == expected
+        assert client.ask("/a/b", Range="bytes=5500-").status == 416
+        assert client.ask("/a").status == client.ask("/c", Range="bytes=0-1").status == 404
+        tag = client.ask("/a/b", "HEAD").headers["etag"]
+        assert client.ask("/a/b", If_None_Match=tag).status == 304
+
+
+def test_below_a_path(stores: dict[str, Store]) -> None:
+    for name in ("local", "repository, old"):
+        with serve(stores[name], "level1") as server:
+            client = Client(server)
+            assert json.loads(client.ask("/plain/zarr.json").body)["shape"] == [40, 50]
+            assert client.ask("/level1/plain/zarr.json").status == 404
+            assert client.ask("/../zarr.json").status == 400
+
+
+def test_a_value_that_changes(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.set("a", b"one")
+    with serve(store) as server:
+        client = Client(server)
+        assert client.ask("/a").body == b"one"
+        old_files(tmp_path)
+        tag = client.ask("/a").headers["etag"]
+        assert client.ask("/a", If_None_Match=tag).status == 304
+        store.set("a", b"two!")
+        reply = client.ask("/a", If_None_Match=tag)
+        assert (reply.status, reply.body) == (200, b"two!")
+        assert client.ask("/a", If_Match=tag).status == 412
+        store.set("empty", b"")
+        assert (client.ask("/empty").status, client.ask("/empty").headers["content-length"]) == (200, "0")
+        assert client.ask("/empty", Range="bytes=0-").status == 416
+
+
+def test_a_value_as_young_as_the_next_one_may_be_has_no_etag(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.set("a", b"one")
+    ahead = 10**9 * 4_000_000_000
+    os.utime(tmp_path / "a", ns=(ahead, ahead))
+    with serve(store) as server:
+        assert "etag" not in Client(server).ask("/a").headers
+
+
+def test_etags_of_a_store_in_memory_end_with_the_server() -> None:
+    tags = []
+    for value in (b"one", b"two"):
+        store = MemoryStore()
+        store.set("a", value)
+        with serve(store) as server:
+            tags.append(Client(server).ask("/a").headers["etag"])
+    assert tags[0] != tags[1]
+
+
+# --- what is read --------------------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_is_needed_is_read(stores: dict[str, Store]) -> None:
+    counting = CountingStore(stores["memory"])
+    with serve(counting) as server:
+        client = Client(server)
+        counting.clear()
+        for headers, operations, count in (
+            ({"Range": "bytes=2-9"}, ["fetch"], 8),
+            ({"Range": "bytes=-20"}, ["fetch"], 20),
+            ({"Range": "bytes=0-9,20-29"}, ["fetch"], None),
+            ({}, ["fetch"], None),
+            ({"If_None_Match": "*"}, ["look up"], 0),
+            ({"Range": "bytes=99999999-"}, ["fetch"], 0),
+        ):
+            reply = client.ask("/level1/sharded/c/0/0", **headers)
+            assert [request.operation for request in counting.requests] == operations
+            assert counting.bytes_read == (len(reply.body) if count is None else count)
+            counting.clear()
+        assert client.ask("/level1/sharded/c/0/0", "HEAD").status == 200
+        assert [request.operation for request in counting.requests] == ["look up"]
+
+
+def test_a_part_of_a_chunk_in_a_repository_is_one_request() -> None:
+    """Of a small one all of it, which then is remembered."""
+    memory = MemoryStore()
+    with frazil.Repository.create(memory).transaction(message="one") as root:
+        fill(root)
+    counting = CountingStore(memory)
+    with serve(frazil.Repository.open(counting).readonly_session().store) as server:
+        client = Client(server)
+        assert client.ask("/level1/sharded/c/0/1", Range="bytes=-20").status == 206  # brings the manifest, too
+        for method, headers, requests in (
+            ("GET", {"Range": "bytes=3-12"}, 1),
+            ("GET", {"Range": "bytes=-7", "If_Match": "*"}, 0),
+            ("HEAD", {}, 0),
+            ("GET", {"If_None_Match": "*"}, 0),
+        ):
+            counting.clear()
+            client.ask("/level1/sharded/c/1/0", method, **headers)
+            assert [request.operation for request in counting.requests] == ["fetch"] * requests
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 50), st.integers(0, 50))
+def test_pieces_make_the_whole(first: int, length: int) -> None:
+    value = bytes(range(50))
+    store = CountingStore(MemoryStore())
+    store.set("a", value)
+    for ahead in (None, (first, 7), (-20, 20), (0, 7)):
+        found = values.find_value(store, "a", ahead)
+        assert found is not None
+        assert (found.size, first + min(length, 50 - first)) == (50, min(first + length, 50))
+        wanted = value[first : first + length]
+        assert b"".join(found.pieces(first, len(wanted))) == wanted
+
+
+@pytest.mark.parametrize("kind", ["local", "memory", "repository"])
+def test_large_values_come_in_pieces_of_one_version(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "PIECE", 1000)
+    value = np.random.default_rng(1).bytes(100_001)
+    store: Store = LocalStore(tmp_path / "plain") if kind == "local" else MemoryStore()
+    if kind == "repository":
+        repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+        with repo.transaction(message="one") as root:
+            root.create_array("a", data=np.frombuffer(value, np.uint8), chunks=100_001, codecs=[])
+        store = repo.readonly_session().store
+    else:
+        store.set("a/c/0", value)
+    found = values.find_value(store, "a/c/0", None)
+    assert found is not None
+    pieces = found.pieces(1, 100_000)
+    read = [next(pieces)]
+    if kind != "repository":
+        store.set("a/c/0", b"another value")  # the old one is held
+    read += pieces
+    assert {len(piece) for piece in read} == {1000}
+    assert b"".join(read) == value[1:]
+    if kind == "repository":
+        with serve(store) as server:
+            assert Client(server).ask("/a/c/0", Range="bytes=5-").body == value[5:]
+
+
+class Replaced(BufferedStore):
+    """Another program puts a new value after each of the first `times` look-ups; old values are not held, as in object stores."""
+
+    def __init__(self, inner: Store, times: int) -> None:
+        super().__init__(inner)
+        self.times = times
+
+    def fetch(self, names, spans, *, expect=None, held=None, once=False):  # type: ignore[no-untyped-def]
+        found = super().fetch(names, spans, expect=expect if held is None else held.versions)
+        if held is None and self.times:
+            self.times -= 1
+            self.inner.set(names[0], b"value %d" % self.times)
+        return found
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, 200), (5, 200), (100, 500)])
+def test_a_value_that_is_replaced_after_its_look_up(times: int, status: int) -> None:
+    store, told = MemoryStore(), list[str]()
+    store.set("a", b"the first")
+    with serve(Replaced(store, times), tell=told.append) as server:
+        reply = Client(server).ask("/a", If_Match="*")  # with a condition it is looked up first
+    assert (reply.status, len(told)) == (status, int(status == 500))
+    if status == 200:
+        assert reply.body == b"value 0"
+
+
+# --- its life ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_following_a_branch(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+    repo.create_branch("dev", "main")
+    with follow(repo, "dev", every=0) as server:
+        client = Client(server)
+        assert client.ask("/t/zarr.json").status == 404
+        for length in (3, 5):
+            with repo.transaction("dev", message="more") as root:
+                root.create_array("t", data=np.arange(length), overwrite=True)
+            assert json.loads(client.ask("/t/zarr.json").body)["shape"] == [length]
+        repo.delete_branch("dev")
+        assert client.ask("/t/zarr.json").status == 500
+    with pytest.raises(NotFoundError, match="dev"):
+        follow(repo, "dev")
+
+
+def test_a_followed_branch_is_looked_at_now_and_then(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+    with follow(repo, every=1e6) as server:
+        with repo.transaction(message="more") as root:
+            root.create_array("t", data=np.arange(3))
+        assert Client(server).ask("/t/zarr.json").status == 404
+
+
+def test_many_at_once(stores: dict[str, Store]) -> None:
+    store = stores["repository, old"]
+    keys = store.list()
+    values = [store.get(key) for key in keys]
+    wrong: list[str] = []
+
+    def read(server: Server) -> None:
+        client = Client(server)
+        wrong.extend(key for key, value in zip(keys, values, strict=True) if client.ask("/" + key).body != value)
+
+    with serve(store) as server:
+        threads = [threading.Thread(target=read, args=(server,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+
+
+def test_the_end_of_a_server(stores: dict[str, Store]) -> None:
+    server = serve(stores["memory"])
+    assert repr(server) == f"<frazil Server {server.url}>"
+    waiting = threading.Thread(target=server.wait)
+    waiting.start()
+    client = Client(server)
+    assert client.ask("/zarr.json").status == 200
+    server.close()
+    server.close()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    with pytest.raises((OSError, http.client.HTTPException)):
+        client.connection.sock.sendall(b"GET /zarr.json HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.connection.sock.recv(1) == b""
+        raise ConnectionResetError
+    with pytest.raises(ConnectionRefusedError):
+        Client(server).ask("/zarr.json")
+
+
+def test_where_it_listens(stores: dict[str, Store]) -> None:
+    store = stores["memory"]
+    with serve(store) as first:
+        host, port = first.url[7:-1].split(":")
+        assert (host, int(port) > 0) == ("127.0.0.1", True)
+        with pytest.raises(InvalidInputError, match=f"port {port}"):
+            serve(store, port=int(port))
+    with serve(store, host="0.0.0.0") as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        assert Client(server).ask("/zarr.json").status == 200
+    for wrong in ({"port": -1}, {"port": 2**16}, {"port": True}, {"host": ""}, {"host": "no such host"}, {"host": "x" * 300}, {"host": "192.0.2.1"}):  # fmt: skip
+        with pytest.raises(InvalidInputError):
+            serve(store, **wrong)  # type: ignore[arg-type]
+
+
+def test_over_ipv6(stores: dict[str, Store]) -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with serve(stores["memory"], host="::1") as server:
+        assert server.url.startswith("http://[::1]:")
+        assert Client(server).ask("/zarr.json").status == 200
+
+
+def test_nothing_to_serve(tmp_path: Path, stores: dict[str, Store]) -> None:
+    for location, path in ((tmp_path / "nothing.zarr", ""), (MemoryStore(), ""), (stores["local"], "level2")):
+        with pytest.raises(NotFoundError, match="nothing is there"):
+            serve(location, path)
+    with pytest.raises(StoreError):
+        serve(FaultyStore(stores["memory"], FaultPlan([Fault("list", 1)])))

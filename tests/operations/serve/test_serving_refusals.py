@@ -1,0 +1,224 @@
+"""What a server refuses, what it survives, and the pages it draws."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.operations.served import Client
+
+import frazil
+from frazil.operations.serve import values
+from frazil.operations.serve.server import serve
+from frazil.stores import MemoryStore, Store
+from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
+
+# --- what is refused -----------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_can_be_written(served: tuple[Store, Client]) -> None:
+    store, client = served
+    before = store.list()
+    for method in ("PUT", "POST", "DELETE", "PATCH", "NONSENSE"):
+        reply = client.ask("/zarr.json", method, body=b"x" * 300_000 if method == "PUT" else None)
+        assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+        assert reply.headers["access-control-allow-origin"] == "*"
+    assert client.ask("/zarr.json").status == 200
+    assert store.list() == before
+
+
+def test_a_page_of_another_origin_may_ask(served: tuple[Store, Client]) -> None:
+    reply = served[1].ask("/zarr.json", "OPTIONS", Origin="https://example.org", Access_Control_Request_Headers="range")
+    assert (reply.status, reply.body) == (204, b"")
+    assert "Range" in reply.headers["access-control-allow-headers"]
+    assert served[1].ask("/zarr.json").status == 200  # on the same connection
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET /%2e%2e/%2e%2e/etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET /zarr.json%00 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET /zarr.json HTTP/1.1\r\n\r\n", 400),
+        (b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nRange: bytes=9-1\r\n\r\n", 416),
+        (b"GET /" + b"a" * 300 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET /" + b"a/" * 4000 + b"a HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+        (b"GET /" + b"a" * 900_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+        (b"GET /zarr.json HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431),
+        (b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /zarr.json HTTP/9.9\r\nHost: x\r\n\r\n", 505),
+        (b"GET /zarr.json NONSENSE\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),  # TLS
+        (b"a b c d e\r\n\r\n", 400),
+        (b"\r\n\r\n", None),
+        (b"", None),
+        (b"GET /zarr.json HT", 400),
+        (b"GET /zarr.json\r\n\r\n", 200),
+        (b"GET /zarr.json HTTP/1.0\r\n\r\n", 200),
+        (b"GET http://x/zarr.json HTTP/1.1\r\nHost: x\r\n\r\n", 200),
+        (b"PUT /zarr.json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 405),
+        (b"PUT /zarr.json HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n", 405),
+        (b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\nDELETE /zarr.json HTTP/1.1\r\nHost: x\r\n\r\n", 200),
+    ],
+)  # fmt: skip
+def test_whatever_is_sent(sent: bytes, status: int | None, stores: dict[str, Store]) -> None:
+    told: list[str] = []
+    with serve(stores["local"], tell=told.append) as server:
+        client = Client(server)
+        connection = client.connection
+        connection.connect()
+        connection.sock.sendall(sent)
+        connection.sock.shutdown(socket.SHUT_WR)
+        answer = b""
+        while part := connection.sock.recv(2**16):
+            answer += part
+        connection.close()
+        if status is None:
+            assert answer == b""
+        else:
+            assert re.findall(rb"HTTP/1\.1 (\d+) ", answer) == [str(status).encode()]
+            assert b"Access-Control-Allow-Origin: *" in answer
+            assert b"root:" not in answer
+        assert Client(server).ask("/zarr.json").status == 200
+    assert told == []
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=60), st.sampled_from([b"", b"GET /", b"HEAD /zarr.json", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nRange: bytes="]), st.booleans())  # fmt: skip
+def test_nothing_that_is_sent_harms(served: tuple[Store, Client], sent: bytes, before: bytes, ends: bool) -> None:
+    host, port = served[1].connection.host, served[1].connection.port
+    with socket.create_connection((host, port), timeout=20) as connection:
+        connection.sendall(before + sent + (b"\r\n\r\n" if ends else b""))
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        try:
+            while part := connection.recv(2**16):
+                answer += part
+        except ConnectionResetError:
+            pass
+    assert b"Traceback" not in answer
+    assert answer == b"" or re.match(rb"HTTP/1\.1 (200|204|206|400|404|405|414|416|431|505) ", answer)
+
+
+def test_links_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("hidden")
+    frazil.create_array(tmp_path / "a.zarr", data=[1, 2, 3])
+    (tmp_path / "a.zarr" / "out").symlink_to(tmp_path / "secret")
+    (tmp_path / "a.zarr" / "key").symlink_to(tmp_path / "secret" / "key")
+    told: list[str] = []
+    with serve(tmp_path / "a.zarr", tell=told.append) as server:
+        for target in ("/out/key", "/key", "/out/../secret/key"):
+            reply = Client(server).ask(target)
+            assert reply.status != 200
+            assert b"hidden" not in reply.body
+
+
+# --- what fails ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["fail", "cut"])
+def test_a_store_that_fails_is_no_missing_chunk(kind: str, stores: dict[str, Store]) -> None:
+    told: list[str] = []
+    faulty = FaultyStore(stores["memory"], FaultPlan([Fault("fetch", 1, kind)]))  # type: ignore[arg-type]
+    with serve(faulty, tell=told.append) as server:
+        client = Client(server)
+        reply = client.ask("/level1/plain/c/0/0")
+        assert reply.status == 500
+        assert reply.headers["access-control-allow-origin"] == "*"
+        assert len(told) == 1
+        assert client.ask("/level1/plain/c/0/0").status == 200
+
+
+def test_a_failure_in_the_middle_ends_the_answer_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "PIECE", 1000)
+    store = MemoryStore()
+    store.set("a", bytes(5000))
+    told: list[str] = []
+    faulty = FaultyStore(store, FaultPlan([Fault("fetch", 4)]))
+    with serve(faulty, tell=told.append) as server:
+        with pytest.raises(http.client.IncompleteRead):
+            Client(server).ask("/a", If_Match="*")
+        assert len(told) == 1
+        assert Client(server).ask("/a").body == bytes(5000)
+
+
+def test_errors_are_one_line_whatever_they_say(
+    stores: dict[str, Store], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Odd(CountingStore):
+        def fetch(self, *_: object, **__: object) -> object:  # type: ignore[override]
+            raise ZeroDivisionError("one\ntwo \x1b[31m")
+
+    with serve(Odd(stores["memory"])) as server:
+        assert Client(server).ask("/zarr.json").status == 500
+        assert Client(server).ask("/", Accept="text/html").status == 500
+    line = "frazil: ZeroDivisionError: one two ?[31m\n"
+    assert capfd.readouterr() == ("", line + line)
+
+
+def test_damaged_nodes_of_a_repository(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False, chunk_packing="off")
+    with repo.transaction(message="one") as root:
+        root.create_array("a", data=np.arange(10_000), chunks=5000)
+    told: list[str] = []
+    with serve(repo.readonly_session().store, tell=told.append) as server:
+        for path in (tmp_path / "sea.repo" / "chunks").iterdir():
+            path.unlink()
+        assert Client(server).ask("/a/c/0").status == 500
+        assert len(told) == 1
+
+
+# --- pages ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_pages_for_people(served: tuple[Store, Client]) -> None:
+    _, client = served
+    page = client.ask("/", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    text = page.body.decode()
+    assert all(word in text for word in ("level1/sharded", "40 × 50", "int32", "8 × 8", "16 × 16"))
+    links = re.findall(r'href="\./([^"]*)"', text)
+    assert "level1/" in links
+    for link in links:
+        assert client.ask("/" + link, Accept="text/html").status == 200
+    assert "plain" in client.ask("/level1/", Accept="text/html").body.decode()
+    assert client.ask("/", Accept="*/*").status == client.ask("/nothing/", Accept="text/html").status == 404
+    assert client.ask("/", "HEAD", Accept="text/html").body == b""
+
+
+def test_names_are_no_markup(tmp_path: Path) -> None:
+    root = frazil.create_group(tmp_path)
+    root.create_array('<b>"&', data=[1])
+    root.create_array("javascript:alert(1)", data=[1])
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "<i>"}')
+    with serve(tmp_path) as server:
+        text = Client(server).ask("/", Accept="text/html").body.decode()
+        assert "<b>" not in text
+        assert "<i>" not in text
+        assert "cannot be read" in text
+        assert 'href="./javascript' in text
+
+
+def test_a_folder_of_hierarchies(tmp_path: Path) -> None:
+    for name in ("a.zarr", "b.zarr"):
+        frazil.create_array(tmp_path / name, data=[1, 2])
+    frazil.create_array(tmp_path / "old", data=[1, 2], zarr_format="draft")
+    with serve(tmp_path) as server:
+        client = Client(server)
+        text = client.ask("/", Accept="text/html").body.decode()
+        assert 'href="./a.zarr/"' in text
+        assert "int64" in client.ask("/a.zarr/", Accept="text/html").body.decode()
+        assert "int64" in client.ask("/old/", Accept="text/html").body.decode()
+        assert client.ask("/b.zarr/c/0").status == 200

@@ -1,0 +1,50 @@
+"""Repositories of later formats are refused by name, and nothing is created among their files."""
+
+from __future__ import annotations
+
+import pytest
+from tests.repository.stored import created, empty_files, info, snapshot
+
+from frazil.errors import AlreadyExistsError, FormatError, NotFoundError
+from frazil.repository.files.later_formats import later_format
+from frazil.repository.refs.branches import create_repository, exists, open_tip
+
+MARKS = {
+    "refs/branch.main/ref.json": (b'{"snapshot":"1CECHNKREP0F1RSTCMT0"}', "Icechunk 0.2 to 1"),
+    "repo": ("ICE🧊CHUNK".encode() + b"ic-2.1.2", "Icechunk 2"),
+}
+
+
+@pytest.mark.parametrize("key", MARKS)
+def test_they_are_told(key: str) -> None:
+    files = empty_files()
+    data, name = MARKS[key]
+    files.store.set(key, data)
+    assert later_format(files) == name
+    assert not exists(files)
+    with pytest.raises(FormatError, match=f"written by {name}; that format is not read here"):
+        open_tip(files, "main")
+    with pytest.raises(AlreadyExistsError):
+        create_repository(files, info(1).id, snapshot(info(1)))
+    assert files.store.list() == [key]
+
+
+def test_no_repository_at_all() -> None:
+    files = empty_files()
+    files.store.set("repo", b"something else")
+    files.store.set("refs/branch.main/ref.json", b"<html>a page that a proxy has for everything</html>")
+    assert later_format(files) is None
+    with pytest.raises(NotFoundError, match="no repository here"):
+        open_tip(files, "dev")
+    create_repository(files, info(1).id, snapshot(info(1)))
+    with pytest.raises(NotFoundError, match="no branch of this name: 'dev'"):
+        open_tip(files, "dev")
+
+
+def test_marks_beside_a_repository_do_no_harm() -> None:
+    files, first = created()
+    for key, (data, _) in MARKS.items():
+        files.store.set(key, data)
+    assert open_tip(files, "main") == first
+    with pytest.raises(NotFoundError):
+        open_tip(files, "dev")

@@ -1,0 +1,169 @@
+"""Which chunks differ between two lists of manifests, against plain dicts; and which manifests are loaded for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.repository.models import Chunk, Model, Payload, columns_of, manifest_of, payloads, together
+
+from frazil.formats.alpha.manifests import Manifest
+from frazil.formats.alpha.nodes import ManifestReference
+from frazil.formats.ids import ObjectId
+from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests
+from frazil.repository.manifests.references import make_extents
+
+NODE = 5
+
+
+class Manifests:
+    """Manifests by number, and which of them were loaded."""
+
+    def __init__(self, models: Sequence[Model], rank: int) -> None:
+        self.models, self.rank, self.loaded = models, rank, set[int]()
+        foreign = manifest_of(NODE + 1, {(0,) * rank: b"other"}, rank)
+        wrong = manifest_of(NODE, {(0,) * (rank + 1): b"wrong"}, rank + 1)
+        self.manifests = [together(manifest_of(NODE, model, rank), foreign, wrong) for model in models]
+
+    def load(self, ids: Sequence[ObjectId]) -> list[Manifest]:
+        numbers = [int.from_bytes(one, "big") for one in ids]
+        self.loaded.update(numbers)
+        return [self.manifests[number] for number in numbers]
+
+    def listed(self, numbers: Sequence[int], grid: tuple[int, ...], *, free: bool, extents: bool = True) -> Listed:
+        references = [
+            ManifestReference(
+                number.to_bytes(12, "big"),
+                make_extents(columns_of(self.models[number], self.rank)) if extents and self.models[number] else (),
+            )
+            for number in numbers
+        ]
+        return Listed(NODE, grid, tuple(references), free)
+
+
+def inside(chunk: Chunk, *grids: tuple[int, ...]) -> bool:
+    return all(one < limit for grid in grids for one, limit in zip(chunk, grid, strict=True))
+
+
+def at(models: Sequence[Model], numbers: Sequence[int], chunk: Chunk, grid: tuple[int, ...]) -> Payload | None:
+    """The reference that counts."""
+    if not inside(chunk, grid):
+        return None
+    return next((models[number][chunk] for number in numbers if chunk in models[number]), None)
+
+
+def tuples(found: object) -> list[Chunk]:
+    return [tuple(row) for row in found.tolist()]  # type: ignore[attr-defined]
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> tuple[int, list[Model], list[int], list[int], tuple[int, ...], tuple[int, ...]]:
+    """A rank, models of manifests, two lists of some, two grids."""
+    rank = draw(st.integers(0, 2))
+    chunks = st.tuples(*[st.integers(0, 4)] * rank)
+    models = draw(st.lists(st.dictionaries(chunks, payloads, max_size=5), min_size=1, max_size=5))
+    some = st.lists(st.sampled_from(range(len(models))), unique=True, max_size=4)
+    grids = st.tuples(*[st.integers(1, 6)] * rank)
+    old = draw(some)
+    # most often something before, behind or in place of what was there
+    new = draw(some | some.map(lambda more: [*more, *[one for one in old if one not in more]]))
+    return rank, models, old, new, draw(grids), draw(grids)
+
+
+@given(lists(), st.booleans())
+def test_what_differs(
+    case: tuple[int, list[Model], list[int], list[int], tuple[int, ...], tuple[int, ...]], extents: bool
+) -> None:
+    rank, models, old, new, grid, new_grid = case
+    manifests = Manifests(models, rank)
+    one = manifests.listed(old, grid, free=True, extents=extents)
+    other = manifests.listed(new, new_grid, free=True, extents=extents)
+    own = [int.from_bytes(file, "big") for file in own_manifests(one, other)]
+    written, removed = (tuples(found) for found in compare_chunks(one, other, manifests.load))
+    chunks = sorted({chunk for number in own for chunk in models[number]})
+    # what both list beyond the end of one of them may be told or not: it should not be there
+    left = {chunk for one in set(old) & set(new) for chunk in models[one] if not inside(chunk, grid, new_grid)}
+    written, removed = (
+        [chunk for chunk in written if chunk not in left],
+        [chunk for chunk in removed if chunk not in left],
+    )
+    chunks = [chunk for chunk in chunks if chunk not in left]
+    before = {chunk: at(models, old, chunk, grid) for chunk in chunks}
+    after = {chunk: at(models, new, chunk, new_grid) for chunk in chunks}
+    exact = [chunk for chunk in chunks if after[chunk] is not None and before[chunk] != after[chunk]]
+    # a reference that was written before all others may be the one that was there
+    again = {
+        chunk
+        for chunk in chunks
+        if after[chunk] is not None and not any(chunk in models[one] for one in set(old) & set(own))
+    }
+    assert written == sorted(written) and removed == sorted(removed)
+    assert set(exact) <= set(written) <= {*exact, *again}
+    assert removed == [chunk for chunk in chunks if after[chunk] is None and before[chunk] is not None]
+    # what no manifest of one side alone has is the same
+    for chunk in {chunk for model in models for chunk in model} - set(chunks):
+        if inside(chunk, grid, new_grid):
+            assert at(models, old, chunk, grid) == at(models, new, chunk, new_grid)
+
+
+@given(st.data())
+def test_disjoint_manifests_of_both_are_not_loaded(data: st.DataObject) -> None:
+    """Snapshots that are not ours: each place has one manifest at most, in one of its versions."""
+    places = range(4)
+    versions = [
+        {(place * 3 + by,): payload for by, payload in data.draw(st.dictionaries(st.integers(0, 2), payloads)).items()}
+        for place in places
+        for _ in range(2)
+    ]
+    manifests = Manifests(versions, 1)
+    old, new = (
+        [
+            place * 2 + version
+            for place in data.draw(st.permutations(places))
+            if (version := data.draw(st.sampled_from([0, 1, None]))) is not None
+        ]
+        for _ in range(2)
+    )
+    listed = [manifests.listed(side, (12,), free=False) for side in (old, new)]
+    written, removed = compare_chunks(*listed, manifests.load)
+    chunks = [(at,) for at in range(12)]
+    was, now = ([at(versions, side, chunk, (12,)) for chunk in chunks] for side in (old, new))
+    assert tuples(written) == [
+        chunk for chunk, one, other in zip(chunks, was, now, strict=True) if other is not None and one != other
+    ]
+    assert tuples(removed) == [
+        chunk for chunk, one, other in zip(chunks, was, now, strict=True) if other is None and one is not None
+    ]
+    in_order = [one for one in old if one in new] == [one for one in new if one in old]
+    if in_order:
+        assert manifests.loaded <= set(old) ^ set(new)
+
+
+def test_what_was_written_before_the_rest_loads_nothing_of_it() -> None:
+    large = [{(place * 10 + by,): b"old" for by in range(10)} for place in range(5)]
+    manifests = Manifests([*large, {(17,): b"new"}], 1)
+    old = manifests.listed(range(5), (50,), free=True)
+    new = manifests.listed([5, *range(5)], (50,), free=True)
+    written, removed = compare_chunks(old, new, manifests.load)
+    assert tuples(written) == [(17,)] and not len(removed)
+    assert manifests.loaded == {5}
+
+
+def test_a_part_that_was_written_anew_without_a_chunk() -> None:
+    large = [{(place * 10 + by,): b"old" for by in range(10)} for place in range(5)]
+    manifests = Manifests([*large, {(20 + by,): b"old" for by in range(10) if by != 3}], 1)
+    old = manifests.listed(range(5), (50,), free=True)
+    new = manifests.listed([0, 1, 5, 3, 4], (50,), free=True)
+    written, removed = compare_chunks(old, new, manifests.load)
+    assert not len(written) and tuples(removed) == [(23,)]
+    assert manifests.loaded == {2, 5}
+
+
+def test_references_of_another_node_are_all_others() -> None:
+    manifests = Manifests([{(0,): b"a"}], 1)
+    old = manifests.listed([0], (2,), free=True)
+    new = old._replace(node=NODE + 1)
+    written, removed = compare_chunks(old, new, manifests.load)
+    assert tuples(written) == [(0,)] and not len(removed)
+    assert own_manifests(old, old) == [] and own_manifests(old, new) == [old.manifests[0].id] * 2

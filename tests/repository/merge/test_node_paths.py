@@ -1,0 +1,156 @@
+"""That changes without a conflict can be made in any order, that a conflict is told only where they cannot, and that what is left when one side gives way fits the other."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+from tests.repository.plain_history import (
+    BEGINNINGS,
+    Clash,
+    PlainNode,
+    PlainSession,
+    State,
+    agree,
+    begin,
+    difference_of,
+    every_session,
+    sides,
+)
+from tests.repository.plain_merge import apply, given_up, overruled, unified, without_appends
+
+from frazil.repository.merge.conflicts import KINDS, Append, Conflict, append_of, find_conflicts
+
+BEGAN, TIP = b"b" * 12, b"t" * 12
+
+
+def conflicts_of(base: State, ours: PlainSession, theirs: PlainSession) -> list[Conflict]:
+    def agreed(kind: str, our_path: str, their_path: str) -> bool:
+        our_node, their_node = ours.at(our_path), theirs.at(their_path)
+        assert our_node is not None and their_node is not None
+        assert kind in {"created", "metadata", "attributes"}
+        return agree(kind, ours.nodes[our_node], theirs.nodes[their_node])
+
+    return find_conflicts(
+        difference_of(base, ours.nodes),
+        difference_of(base, theirs.nodes),
+        ours.appended(),
+        None,
+        BEGAN,
+        TIP,
+        agree=agreed,
+    )
+
+
+def common_appends(base: State, ours: PlainSession, theirs: PlainSession) -> dict[int, Append]:
+    """Arrays to which both appended along one axis, and did nothing else to their metadata."""
+    found = {}
+    for number, was in base.items():
+        if number in ours.nodes and number in theirs.nodes:
+            our_node, their_node = ours.nodes[number], theirs.nodes[number]
+            mine, other = ours.appended().get(our_node.path), append_of(was.shape, their_node.shape)
+            metadata = {was.metadata, our_node.metadata, their_node.metadata}
+            if mine is not None and other is not None and mine.axis == other.axis and len(metadata) == 1:
+                found[number] = mine
+    return found
+
+
+def outcome(base: State, mine: State, onto: State, appends: dict[int, Append]) -> dict[str, object] | Clash:
+    """What comes of it, by path, without what was appended."""
+    try:
+        state = apply(base, without_appends(base, mine, appends), onto)
+    except Clash as clash:
+        return clash
+    shown = without_appends(base, state, appends)
+    return {
+        node.path: (node.is_array, node.attributes, node.metadata, node.shape, node.chunks) for node in shown.values()
+    }
+
+
+def one_gives_way(
+    base: State, mine: State, theirs: State, found: list[Conflict], appends: dict[int, Append]
+) -> dict[str, object] | Clash:
+    """What comes of it when all conflicts are answered with "theirs"."""
+    left = given_up(base, mine, theirs, [one for one in found if "theirs" in one.answers])
+    appends = {
+        number: append
+        for number, append in appends.items()
+        if number in left and left[number].shape != base[number].shape
+    }
+    return outcome(base, left, unified(base, left, theirs), appends)
+
+
+def other_gives_way(
+    base: State, mine: State, theirs: State, found: list[Conflict], appends: dict[int, Append]
+) -> dict[str, object] | Clash:
+    """What comes of it when all conflicts are answered with "ours"."""
+    left = overruled(base, mine, theirs, found)
+    return outcome(
+        base, mine, unified(base, mine, left), {number: append for number, append in appends.items() if number in left}
+    )
+
+
+def check(base: State, ours: PlainSession, theirs: PlainSession) -> list[Conflict]:
+    """Without a conflict both orders have one outcome, and a conflict is told only where they have not. What is left of ours when it gives way fits theirs."""
+    found = conflicts_of(base, ours, theirs)
+    appends = common_appends(base, ours, theirs)
+    other_nodes = unified(base, ours.nodes, theirs.nodes)
+    one = outcome(base, ours.nodes, other_nodes, appends)
+    other = outcome(base, other_nodes, ours.nodes, appends)
+    if not found:
+        assert not isinstance(one, Clash) and not isinstance(other, Clash), (ours.nodes, theirs.nodes)
+        assert one == other
+    else:
+        assert isinstance(one, Clash) or isinstance(other, Clash) or one != other, (found, ours.nodes, theirs.nodes)
+        assert not isinstance(one_gives_way(base, ours.nodes, theirs.nodes, found, appends), Clash)
+        if all("ours" in conflict.answers for conflict in found):
+            assert not isinstance(other_gives_way(base, ours.nodes, theirs.nodes, found, appends), Clash)
+    return found
+
+
+@pytest.mark.parametrize("nodes", BEGINNINGS[:3])
+def test_every_two_small_changes(nodes: list[PlainNode]) -> None:
+    made = count(1)
+    base = begin(nodes, made, [(0, 0), (1, 0), (1, 1)])
+    every, others = every_session(base, made), every_session(base, made)
+    kinds = {conflict.kind for ours in every for theirs in others for conflict in check(base, ours, theirs)}
+    assert kinds == {*KINDS} - {"read"} or len(nodes) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(sides())
+def test_without_a_conflict_the_order_does_not_matter(drawn: tuple[State, PlainSession, PlainSession]) -> None:
+    for conflict in check(*drawn):
+        event(conflict.kind)
+
+
+@settings(max_examples=100, deadline=None)
+@given(sides())
+def test_conflicts_are_seen_from_both_sides(drawn: tuple[State, PlainSession, PlainSession]) -> None:
+    base, ours, theirs = drawn
+    for session in (ours, theirs):
+        session.not_appended.update(session.nodes)  # which of them appends is no longer the same question
+    assert bool(conflicts_of(base, ours, theirs)) == bool(conflicts_of(base, theirs, ours))
+
+
+@given(sides())
+def test_what_conflicts_say(drawn: tuple[State, PlainSession, PlainSession]) -> None:
+    base, ours, theirs = drawn
+    found = conflicts_of(base, ours, theirs)
+    kinds = list(KINDS)
+    order = [(one.path, kinds.index(one.kind), one.chunks is not None) for one in found]
+    assert order == sorted(set(order))
+    for conflict in found:
+        assert (conflict.ours, conflict.theirs) == (BEGAN, TIP)
+        assert conflict.text and str(conflict).startswith(f"{conflict.path}: {conflict.text}")
+        assert conflict.chunks is None or np.array_equal(conflict.chunks, np.unique(conflict.chunks, axis=0))
+        was_there = ours.at(conflict.path) is not None
+        if conflict.kind == "changed" and conflict.chunks is None:
+            assert any(node.path == conflict.path and number not in ours.nodes for number, node in base.items())
+        else:
+            assert was_there
+        assert conflict == pickle.loads(pickle.dumps(conflict)) and conflict != conflict._replace(path="/other")
+    assert len({*found, *found}) == len(found)

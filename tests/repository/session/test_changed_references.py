@@ -1,0 +1,103 @@
+"""References that a session changed, against a plain dict; bytes that wait."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.errors import StoreError
+from frazil.repository.session.changed_references import NATIVE, PENDING, SHARED, ChangedReferences, PendingBytes, Rows
+from frazil.stores.values import Pieces, Sources, pieces_of
+
+
+def rows_at(coordinates: list[tuple[int, ...]], rank: int, tag: int = 0) -> Rows:
+    count = len(coordinates)
+    numbers = np.full(count, tag, np.int64)
+    table = np.array(coordinates, np.int64).reshape(count, rank)
+    return Rows(table, np.zeros(count, np.uint8), np.zeros((count, 12), np.uint8), numbers, numbers, numbers)
+
+
+def coordinates_of(rank: int) -> st.SearchStrategy[tuple[int, ...]]:
+    small = st.tuples(*[st.integers(0, 5)] * rank)
+    return small | st.tuples(*[st.integers(0, 2**32 - 1)] * rank)
+
+
+@given(st.data(), st.integers(0, 4))
+def test_the_last_that_was_set_counts(data: st.DataObject, rank: int) -> None:
+    changed, model = ChangedReferences(rank), dict[tuple[int, ...], int]()
+    for tag in range(data.draw(st.integers(1, 12))):
+        batch = data.draw(st.lists(coordinates_of(rank), unique=True, max_size=8))
+        numbers = changed.set(rows_at(batch, rank, tag))
+        model.update(zip(batch, numbers.tolist(), strict=True))
+        asked = data.draw(st.lists(coordinates_of(rank), max_size=8)) + list(model)
+        table = np.array(asked, np.int64).reshape(len(asked), rank)
+        assert changed.find(table).tolist() == [model.get(one, -1) for one in asked]
+        assert [changed.find_one(one) for one in asked] == [model.get(one, -1) for one in asked]
+        if data.draw(st.booleans()):
+            current = changed.current()
+            assert current.tolist() == [model[one] for one in sorted(model)]
+    again = pickle.loads(pickle.dumps(changed))
+    for one in (again, changed.copy()):
+        found = one.selected(one.current())
+        assert [tuple(at) for at in found.coordinates.tolist()] == sorted(model)
+        assert found.objects.tolist() == changed.columns.objects[changed.current()].tolist()
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    changed = ChangedReferences(1)
+    changed.set(rows_at([(1,), (2,)], 1))
+    copy = changed.copy()
+    copy.set(rows_at([(1,)], 1, 9))
+    changed.settle(np.array([0]), np.ones((1, 12), np.uint8), np.array([7]))
+    assert changed.columns.kinds.tolist() == [NATIVE, PENDING]
+    assert copy.columns.kinds.tolist() == [PENDING, PENDING, PENDING]
+    assert changed.find(np.array([[1]])).tolist() == [0]
+    assert copy.find(np.array([[1]])).tolist() == [2]
+
+
+def test_own_rows_of_a_fork_are_told_after_pickling() -> None:
+    changed = ChangedReferences(1)
+    changed.set(rows_at([(1,), (2,), (3,)], 1, 1))
+    changed.inherited = changed.count
+    changed.set(rows_at([(2,), (9,)], 1, 2))
+    for one in (changed, pickle.loads(pickle.dumps(changed))):
+        own = one.selected(one.own())
+        assert own.coordinates.tolist() == [[2], [9]]
+        assert own.objects.tolist() == [2, 2]
+        assert one.selected(one.current()).coordinates.tolist() == [[1], [2], [3], [9]]
+
+
+def test_rows_settle_and_move() -> None:
+    changed = ChangedReferences(2)
+    numbers = changed.set(rows_at([(0, 0), (0, 1)], 2, 5))
+    changed.relocate(numbers[:1], 3, np.array([40]))
+    changed.settle(numbers[1:], np.full((1, 12), 8, np.uint8), np.array([16]))
+    kept = changed.columns
+    assert kept.kinds.tolist() == [PENDING, NATIVE]
+    assert kept.objects.tolist() == [3, SHARED]
+    assert kept.offsets.tolist() == [40, 16]
+
+
+@given(st.lists(st.binary(max_size=9), max_size=6), st.lists(st.binary(max_size=9), max_size=6))
+def test_bytes_wait_one_after_the_other(first: list[bytes], second: list[bytes]) -> None:
+    pending = PendingBytes()
+    for number, values in enumerate((first, second)):
+        lengths = np.array([len(value) for value in values], np.int64)
+        segment, offsets = pending.add(pieces_of(values), lengths)
+        assert segment == number
+        held = pending.segments[segment].tobytes()
+        assert [held[at : at + len(value)] for at, value in zip(offsets.tolist(), values, strict=True)] == values
+    assert pending.nbytes == sum(map(len, first + second))
+    copy = pending.copy()
+    copy.append(np.zeros(3, np.uint8))
+    assert len(pending.segments) == 2
+
+
+def test_pieces_outside_of_their_buffer_are_refused() -> None:
+    pieces = Pieces(Sources(None, [b"abc"]), np.array([[-1, 2, 9]]), np.array([0, 1]))
+    with pytest.raises(StoreError, match="cannot be read"):
+        PendingBytes().add(pieces, np.array([9]))

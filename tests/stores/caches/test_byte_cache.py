@@ -1,0 +1,132 @@
+"""The memory of an opened location: bounded, forgetting what was used least, chunks first; in threads, forks and pickles."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.faults.together import in_processes, in_threads
+
+from frazil.stores.caches.byte_cache import ENTRY, ByteCache, Shelf
+
+LIMIT = 10 * ENTRY
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from("xyz"), st.sampled_from("abcdef"), st.integers(0, 6), st.sampled_from(["put", "get", "drop"])
+    ),
+    max_size=60,
+)
+
+
+class Model:
+    """What should be remembered: weights by shelf and name, in order of use."""
+
+    def __init__(self) -> None:
+        self.weights: dict[tuple[str, str], int] = {}
+
+    def of(self, chunks: bool) -> list[tuple[str, str]]:
+        return [key for key in self.weights if (key[0] == "z") == chunks]
+
+    def total(self, keys: list[tuple[str, str]]) -> int:
+        return sum(self.weights[key] for key in keys)
+
+    def put(self, key: tuple[str, str], weight: int) -> None:
+        self.weights.pop(key, None)
+        if weight > (LIMIT // 2 if key[0] == "z" else LIMIT):
+            return
+        self.weights[key] = weight
+        while self.total(self.of(chunks=True)) > LIMIT // 2:
+            del self.weights[self.of(chunks=True)[0]]
+        while self.total(list(self.weights)) > LIMIT:
+            del self.weights[[*self.of(chunks=True), *self.of(chunks=False)][0]]
+
+
+@given(STEPS)
+def test_what_is_remembered_is_bounded_and_the_least_used_goes_first(steps: list[tuple[str, str, int, str]]) -> None:
+    memory, model = ByteCache(LIMIT), Model()
+    shelves: dict[str, Shelf[int]] = {label: Shelf(memory, label, chunks=label == "z") for label in "xyz"}
+    for number, (label, name, size, step) in enumerate(steps):
+        key = label, name
+        if step == "put":
+            shelves[label].put(name, number, size * ENTRY)
+            model.put(key, (size + 1) * ENTRY)
+        elif step == "drop":
+            shelves[label].drop([name])
+            model.weights.pop(key, None)
+        else:
+            assert (shelves[label].get(name) is None) == (key not in model.weights)
+            if key in model.weights:
+                model.weights[key] = model.weights.pop(key)
+        assert memory.nbytes == sum(model.weights.values()) <= LIMIT
+        assert len(memory) == len(model.weights)
+
+
+def test_shelves_of_one_label_are_one_and_others_are_not() -> None:
+    memory = ByteCache(LIMIT)
+    one, same, other = (Shelf[str](memory, label) for label in ("a", "a", "b"))
+    one.put("n", "value", 5)
+    assert (same.get("n"), other.get("n")) == ("value", None)
+    same.drop(["n", "never there"])
+    assert one.get("n") is None
+    assert not one
+
+
+def test_a_limit_of_nothing_remembers_nothing() -> None:
+    shelf = Shelf[bytes](ByteCache(0), "a")
+    shelf.put("n", b"", 0)
+    assert shelf.get("n") is None
+
+
+def test_many_chunks_leave_the_indexes_alone() -> None:
+    memory = ByteCache(64 * ENTRY)
+    indexes, chunks = Shelf[int](memory, "index"), Shelf[int](memory, "chunk", chunks=True)
+    for name in range(20):
+        indexes.put(name, name, ENTRY)
+    for name in range(1000):
+        chunks.put(name, name, ENTRY)
+    assert [indexes.get(name) for name in range(20)] == list(range(20))
+    assert sum(chunks.get(name) is not None for name in range(1000)) == 12
+    for name in range(20, 32):
+        indexes.put(name, name, ENTRY)
+    assert [indexes.get(name) for name in range(32)] == list(range(32)), "chunks make room"
+
+
+def test_threads_share_it() -> None:
+    memory = ByteCache(40 * ENTRY)
+    shelf = Shelf[int](memory, "a")
+
+    def use(number: int) -> None:
+        rng = np.random.default_rng(number)
+        for name, size in zip(rng.integers(0, 40, 2000).tolist(), rng.integers(0, 3, 2000).tolist(), strict=True):
+            found = shelf.get(name)
+            assert found in (None, name)
+            if found is None:
+                shelf.put(name, name, size * ENTRY)
+            elif size == 1:
+                shelf.drop([name])
+
+    in_threads(8, use)
+    shelf.drop(range(40))
+    assert (memory.nbytes, len(memory)) == (0, 0), "nothing is counted that is not there"
+
+
+def test_pickles_and_forks_begin_empty_and_equal_what_they_came_from() -> None:
+    memory = ByteCache(LIMIT)
+    shelf = Shelf[str](memory, "a")
+    shelf.put("n", "value", 1)
+    copy, again = pickle.loads(pickle.dumps((memory, memory)))
+    assert copy is again
+    assert copy == memory
+    assert copy != ByteCache(LIMIT + 1)
+    assert len(copy) == 0
+
+    def in_child(number: int) -> None:
+        assert shelf.get("n") is None
+        shelf.put("n", str(number), 1)
+        assert shelf.get("n") == str(number)
+
+    with memory._lock:  # as another thread might hold it at the fork
+        in_processes(2, in_child)
+    assert shelf.get("n") == "value"

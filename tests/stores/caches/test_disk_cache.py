@@ -1,0 +1,422 @@
+"""DiskCache: the suite of all stores; what it keeps and asks; never stale, whatever others write; folders that lie, break, are full or shared."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import frazil
+from frazil.errors import InvalidInputError, StoreError
+from frazil.stores import LocalStore, MemoryStore, Store, WrappedStore
+from frazil.stores.caches.cache_folder import open_folder
+from frazil.stores.caches.disk_cache import DiskCache, cached
+from frazil.stores.caches.disk_entries import BLOCK, Entry, object_id, parse_name
+from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, StoreTests
+
+VALUE = bytes(range(256)) * 100
+UNCHANGING = ("chunks/",)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("???/*"))
+
+
+def over(inner: Store, folder: Path, **options: Any) -> DiskCache:
+    return DiskCache(inner, folder, **{"limit": 2**30, "small": 0, **options})
+
+
+# --- as any store --------------------------------------------------------------------------------------------------------------------------
+
+
+class OnDisk(StoreTests):
+    folders: Callable[[str], Path]
+
+    @pytest.fixture(autouse=True)
+    def _folders(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+        self.folders = tmp_path_factory.mktemp
+
+
+class TestComparing(OnDisk):
+    def make_store(self) -> Store:
+        return over(CountingStore(MemoryStore()), self.folders("cache"))
+
+
+class TestSmall(OnDisk):
+    def make_store(self) -> Store:
+        return over(CountingStore(MemoryStore()), self.folders("cache"), limit=500)
+
+
+# --- what it keeps and asks ----------------------------------------------------------------------------------------------------------------
+
+
+def test_what_never_changes_is_asked_once(folder: Path) -> None:
+    inner = CountingStore(MemoryStore())
+    inner.set("chunks/a", VALUE)
+    inner.set("refs/b", VALUE)
+    inner.clear()
+    for _ in range(3):
+        store = over(inner, folder, unchanging=UNCHANGING)
+        assert store.get("chunks/a") == VALUE
+        assert store.get_partial_values([("chunks/a", (100, 50)), ("chunks/a", (-3, None))]) == [
+            VALUE[100:150],
+            VALUE[-3:],
+        ]
+        assert store.get("refs/b") == VALUE
+    assert inner.count(key="chunks/a") == 1
+    assert inner.count("fetch", "refs/b") == 3
+    assert len(files(folder)) == 1, "of a key that may change nothing is kept"
+    assert (store.hits, store.misses) == (3, 1)
+
+
+def test_what_may_change_is_compared(folder: Path) -> None:
+    inner = CountingStore(MemoryStore())
+    inner.set("a", VALUE)
+    assert over(inner, folder).get("a") == VALUE
+    inner.clear()
+    store = over(inner, folder)
+    assert store.get("a") == VALUE
+    assert store.get_partial_values([("a", (0, 10)), ("a", (50, 10)), ("a", (20_000, None))]) == [
+        VALUE[:10],
+        VALUE[50:60],
+        VALUE[20_000:],
+    ]
+    assert [request.operation for request in inner.requests] == ["look up"] * 2
+    inner.set("a", VALUE[::-1])
+    assert store.get("a") == VALUE[::-1]
+    assert len(files(folder)) == 1, "the old version is gone"
+    inner.erase("a")
+    assert store.get("a") is None
+    assert files(folder) == []
+
+
+def test_small_ranges_of_what_may_change_are_not_kept(folder: Path) -> None:
+    inner = CountingStore(MemoryStore())
+    inner.set("a", bytes(2**14))
+    inner.set("b", bytes(2**14 + 1))
+    store = DiskCache(inner, folder)
+    inner.clear()
+    for _ in range(2):
+        store.get("a")
+        store.get("b")
+    assert [(done.operation, done.key) for done in inner.requests] == [
+        ("fetch", "a"), ("fetch", "b"), ("fetch", "a"), ("look up", "b"),
+    ]  # fmt: skip
+
+
+def test_stores_share_nothing(folder: Path) -> None:
+    """Two buckets with one key, and the same version of it."""
+    for value in (b"one", b"two"):
+        inner = CountingStore(MemoryStore())
+        inner.set("chunks/a", value)
+        for _ in range(2):
+            assert over(inner, folder, unchanging=UNCHANGING).get("chunks/a") == value
+    assert len(files(folder)) == 2
+
+
+def test_a_store_that_does_not_say_which_it_is(folder: Path) -> None:
+    class Nameless(WrappedStore):
+        pass
+
+    with pytest.raises(InvalidInputError, match="does not say what tells it from other stores"):
+        over(Nameless(MemoryStore()), folder)
+    assert not folder.exists()
+
+
+def test_names_of_files_tell_no_key(folder: Path) -> None:
+    inner = CountingStore(MemoryStore("secret-name"))
+    inner.set("chunks/private/key", VALUE)
+    store = over(inner, folder, unchanging=UNCHANGING)
+    store.get("chunks/private/key")
+    for path in files(folder):
+        assert not {"private", "key", "secret"} & set(path.name.split("."))
+        assert b"private" not in path.read_bytes()[:200]
+        assert path.stat().st_mode & 0o077 == 0
+    assert folder.stat().st_mode & 0o077 == 0
+    inner.erase_prefix("")
+
+
+@pytest.mark.parametrize("size", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+def test_ranges_over_blocks(folder: Path, size: int) -> None:
+    value = np.random.default_rng(size).bytes(size)
+    inner = CountingStore(MemoryStore())
+    inner.set("chunks/a", value)
+    store = over(inner, folder, unchanging=UNCHANGING)
+    store.get("chunks/a")
+    inner.clear()
+    edges = {at for edge in range(0, size + 1, BLOCK) for at in (edge - 1, edge, edge + 1) if 0 <= at < size} | {size}
+    for first in edges:
+        for last in edges:
+            if first < last:
+                assert store.get_partial_values([("chunks/a", (first, last - first))]) == [value[first:last]]
+    assert inner.count() == 0
+
+
+# --- never stale -------------------------------------------------------------------------------------------------------------------------
+
+
+RANGES = st.tuples(st.integers(-12, 12), st.none() | st.integers(0, 12))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("read"), st.lists(st.tuples(st.sampled_from("abc"), RANGES), min_size=1, max_size=4)),
+        st.tuples(st.sampled_from(["others", "through"]), st.tuples(st.sampled_from("abc"), st.binary(max_size=12))),
+        st.tuples(st.sampled_from(["erase", "erase below", "damage", "trim", "reopen"]), st.sampled_from("abc")),
+    ),
+    max_size=25,
+)
+
+
+@given(STEPS)
+def test_whatever_others_write_it_reads_as_the_store_does(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
+) -> None:
+    folder = tmp_path_factory.mktemp("cache")
+    inner = CountingStore(MemoryStore())
+    store = over(inner, folder)
+    for step, given_ in steps:
+        if step == "read":
+            assert store.get_partial_values(given_) == inner.get_partial_values(given_)
+            for key in {key for key, _ in given_}:
+                assert store.get_versioned(key) == inner.get_versioned(key)
+        elif step == "others":
+            inner.set(*given_)
+        elif step == "through":
+            store.set(*given_)
+        elif step == "erase":
+            inner.erase(given_)
+        elif step == "erase below":
+            store.erase_prefix("")
+        elif step == "trim":
+            open_folder(folder).trim(200)
+        elif step == "reopen":
+            store = over(inner, folder)
+        else:
+            for path in files(folder)[:1]:
+                path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+
+def test_a_handle_sees_what_others_write(folder: Path) -> None:
+    """An array through a cache: shard indexes and chunks that are kept are compared with the object that is there."""
+    inner = CountingStore(MemoryStore())
+    values = np.random.default_rng(1).integers(0, 2**31, (64, 64))
+    writer = frazil.create_array(inner, data=values, chunks=(16, 16), shards=(32, 32))
+    reader = frazil.open_array(inner, cache=folder)
+    for _ in range(3):
+        assert (reader[...] == values).all()
+        values[5, 5] += 1
+        writer[5, 5] = values[5, 5]
+        assert reader[5, 5] == values[5, 5]
+
+
+# --- folders -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "damage", ["cut", "grow", "flip head", "flip table", "flip block", "empty", "another", "moved"]
+)
+def test_a_file_that_is_not_as_it_was_written_is_not_believed(folder: Path, damage: str) -> None:
+    inner = CountingStore(MemoryStore())
+    inner.set("chunks/a", VALUE)
+    inner.set("chunks/b", VALUE[::-1])
+    store = over(inner, folder, unchanging=UNCHANGING)
+    store.get("chunks/a")
+    [path] = files(folder)
+    data = bytearray(path.read_bytes())
+    if damage.startswith("flip"):
+        data[{"head": 3, "table": 13, "block": -1}[damage.split()[1]]] ^= 1
+    elif damage in ("cut", "empty"):
+        data = data[: -1 if damage == "cut" else 0]
+    elif damage == "grow":
+        data += b"x"
+    elif damage == "another":
+        data = bytearray(len(data))
+    else:
+        store.get("chunks/b")
+        [other] = set(files(folder)) - {path}
+        data = bytearray(other.read_bytes())
+    path.write_bytes(data)
+    inner.clear()
+    assert store.get("chunks/a") == VALUE
+    assert inner.count("fetch") == 1
+    assert store.get("chunks/a") == VALUE
+    assert inner.count("fetch") == 1, "and it was mended"
+
+
+@given(st.text(max_size=80) | st.from_regex(r"[0-9a-f]{29}\.(-|[0-9a-f]*)\.[0-9]+\.[0-9]+\.[0-9]+", fullmatch=True))
+def test_names_of_files_say_what_is_in_them(name: str) -> None:
+    entry = parse_name("abc", name)
+    assert entry is None or (entry.name == name or int(name.split(".")[2]) == entry.start)
+    for version in (None, b"", b"x" * 64):
+        made = Entry(object_id("s", name), version, 3, 2**62, 2**63 - 1)
+        assert parse_name(made.folder, made.name) == made
+        assert len(made.name) < 255
+
+
+def test_foreign_files_stay_and_other_folders_are_refused(tmp_path: Path, folder: Path) -> None:
+    inner = CountingStore(MemoryStore())
+    inner.set("chunks/a", VALUE)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/letter").write_text("dear")
+    (tmp_path / "tagged").mkdir()
+    (tmp_path / "tagged/CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55\n# of another program")
+    for name in ("mine", "tagged"):
+        with pytest.raises(InvalidInputError, match="the folder is no cache") as caught:
+            over(inner, tmp_path / name)
+        assert caught.value.hint
+    with pytest.raises(StoreError) as failed:
+        over(inner, tmp_path / "mine/letter")
+    assert failed.value.errno in (errno.ENOTDIR, errno.EEXIST)
+    store = over(inner, folder, unchanging=UNCHANGING)
+    store.get("chunks/a")
+    [path] = files(folder)
+    for foreign in (folder / "notes", path.parent / "notes"):
+        foreign.write_text("mine")
+    assert open_folder(folder).trim(0).files == 0
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == ["CACHEDIR.TAG", "notes", "notes"]
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "1"])
+def test_limits_that_are_none(folder: Path, limit: Any) -> None:
+    with pytest.raises(InvalidInputError, match="limit of a cache"):
+        cached(CountingStore(MemoryStore()), folder, limit)
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", b"bytes", 5])
+def test_folders_that_are_none(path: Any) -> None:
+    with pytest.raises(InvalidInputError, match="a cache is a folder"):
+        cached(CountingStore(MemoryStore()), path, None)
+
+
+def test_a_limit_without_a_cache() -> None:
+    with pytest.raises(InvalidInputError, match="cache_limit has no meaning"):
+        frazil.open_array("memory://nowhere", cache_limit=5)
+
+
+def test_a_local_disk_needs_no_cache(tmp_path: Path, folder: Path) -> None:
+    frazil.create_array(tmp_path / "a", data=np.arange(5))
+    assert isinstance(frazil.open_array(tmp_path / "a", cache=folder).store, LocalStore)
+    assert not folder.exists()
+
+
+def test_the_limit_holds_and_what_was_used_last_stays(folder: Path) -> None:
+    inner = CountingStore(MemoryStore())
+    for i in range(100):
+        inner.set(f"chunks/{i}", bytes([i]) * 1000)
+    store = over(inner, folder, limit=20_000, unchanging=UNCHANGING)
+    kept = open_folder(folder)
+    numbers = {object_id(inner.identity or "", f"chunks/{i}"): i for i in range(100)}
+    store.get("chunks/0")
+    for i in range(1, 100):
+        store.get(f"chunks/{i}")
+        for path in files(folder):  # as if they had been used long ago, one after the other, and the first since
+            used = 1000 + (numbers[kept_object(path)] or 10**8)
+            os.utime(path, (used, used))
+        assert kept.usage().nbytes <= 20_000
+    inner.clear()
+    store.get("chunks/0")
+    store.get("chunks/99")
+    assert inner.count() == 0
+    assert 10 < kept.usage().files < 20
+    store.get("chunks/1")
+    assert inner.count() == 1
+
+
+def kept_object(path: Path) -> str:
+    entry = parse_name(path.parent.name, path.name)
+    return "" if entry is None else entry.object
+
+
+def test_a_use_is_noted(folder: Path) -> None:
+    inner = CountingStore(MemoryStore())
+    inner.set("chunks/a", VALUE)
+    store = over(inner, folder, unchanging=UNCHANGING)
+    store.get("chunks/a")
+    [path] = files(folder)
+    os.utime(path, (1000, 1000))
+    store.get("chunks/a")
+    assert path.stat().st_mtime > 10**9
+
+
+def test_a_value_that_is_large_for_the_folder_is_not_kept(folder: Path) -> None:
+    inner = CountingStore(MemoryStore())
+    inner.set("chunks/a", bytes(251))
+    inner.set("chunks/b", bytes(250))
+    store = over(inner, folder, limit=1000, unchanging=UNCHANGING)
+    store.get("chunks/a")
+    assert files(folder) == []
+    store.get("chunks/b")
+    assert len(files(folder)) == 1
+
+
+def test_a_full_or_vanished_disk_does_not_fail_a_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = CountingStore(MemoryStore())
+    inner.set("chunks/a", VALUE)
+    store = over(inner, folder, unchanging=UNCHANGING)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        assert store.get("chunks/a") == VALUE
+    assert files(folder) == [], "nothing is left half written"
+    for path in folder.iterdir():
+        path.rmdir() if path.is_dir() else path.unlink()
+    folder.rmdir()
+    for _ in range(2):
+        assert store.get("chunks/a") == VALUE
+
+
+def test_a_fault_of_the_store_is_not_kept(folder: Path) -> None:
+    inner = MemoryStore()
+    inner.set("chunks/a", VALUE)
+    store = over(
+        FaultyStore(inner, FaultPlan([Fault("fetch", 1, "cut"), Fault("fetch", 2)])), folder, unchanging=UNCHANGING
+    )
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            store.get("chunks/a")
+    assert files(folder) == []
+    assert store.get("chunks/a") == VALUE
+
+
+def test_it_pickles(tmp_path: Path, folder: Path) -> None:
+    inner = CountingStore(LocalStore(tmp_path / "data"))
+    inner.set("chunks/a", VALUE)
+    store = over(inner, folder, unchanging=UNCHANGING, limit=1234567, small=7)
+    store.get("chunks/a")
+    copy = pickle.loads(pickle.dumps(store))
+    copy.inner.clear()
+    assert copy.get("chunks/a") == VALUE
+    assert copy.inner.count() == 0
+    assert (copy.folder, copy.unchanging, repr(copy)) == (str(folder), UNCHANGING, repr(store))
+    assert (copy._files.limit, copy._files.small) == (1234567, 7)
+
+
+@pytest.mark.parametrize("mode", ["a", "w"])
+def test_what_is_made_at_opening_is_read_through_the_cache_too(folder: Path, mode: Any) -> None:
+    inner = CountingStore(MemoryStore())
+    array = frazil.open_array(inner, mode, path="x/y", shape=(300, 300), dtype="f8", chunks=(100, 100), cache=folder)
+    array[...] = np.random.default_rng(1).random((300, 300))
+    assert isinstance(array.store, DiskCache)
+    group = frazil.open_group(inner, "a", path="x", cache=folder)
+    for _ in range(2):
+        assert (group["y"][...] == array[...]).all()
+    assert len(files(folder)) == 9
+    node = frazil.open(inner, path="x/y", cache=folder, cache_limit=10**6)
+    inner.clear()
+    assert (node[...] == array[...]).all()
+    assert inner.bytes_read == 0

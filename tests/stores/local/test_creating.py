@@ -1,0 +1,418 @@
+"""LocalStore.create and put(ABSENT): one of all creators wins, also beside programs that know no locks, on disks that lack something, and after a kill.
+
+What `create` means to every store is in StoreTests."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import random
+import resource
+import signal
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.stores.disk import Folder, fork, mounted, run_processes
+from tests.stores.lacking import lack, require_filters
+
+from frazil import _kernel
+from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.store import ABSENT
+from frazil.testing.checks import refusal
+
+Make = Callable[[LocalStore, str, bytes], bool]
+WAYS = [
+    (),
+    ("links by descriptor",),
+    ("links of unnamed files",),
+    ("unnamed files",),
+    ("renames that replace nothing",),
+    ("unnamed files", "renames that replace nothing"),
+    ("links",),
+]
+SIZE = 1 << 20
+
+
+def created(store: LocalStore, key: str, value: bytes) -> bool:
+    return store.create(key, value)
+
+
+def put(store: LocalStore, key: str, value: bytes) -> bool:
+    return isinstance(store.put(key, value, ABSENT), bytes)
+
+
+def linked(store: LocalStore, key: str, value: bytes) -> bool:
+    """As a foreign library creates a file, by a link."""
+    path = Path(store.path, key)
+    between = path.with_name(f"{path.name}#{os.getpid()}")
+    between.write_bytes(value)
+    try:
+        os.link(between, path)
+    except FileExistsError:
+        return False
+    finally:
+        between.unlink()
+    return True
+
+
+def opened(store: LocalStore, key: str, value: bytes) -> bool:
+    """As a foreign program creates a file, by opening it."""
+    try:
+        with Path(store.path, key).open("xb") as file:
+            file.write(value)
+    except FileExistsError:
+        return False
+    return True
+
+
+class Meeting:
+    """A place where processes wait for each other, as close as they can."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.memory = count, mmap.mmap(-1, 8 * count)
+
+    def reach(self, who: int, step: int) -> None:
+        self.memory[8 * who : 8 * who + 8] = struct.pack("q", step)
+        while min(struct.unpack(f"{self.count}q", self.memory[:])) < step:
+            os.sched_yield()
+
+
+def race(path: Path, makers: Sequence[Make], keys: int, lacks: Sequence[str] = ()) -> None:
+    """All create the same keys at the same time; each key is created by one of them, and has what that one wrote."""
+    (path / "d").mkdir()
+    meeting = Meeting(len(makers))
+    won = [mmap.mmap(-1, keys) for _ in makers]
+
+    def run(who: int) -> None:
+        store = LocalStore(path)
+        if lacks and makers[who] in (created, put):
+            lack(*lacks)
+        for i in range(keys):
+            meeting.reach(who, i + 1)
+            won[who][i] = makers[who](store, f"d/{i}", b"%d" % who * 100)
+
+    run_processes([partial(run, who) for who in range(len(makers))])
+    for i in range(keys):
+        winners = [who for who in range(len(makers)) if won[who][i]]
+        assert len(winners) == 1
+        assert (path / f"d/{i}").read_bytes() == b"%d" % winners[0] * 100
+        assert (path / f"d/{i}").stat().st_nlink == 1
+    assert {*os.listdir(path / "d")} == {str(i) for i in range(keys)}
+
+
+# --- races ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("foreign", [linked, opened])
+@pytest.mark.parametrize("ours", [created, put])
+def test_beside_a_program_without_locks(tmp_path: Path, ours: Make, foreign: Make) -> None:
+    race(tmp_path, [ours, foreign], 150)
+
+
+def has_content(folder: Path) -> bool:
+    """Whether any of the files is not empty."""
+    try:
+        return any(path.stat().st_size for path in folder.iterdir())
+    except FileNotFoundError:  # it has another name by now
+        return True
+
+
+@pytest.mark.parametrize("foreign", [linked, opened])
+@pytest.mark.parametrize(
+    ("ours", "lacks"),
+    [
+        (put, ()),
+        (put, ("renames that replace nothing",)),
+        (created, ("unnamed files",)),
+        (created, ("unnamed files", "renames that replace nothing")),
+    ],
+)
+def test_a_program_without_locks_comes_between(
+    tmp_path: Path, ours: Make, lacks: tuple[str, ...], foreign: Make
+) -> None:
+    """It creates the key while we write our value, when we have seen that nothing is there."""
+    if lacks:
+        require_filters()
+    store, told = LocalStore(tmp_path), mmap.mmap(-1, 1)
+    store.set("d/first", b"")
+
+    def write() -> None:
+        mine = LocalStore(tmp_path)
+        if lacks:
+            lack(*lacks)
+        told[0] = ours(mine, "d/key", bytes(16 * SIZE))
+
+    child = fork(write)
+    while not has_content(tmp_path / "d"):
+        os.sched_yield()
+    theirs = foreign(store, "d/key", b"theirs")
+    assert os.waitpid(child, 0)[1] == 0
+    assert theirs != bool(told[0])
+    assert (store.get("d/key") == b"theirs") == theirs
+    assert {*os.listdir(tmp_path / "d")} == {"first", "key"}
+
+
+def test_creators_and_putters_of_many_processes(tmp_path: Path) -> None:
+    race(tmp_path, [created, put, created, put, linked, created], 100)
+
+
+@pytest.mark.parametrize("lacks", WAYS)
+def test_on_disks_that_lack_something(tmp_path: Path, lacks: tuple[str, ...]) -> None:
+    require_filters()
+    race(tmp_path, [created, put, linked], 100, lacks)
+
+
+def test_a_disk_that_can_neither_link_nor_rename_so(tmp_path: Path) -> None:
+    require_filters()
+    store = LocalStore(tmp_path)
+
+    def run() -> None:
+        lack("links", "renames that replace nothing")
+        for make in (created, put):
+            assert refusal(StoreError, lambda make=make: make(store, "d/a", b"")).errno == errno.EPERM  # type: ignore[misc]
+        assert store.put("d/a", b"")
+
+    run_processes([run])
+    assert os.listdir(tmp_path / "d") == ["a"]
+
+
+# --- what others see -----------------------------------------------------------------------------------------------------------------
+
+
+def has_unnamed_files(path: Path) -> bool:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_TMPFILE))
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def test_nothing_else_is_seen_in_the_folder(tmp_path: Path) -> None:
+    if not has_unnamed_files(tmp_path):
+        pytest.skip("the disk has no files without a name")
+    (tmp_path / "d").mkdir()
+    names = {str(i) for i in range(500)}
+
+    def create() -> None:
+        store = LocalStore(tmp_path)
+        assert all(store.create(f"d/{name}", name.encode() * 50) for name in sorted(names))
+
+    children = {fork(create)}
+    while children:
+        found = os.listdir(tmp_path / "d")
+        assert {*found} <= names
+        for name in found[-3:]:
+            assert (tmp_path / "d" / name).read_bytes() == name.encode() * 50
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid:
+            assert status == 0
+            children.remove(pid)
+    assert {*os.listdir(tmp_path / "d")} == names
+
+
+@pytest.mark.parametrize("lacks", [(), ("unnamed files",), ("unnamed files", "renames that replace nothing")])
+def test_a_killed_creator_leaves_whole_values_alone(tmp_path: Path, lacks: tuple[str, ...]) -> None:
+    if lacks:
+        require_filters()
+    store, chance = LocalStore(tmp_path), random.Random(7)
+    store.set("d/first", b"")
+    remains = 0
+
+    def create(turn: int) -> None:
+        mine = LocalStore(tmp_path)
+        if lacks:
+            lack(*lacks)
+        for i in range(1000):
+            mine.create(f"d/{turn}-{i}", bytes([i % 256]) * SIZE)
+
+    for turn in range(12):
+        child = fork(partial(create, turn))
+        while not (tmp_path / f"d/{turn}-0").exists():
+            os.sched_yield()
+        for _ in range(chance.randrange(300)):
+            os.listdir(tmp_path / "d")
+        os.kill(child, signal.SIGKILL)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        for path in (tmp_path / "d").glob(f"{turn}-*"):
+            value = path.read_bytes()
+            assert value == value[:1] * SIZE
+            path.unlink()
+        left = [name for name in os.listdir(tmp_path / "d") if name != "first"]
+        assert all(lacks and name.startswith("~") and name.endswith(".__lock") for name in left)
+        remains += len(left)
+        assert store.list() == ["d/first"], "a reader does not see what is left"
+    assert (remains > 0) == bool(lacks), "the kills hit creators at work"
+    store.erase_prefix("")
+    assert os.listdir(tmp_path) == []
+
+
+def test_clearing_waits_for_a_creator(tmp_path: Path) -> None:
+    """Nobody cuts a file that is about to get its name."""
+    require_filters()
+    store, done = LocalStore(tmp_path / "store"), mmap.mmap(-1, 1)
+
+    def create() -> None:
+        lack("unnamed files")
+        for i in range(200):
+            assert store.create(f"d/e/{i}", bytes([i]) * 100_000)
+        done[0] = 1
+
+    child = fork(create)
+    while not done[0]:
+        store.erase_prefix("d/")
+        for key in store.list():
+            value = store.get(key)
+            assert value is None or value == value[:1] * 100_000
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_folder_that_is_removed_meanwhile_is_made_again(tmp_path: Path) -> None:
+    store, done = LocalStore(tmp_path / "store"), mmap.mmap(-1, 1)
+
+    def create() -> None:
+        for i in range(300):
+            assert store.create(f"d/e/{i}", b"value")
+        done[0] = 1
+
+    child = fork(create)
+    while not done[0]:
+        store.erase_prefix("")
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# --- one file ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_created_file_is_as_a_published_one(tmp_path: Path, sync: bool) -> None:
+    before = os.umask(0o027)
+    try:
+        store = LocalStore(tmp_path / "deep" / "store", sync=sync)
+        assert store.create("a/b/c", b"value") is True
+        store.set("a/b/d", b"value")
+    finally:
+        os.umask(before)
+    one, other = (Path(store.path, "a/b", name).stat() for name in "cd")
+    assert one.st_mode == other.st_mode
+    assert store.create("a/b/c", b"other") is False
+    assert store.get("a/b/c") == b"value"
+
+
+def test_versions_of_created_values_do_not_come_back(tmp_path: Path) -> None:
+    store, seen = LocalStore(tmp_path), set()
+    for _ in range(200):
+        assert store.create("a", b"same")
+        seen.add(store.get_versioned("a"))
+        store.erase("a")
+    assert len(seen) == 200
+
+
+def test_a_removed_root_is_made_again(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    assert store.create("a", b"1")
+    store.erase("a")
+    (tmp_path / "store").rmdir()
+    assert store.create("b/c", b"2")
+    assert store.list() == ["b/c"]
+
+
+def test_a_file_that_cannot_be_synced_gets_no_name(tmp_path: Path) -> None:
+    require_filters()
+    (tmp_path / "d").mkdir()
+
+    def run() -> None:
+        store = LocalStore(tmp_path, sync=True)
+        lack("syncing")
+        for make in (created, put):
+            assert refusal(StoreError, lambda make=make: make(store, "d/a", b"1")).errno == errno.EIO  # type: ignore[misc]
+        assert LocalStore(tmp_path).create("d/b", b"1")
+
+    run_processes([run])
+    assert os.listdir(tmp_path / "d") == ["b"]
+
+
+def test_what_is_in_the_way(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    store.create("a/b", b"1")
+    root = Path(store.path)
+    (root / "link").symlink_to(outside)
+    (root / "dangling").symlink_to(outside / "new")
+    os.mkfifo(root / "fifo")
+    expected = {
+        "a": errno.EISDIR, "a/b/c": errno.ENOTDIR, "link/x": errno.ELOOP, "link/x/y": errno.ELOOP, "dangling": errno.ELOOP,
+        "fifo": errno.EINVAL, "n" * 249: errno.ENAMETOOLONG,
+    }  # fmt: skip
+    for key, code in expected.items():
+        error = refusal(StoreError, lambda key=key: store.create(key, b"2"))  # type: ignore[misc]
+        assert (error.errno, error.key) == (code, key)
+    assert list(outside.iterdir()) == []
+    assert store.create("n" * 248, b"")
+    for key in ("", "../outside/x", "a/../b", "a/x.__lock"):
+        refusal(InvalidInputError, lambda key=key: store.create(key, b""))  # type: ignore[misc]
+    refusal(ReadOnlyError, lambda: LocalStore(root, read_only=True).create("b", b""))
+    assert store.list() == sorted(["a/b", "n" * 248])
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=1m", "none") as path:
+        store = LocalStore(path)
+        assert refusal(StoreError, lambda: store.create("d/a", bytes(2_000_000))).errno == errno.ENOSPC
+        assert os.listdir(path / "d") == []
+        assert store.create("d/a", bytes(500_000))
+
+
+def test_the_kernel_refuses_names_beyond_the_root(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "root")
+    for name in ("", "/a", "a/", "..", "../a", "a/./b", "a\0b"):
+        with pytest.raises(ValueError, match="names"):
+            _kernel.create_file(folder.fd, name, b"", False)
+    with pytest.raises(ValueError, match="root"):
+        _kernel.create_file(-1, "a", b"", False)
+    with pytest.raises(ValueError, match="value"):
+        _kernel.create_file(folder.fd, "a", "text", False)  # type: ignore[arg-type]
+    assert folder.names() == set()
+
+
+def test_a_lock_file_that_is_a_value_too_is_not_cut(tmp_path: Path) -> None:
+    """As a copy of a store has them that is made of links."""
+    store = LocalStore(tmp_path)
+    store.set("a", b"value")
+    os.link(tmp_path / "a", tmp_path / "b.__lock")
+    store.set("b", b"x")
+    assert (store.get("a"), store.get("b")) == (b"value", b"x")
+    os.link(tmp_path / "a", tmp_path / "~1.__lock")
+    store.erase("~1")
+    assert store.get("a") == b"value"
+    assert {*os.listdir(tmp_path)} == {"a", "b"}
+
+
+def test_too_many_open_files_are_waited_for(tmp_path: Path) -> None:
+    def run() -> None:
+        store = LocalStore(tmp_path)
+        assert store.create("d/0", b"")
+        held: list[int] = []
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+        with pytest.raises(OSError, match="open files"):
+            while True:
+                held.append(os.open(tmp_path, os.O_RDONLY))
+
+        def release() -> None:
+            for fd in held:
+                os.close(fd)
+
+        timer = threading.Timer(0.05, release)
+        timer.start()
+        assert store.create("d/1", b"1")
+        timer.join()
+
+    run_processes([run])
+    assert {*os.listdir(tmp_path / "d")} == {"0", "1"}

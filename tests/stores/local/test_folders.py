@@ -1,0 +1,91 @@
+"""folders.py: listings against sorted lists of keys, whatever the tree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.stores.keys import split_level
+from frazil.stores.local.folders import clear_below, has_keys, keys_below, level_below
+
+component = st.text(st.sampled_from("ab!/-.0é\U0001f600\uffff"), min_size=1, max_size=4).filter(
+    lambda text: not set(text.split("/")) & {"", ".", ".."}
+)
+trees = st.sets(st.lists(component, min_size=1, max_size=4).map("/".join), max_size=25)
+
+
+@contextmanager
+def tree(keys: set[str]) -> Iterator[tuple[int, list[str]]]:
+    """A folder with these keys, but for those that are a prefix of one that sorts before them; the keys, sorted by their bytes."""
+    with TemporaryDirectory() as name:
+        made = []
+        for key in sorted(keys, key=len, reverse=True):
+            path = Path(name, key)
+            if path.exists() or any(parent.is_file() for parent in path.parents):
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"")
+            made.append(key)
+        root = os.open(name, os.O_RDONLY)
+        try:
+            yield root, sorted(made, key=str.encode)
+        finally:
+            os.close(root)
+
+
+@given(trees, st.data())
+def test_listings(keys: set[str], data: st.DataObject) -> None:
+    with tree(keys) as (root, made):
+        prefixes = ["", *{key[: i + 1] for key in made for i, one in enumerate(key) if one == "/"}, "none/"]
+        prefix = data.draw(st.sampled_from(prefixes))
+        after = data.draw(st.sampled_from(["", *made, *prefixes]) | component)
+        limit = data.draw(st.none() | st.integers(0, 8))
+        below = [key for key in made if key.startswith(prefix)]
+        assert keys_below(root, prefix, after, limit) == [key for key in below if key > after][:limit]
+        assert level_below(root, prefix) == split_level(below, prefix)
+        assert has_keys(root, prefix) == bool(below)
+
+
+@given(trees, st.data())
+def test_clearing(keys: set[str], data: st.DataObject) -> None:
+    with tree(keys) as (root, made):
+        prefixes = ["", *{key[: i + 1] for key in made for i, one in enumerate(key) if one == "/"}, "none/"]
+        prefix = data.draw(st.sampled_from(prefixes))
+        erased: list[str] = []
+
+        def erase(names: list[str]) -> None:
+            for name in names:
+                os.unlink(name, dir_fd=root)
+            erased.extend(names)
+
+        clear_below(root, prefix, erase)
+        assert sorted(erased) == sorted(key for key in made if key.startswith(prefix))
+        assert keys_below(root, "", "", None) == [key for key in made if not key.startswith(prefix)]
+        if prefix == "":
+            assert os.listdir(root) == []
+
+
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    (tmp_path / "a/b/c/key").write_bytes(b"")
+    root = os.open(tmp_path, os.O_RDONLY)
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        assert keys_below(root, "a/", "", 1) == ["a/b/c/key"]
+        assert keys_below(root, "", "", 0) == keys_below(root, "a/none/c/", "", None) == []
+        assert level_below(root, "a/b/") == ([], ["a/b/c/"])
+
+        def erase(names: list[str]) -> None:
+            for name in names:
+                os.unlink(name, dir_fd=root)
+
+        clear_below(root, "", erase)
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        os.close(root)

@@ -1,0 +1,72 @@
+"""Hard links beneath a root: which file lies where afterwards, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
+from frazil.stores import LocalStore
+from frazil.stores.local.hard_links import link_files
+
+
+def test_a_link_is_the_same_file_and_has_its_version(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, sync=True)
+    version = store.put("a/b", b"value")
+    assert store.link_many(["c/d/e", "f"], ["a/b", "a/b"]) == [True, True]
+    assert len({os.stat(tmp_path / name).st_ino for name in ("a/b", "c/d/e", "f")}) == 1
+    assert store.get_versioned("f") == (b"value", version)
+    store.set("a/b", b"other")
+    assert store.link_many(["f", "f2"], ["a/b", "a/b"]) == [True, True]
+    assert [store.get(name) for name in ("c/d/e", "f", "f2")] == [b"value", b"other", b"other"]
+    assert store.link_many(["f"], ["a/b"]) == [True], "it is that file already"
+    assert sorted(os.listdir(tmp_path)) == ["a", "c", "f", "f2"], "nothing is left between"
+
+
+def test_links_and_what_is_no_file_are_not_followed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "root")
+    store.set("a", b"1")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "root" / "way").symlink_to(tmp_path / "outside")
+    (tmp_path / "root" / "last").symlink_to(tmp_path / "root" / "a")
+    (tmp_path / "root" / "folder").mkdir()
+    with pytest.raises(StoreError):
+        store.link_many(["way/x"], ["a"])
+    with pytest.raises(StoreError):
+        store.link_many(["new"], ["last"])
+    assert store.link_many(["new", "new2"], ["folder", "a/b"]) == [False, False]
+    with pytest.raises(StoreError):
+        store.link_many(["a/below"], ["a"])
+    with pytest.raises(StoreError):
+        store.link_many(["folder"], ["a"])
+    with pytest.raises(InvalidInputError):
+        store.link_many(["x.__lock"], ["a"])
+    assert os.listdir(tmp_path / "outside") == []
+    assert store.list() == ["a"]
+
+
+def test_a_disk_that_folds_case_is_asked_first(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.set("abc", b"1")
+    store._folds = True
+    with pytest.raises(AlreadyExistsError):
+        store.link_many(["ABC"], ["abc"])
+    assert store.list() == ["abc"]
+
+
+def test_many_folders_need_few_descriptors(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    names = [f"old/{i}/{i}" for i in range(400)]
+    for name in names:
+        store.set(name, b"1")
+    root = os.open(tmp_path, os.O_RDONLY)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    try:
+        assert link_files(root, [f"new/{i % 7}/{i}" for i in range(400)], names, sync=False) == [0] * 400
+        after = len(os.listdir("/proc/self/fd")) if before else 0
+    finally:
+        os.close(root)
+    assert before == after
+    assert len(store.list_prefix("new/")) == 400

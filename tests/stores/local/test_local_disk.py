@@ -1,0 +1,291 @@
+"""LocalStore on a disk with its ways: errors of the system, links, what a crash leaves, disks that fold case."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import resource
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+from tests.stores.disk import fork, mounted
+
+import frazil
+from frazil.errors import AlreadyExistsError, StoreError
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.store import NO_SPANS
+from frazil.stores.values import ABSENT_KEY, FOLDER
+from frazil.testing.checks import refusal
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
+
+
+def path_of(store: LocalStore, key: str) -> Path:
+    return Path(store.path, key)
+
+
+# --- errors --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_prefixes_and_keys_exclude_each_other(store: LocalStore) -> None:
+    store.set("a/b", b"1")
+    for key, number in (("a", errno.EISDIR), ("a/b/c", errno.ENOTDIR)):
+        error = refusal(StoreError, lambda key=key: store.set(key, b"2"))  # type: ignore[misc]
+        assert (error.errno, error.key) == (number, key)
+    assert store.list() == ["a/b"]
+
+
+def test_a_folder_at_a_key_is_absence_but_fetch_says_it(store: LocalStore) -> None:
+    """docs/design/003-local-disk.md, What absence is."""
+    store.set("a/b", b"1")
+    store.erase("a/b")
+    os.mkfifo(path_of(store, "fifo"))
+    spans = np.array([[0, 0, -1]])
+    for key in ("a", "a/b"):
+        assert store.get(key) is None
+        assert not store.exists(key)
+        assert store.fetch([key], spans).status == [FOLDER if key == "a" else ABSENT_KEY]
+    store.set("c", b"")
+    assert store.fetch(["c/d"], spans).status == [ABSENT_KEY]
+    error = refusal(StoreError, lambda: store.get("fifo"))
+    assert (error.errno, error.key) == (errno.EINVAL, "fifo")
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"chunks": (2, 2)}, {"chunks": (1, 1), "shards": (2, 2)}], ids=["chunks", "shards"]
+)
+def test_a_folder_or_fifo_in_place_of_a_chunk_is_no_fill_value(
+    tmp_path: Path, arguments: dict[str, tuple[int, int]]
+) -> None:
+    array = frazil.create_array(tmp_path / "a.zarr", data=np.ones((4, 4)), fill_value=7, **arguments)  # type: ignore[arg-type]
+    chunk = tmp_path / "a.zarr/c/0/1"
+    chunk.unlink()
+    assert array[0, 3] == 7
+    for make in (os.mkdir, os.mkfifo):
+        make(chunk)
+        for selection in ((0, 3), (slice(None), slice(None)), (0, slice(None))):
+            error = refusal(StoreError, lambda selection=selection: array[selection])  # type: ignore[misc]
+            assert error.key == "c/0/1"
+        shutil.rmtree(chunk) if chunk.is_dir() else chunk.unlink()
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=1m", "none") as path:
+        store = LocalStore(path)
+        store.set("a", b"old")
+        error = refusal(StoreError, lambda: store.set("a", bytes(2_000_000)))
+        assert (error.errno, error.key) == (errno.ENOSPC, "a")
+        assert "make room" in str(error)
+        assert (store.get("a"), store.list()) == (b"old", ["a"])
+        assert os.listdir(path) == ["a"]
+
+
+def test_permissions(store: LocalStore) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    store.set("a", b"1")
+    store.set("secret/b", b"2")
+    path_of(store, "a").chmod(0o600)
+    path_of(store, "secret").chmod(0o700)
+
+    def as_nobody() -> None:
+        os.setuid(65534)
+        calls: list[tuple[str, Callable[[], object]]] = [
+            ("a", lambda: store.get("a")),
+            ("secret/b", lambda: store.get("secret/b")),
+            ("a", lambda: store.set("a", b"3")),
+            ("secret/", lambda: store.list_prefix("secret/")),
+            ("", lambda: store.list_dir("")),
+        ]
+        for key, call in calls:
+            error = refusal(StoreError, call)
+            assert (error.errno, error.key) == (errno.EACCES, key)
+            assert error.hint is not None
+        assert store.exists("b") is False
+
+    assert os.waitpid(fork(as_nobody), 0)[1] == 0
+    assert store.get("a") == b"1"
+
+
+def test_too_many_open_files(store: LocalStore) -> None:
+    for i in range(40):
+        store.set(f"{i}", b"%d" % i)
+
+    def with_few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (30, 30))
+        error = refusal(StoreError, lambda: store.fetch([f"{i}" for i in range(40)], NO_SPANS))
+        assert error.errno == errno.EMFILE
+        assert store.get("7") == b"7", "those that were open are closed again"
+
+    assert os.waitpid(fork(with_few), 0)[1] == 0
+
+
+# --- links and other things ----------------------------------------------------------------------------------------------------------
+
+
+def test_links_lead_nowhere(store: LocalStore, tmp_path: Path) -> None:
+    outside = LocalStore(tmp_path / "outside")
+    outside.set("secret", b"outside")
+    store.set("a/b", b"inside")
+    path_of(store, "file").symlink_to(tmp_path / "outside/secret")
+    path_of(store, "folder").symlink_to(tmp_path / "outside")
+    path_of(store, "a/inner").symlink_to("b")
+    path_of(store, "dangling").symlink_to("nothing")
+    for key in ("file", "folder/secret", "folder/new", "a/inner", "dangling"):
+        for call in (store.get, store.exists, store.erase, lambda key: store.set(key, b"2")):
+            error = refusal(StoreError, lambda call=call, key=key: call(key))  # type: ignore[misc]
+            assert (error.errno, error.key) == (errno.ELOOP, key)
+            assert "links are not followed" in str(error)
+    assert store.list() == ["a/b"]
+    assert store.list_prefix("folder/") == []
+    assert store.list_dir("") == ([], ["a/"])
+    store.erase_prefix("")
+    assert outside.get("secret") == b"outside"
+    assert sorted(os.listdir(store.path)) == ["a", "dangling", "file", "folder"], "links of others are left alone"
+
+
+def test_a_folder_swapped_for_a_link_meanwhile(store: LocalStore, tmp_path: Path) -> None:
+    outside = LocalStore(tmp_path / "outside")
+    outside.set("key", b"outside")
+    store.set("place/key", b"inside")
+    place, link = path_of(store, "place"), path_of(store, "link")
+    link.symlink_to(tmp_path / "outside")
+    libc = ctypes.CDLL(None)
+    done = Event()
+
+    def swap() -> None:
+        here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+        while not done.is_set():
+            assert libc.renameat2(here, bytes(place), here, bytes(link), exchange) == 0
+
+    swapping = Thread(target=swap)
+    swapping.start()
+    seen: set[object] = set()
+    try:
+        while not {b"inside", errno.ELOOP, "put"} <= seen:
+            try:
+                seen.add(store.get("place/key"))
+                store.put("place/key", b"inside")
+                seen.add("put")
+                store.erase("place/new")
+                assert store.list_prefix("place/") in (["place/key"], [])
+            except StoreError as error:
+                seen.add(error.errno)
+    finally:
+        done.set()
+        swapping.join()
+    assert seen == {b"inside", errno.ELOOP, "put"}
+    assert (outside.list(), outside.get("key")) == (["key"], b"outside")
+
+
+def test_other_things_are_no_keys(store: LocalStore) -> None:
+    store.set("a", b"1")
+    os.mkfifo(path_of(store, "fifo"))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(path_of(store, "socket")))
+    with open(os.fsencode(store.path) + b"/not-\xff-text", "wb"):
+        pass
+    os.mkdir(os.fsencode(store.path) + b"/folder-\xff")
+    path_of(store, "empty/folder").mkdir(parents=True)
+    assert store.list() == ["a"]
+    assert store.list_dir("") == (["a"], [])
+    assert refusal(StoreError, lambda: store.get("fifo")).errno == errno.EINVAL
+    assert store.get("empty") is None
+
+
+def test_what_a_crash_leaves_is_hidden(store: LocalStore) -> None:
+    store.set("a/b", b"1")
+    for key in ("a/b", "a/c", "d", "e/f/g"):
+        path_of(store, key).parent.mkdir(parents=True, exist_ok=True)
+        path_of(store, key + ".__lock").write_bytes(b"half of a val")
+    assert store.list() == ["a/b"]
+    assert store.list_dir("") == ([], ["a/"])
+    assert store.list_dir("a/") == (["a/b"], [])
+    assert store.is_empty("e/")
+    assert store.get("d") is None
+    store.set("d", b"2")
+    assert store.get("d") == b"2"
+    store.erase_prefix("")
+    assert os.listdir(store.path) == [], "erase_prefix clears it away"
+
+
+def test_erase_prefix_keeps_what_is_not_below(store: LocalStore) -> None:
+    for key in ("a/b/c", "a/b/d/e", "a/x", "ab", "b/a/b/c"):
+        store.set(key, b"")
+    store.erase_prefix("a/b/")
+    assert store.list() == ["a/x", "ab", "b/a/b/c"]
+    assert sorted(os.listdir(path_of(store, "a"))) == ["x"]
+    store.erase("a/x")
+    assert os.listdir(path_of(store, "a")) == [], "single erasures leave folders"
+    assert store.list_dir("") == (["ab"], ["b/"])
+
+
+# --- disks that fold case ------------------------------------------------------------------------------------------------------------
+
+
+def test_keys_that_differ_by_case_alone_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "probe").write_bytes(b"")
+    os.link(
+        tmp_path / "probe", tmp_path / "PROBE"
+    )  # as a disk looks that folds case: the name is found in the other case too
+    store = LocalStore(tmp_path)
+    assert not store.capabilities.case_sensitive
+    store.set("foo/bar", b"1")
+    for key, other in (("Foo/new", "foo"), ("foo/BAR", "foo/bar"), ("FOO", "foo")):
+        error = refusal(AlreadyExistsError, lambda key=key: store.set(key, b"2"))  # type: ignore[misc]
+        assert error.key == key
+        assert repr(other) in str(error)
+    error = refusal(AlreadyExistsError, lambda: store.set_partial_values([("new/a", 0, b"1"), ("new/A", 0, b"2")]))
+    assert error.key == "new/A"
+    assert store.get("new/a") is None
+    store.set("foo/bar", b"3")
+    store.set("foo/Other/0/1", b"4")
+    store.set("foo/Other/0/1", b"5")
+    assert (store.get("foo/bar"), store.get("foo/Other/0/1")) == (b"3", b"5")
+
+
+FOLDING = [
+    ("tmpfs", ["-t", "tmpfs", "-o", "size=1m,casefold", "none"]),
+    ("vfat", ["-t", "vfat", "-o", "loop"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "words"), FOLDING, ids=[kind for kind, _ in FOLDING])
+def test_a_disk_that_folds_case(tmp_path: Path, kind: str, words: list[str]) -> None:
+    if kind == "vfat":
+        if shutil.which("mkfs.vfat") is None:
+            pytest.skip("mkfs.vfat is not installed")
+        image = tmp_path / "image"
+        image.write_bytes(bytes(4 << 20))
+        subprocess.run(["mkfs.vfat", image], check=True, capture_output=True)
+        words = [*words, str(image)]
+    with mounted(tmp_path / "disk", *words) as path:
+        folder = path / "store"
+        folder.mkdir()
+        if kind == "tmpfs":
+            subprocess.run(["chattr", "+F", folder], check=True)
+        store = LocalStore(folder)
+        store.set("foo", b"1")
+        assert not store.capabilities.case_sensitive
+        assert refusal(AlreadyExistsError, lambda: store.set("Foo", b"2")).key == "Foo"
+        assert store.list() == ["foo"]
+
+
+def test_a_disk_that_tells_case_apart(store: LocalStore) -> None:
+    assert store.capabilities.case_sensitive
+    store.set("a/B", b"1")
+    store.set("A/b", b"2")
+    store.set("a/b", b"3")
+    assert store.list() == ["A/b", "a/B", "a/b"]
+    assert sorted(os.listdir(store.path)) == ["A", "a"], "the question left nothing behind"
+    assert store.capabilities.case_sensitive

@@ -1,0 +1,304 @@
+"""publish_files and erase_files of the kernel: whole values, conditions, locks, and what a failure leaves. Races and crashes: test_publish_races.py."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.stores.disk import Folder, fork, has_open, locked, mounted, pack_version
+
+from frazil import _kernel
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "root")
+
+
+def test_values_get_their_names_and_folders(folder: Folder) -> None:
+    values = {"a": b"one", "b/c/d": b"", "b/c/e": bytes(3_000_000), "b/é": b"two"}
+    answers = folder.publish(values)
+    assert {name: folder.read(name) for name in values} == values
+    assert folder.names() == set(values)
+    for name, answer in zip(values, answers, strict=True):
+        assert answer[0] == 0
+        assert pack_version(answer[1:]) == folder.version(name)
+
+
+def test_many_values_in_one_call(folder: Folder) -> None:
+    values = {f"c/{i // 50}/{i}": b"%d" % i * (i % 7) for i in range(400)}
+    for threads in (1, 3):
+        assert {answer[0] for answer in folder.publish(values, threads=threads)} == {0}
+        assert {name: folder.read(name) for name in values} == values
+    assert {answer[0] for answer in folder.erase(list(values))} == {0}
+    assert folder.names() == set()
+    assert folder.publish({}) == folder.erase([]) == []
+
+
+def test_pieces_from_buffers_and_files(folder: Folder) -> None:
+    old = np.random.default_rng(3).bytes(1_500_000)
+    folder.publish({"old": old, "other": b"0123456789"})
+    rows = np.array(
+        [
+            (0, 5, 7), (0, 12, 8), (-1, 2, 2), (0, 100_000, 1_400_000), (1, -3, -1), (1, 0, 0), (0, 0, 300_000), (-2, 0, -1), (0, 0, 70_000),
+            (1, 4, 2), (-2, 0, 1),
+        ],
+        np.int64,
+    )  # fmt: skip
+    parts = [
+        old[5:20], b"cd", old[100_000:], b"789", old[:300_000], bytes(200_000), old[:70_000], b"45", b"\0",
+    ]  # fmt: skip
+    for stat_rows in (None, np.empty((2, 4), np.int64)):
+        files = _kernel.open_files(folder.fd, ["old", "other"], stat_rows)
+        result = np.empty((2, 4), np.int64)
+        buffers = [b"abcdef", bytes(200_000)]
+        offsets = np.array([0, len(rows), len(rows)], np.int64)
+        _kernel.publish_files(folder.fd, ["new", "old"], files, buffers, rows, offsets, [None, None], False, 1, result)
+        assert result[:, 0].tolist() == [0, 0]
+        assert folder.read("new") == b"".join(parts)
+        assert folder.read("old") == b""
+        folder.publish({"old": old})
+
+
+@pytest.mark.parametrize("row", [(0, 0, 6), (0, 6, 0), (1, 0, 1), (-1, 2, 2), (-1, -4, -1), (_kernel.MISSING, 0, 0)])
+@pytest.mark.parametrize("kept_open", [False, True])
+def test_a_piece_that_is_not_there_changes_nothing(folder: Folder, row: tuple[int, int, int], kept_open: bool) -> None:
+    folder.publish({"a": b"value"})
+    before = folder.version("a")
+    files = _kernel.open_files(folder.fd, ["a", "nothing"], np.empty((2, 4), np.int64) if kept_open else None)
+    result = np.empty((2, 4), np.int64)
+    rows, offsets = np.array([(0, 0, 1), row, (0, 1, 1)], np.int64), np.array([0, 2, 3], np.int64)
+    _kernel.publish_files(folder.fd, ["a", "b"], files, [b"abc"], rows, offsets, [None, None], False, 1, result)
+    code = _kernel.FAILED_IO if row[0] == 1 else _kernel.FAILED_RANGE
+    assert result[0].tolist() == [-2, code, 0, 0]
+    assert folder.version("a") == before
+    assert folder.names() == {"a", "b"}, "the other value of the call is published, and no lock file is left"
+
+
+def test_conditions(folder: Folder) -> None:
+    [first] = folder.publish({"a": b"1"}, [b""])
+    assert first[0] == 0
+    version = pack_version(first[1:])
+    assert folder.publish({"a": b"2"}, [b""]) == [[-1, *first[1:]]]
+    assert folder.publish({"b": b"2", "x/y": b"", "a/b": b""}, [version] * 3) == [[-1, 0, -1, 0]] * 3
+    assert os.listdir(folder.path) == ["a"], "no folder was made for it"
+    [second] = folder.publish({"a": b"2"}, [version])
+    assert second[0] == 0
+    assert folder.publish({"a": b"3"}, [version]) == [[-1, *second[1:]]]
+    assert folder.read("a") == b"2"
+    assert folder.names() == {"a"}
+
+
+def test_conditions_of_erasing(folder: Folder) -> None:
+    [[_, *version]] = folder.publish({"a": b"1"})
+    assert folder.erase(["a", "b", "x/y"], [b"", b"", b""]) == [[-1, *version], [-1, 0, -1, 0], [-1, 0, -1, 0]]
+    assert folder.erase(["a"], [pack_version([1, 2, 3])]) == [[-1, *version]]
+    assert folder.names() == {"a"}
+    assert folder.erase(["a"], [pack_version(version)]) == [[0, *version]]
+    assert folder.erase(["a", "a/b", "x/y"]) == [[-1, 0, -1, 0]] * 3
+    assert list(folder.path.iterdir()) == [], "nor were folders made"
+
+
+def test_versions_do_not_come_back(folder: Folder) -> None:
+    seen = set()
+    for i in range(300):
+        [answer] = folder.publish({"a": b"same"})
+        seen.add(tuple(answer))
+        if i % 3 == 0:
+            folder.erase(["a"])
+    assert len(seen) == 300, "though inodes are used again and the clock of the disk stands still meanwhile"
+
+
+def test_time_goes_on_from_version_to_version(folder: Folder) -> None:
+    folder.publish({"a": b"1"})
+    os.utime(folder.path / "a", ns=(0, 2**62))
+    [[code, _, _, changed]] = folder.publish({"a": b"2"})
+    assert (code, changed) == (0, 2**62 + 1)
+
+
+def test_modes_follow_the_umask(folder: Folder) -> None:
+    before = os.umask(0o027)
+    try:
+        folder.publish({"a/b": b""})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((folder.path / "a").stat().st_mode) == 0o750
+    assert stat.S_IMODE((folder.path / "a/b").stat().st_mode) == 0o640
+
+
+def test_synced_values(folder: Folder) -> None:
+    assert folder.publish({"a/b/c": b"1", "d": b"2"}, sync=True)[0][0] == 0
+    assert folder.names() == {"a/b/c", "d"}
+
+
+# --- what is in the way --------------------------------------------------------------------------------------------------------------
+
+
+def test_prefixes_and_keys_exclude_each_other(folder: Folder) -> None:
+    folder.publish({"a/b": b"1"})
+    assert [answer[0] for answer in folder.publish({"a": b"", "a/b/c": b"", "a/b/c/d": b"", "e": b"2"})] == [
+        errno.EISDIR, errno.ENOTDIR, errno.ENOTDIR, 0,
+    ]  # fmt: skip
+    assert folder.erase(["a"]) == [[errno.EISDIR, 0, 0, 0]]
+    assert folder.names() == {"a/b", "e"}
+
+
+def test_links_are_neither_followed_nor_replaced(folder: Folder) -> None:
+    outside = Folder(folder.path.parent / "outside")
+    outside.publish({"file": b"outside", "in/file": b"outside"})
+    (folder.path / "link").symlink_to(outside.path)
+    (folder.path / "file").symlink_to(outside.path / "file")
+    (folder.path / "dangling").symlink_to(outside.path / "new")
+    (folder.path / "x.__lock").symlink_to(outside.path / "new")
+    names = ["link/file", "link/in/file", "link/new", "link/deep/new", "file", "dangling", "x"]
+    for answers in (folder.publish(dict.fromkeys(names, b"inside")), folder.erase(names)):
+        assert [answer[0] for answer in answers] == [errno.ELOOP] * len(names)
+    assert outside.names() == {"file", "in/file"}
+    assert {outside.read("file"), outside.read("in/file")} == {b"outside"}
+    assert (folder.path / "file").is_symlink()
+
+
+def test_what_is_no_file_is_left_alone(folder: Folder) -> None:
+    os.mkfifo(folder.path / "fifo")
+    os.mkfifo(folder.path / "other.__lock")
+    assert folder.publish({"fifo": b""})[0][0] == errno.EINVAL
+    assert folder.publish({"other": b""})[0][0] in {errno.EINVAL, errno.ENXIO}
+    assert folder.erase(["fifo"])[0][0] == errno.EINVAL
+    assert folder.names() == {"fifo", "other.__lock"}
+
+
+@pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", ".", "..", "a/../b", "../a", "a/./b", "a\0b"])
+def test_bad_names_are_refused_before_anything_is_written(folder: Folder, name: str) -> None:
+    with pytest.raises(ValueError, match="names"):
+        folder.publish({"good": b"", name: b""})
+    with pytest.raises(ValueError, match="names"):
+        folder.erase(["good", name])
+    assert folder.names() == set()
+
+
+def test_bad_arguments_are_refused_before_anything_is_written(folder: Folder) -> None:
+    good: dict[str, Any] = {
+        "root": folder.fd, "names": ["a"], "files": None, "buffers": [b"x"], "rows": np.array([(-1, 0, 1)]), "offsets": np.array([0, 1]),
+        "expect": [None], "sync": False, "threads": 1, "result": np.zeros((1, 4), np.int64),
+    }  # fmt: skip
+    wrong: list[dict[str, Any]] = [
+        {"root": -1}, {"expect": []}, {"expect": [b"short"]}, {"rows": np.array([(-2, 0, 1)])}, {"rows": np.array([(0, 0, 1)])},
+        {"rows": np.zeros((1, 3))}, {"offsets": np.array([0, 2])}, {"offsets": np.array([0])}, {"offsets": np.array([1, 0])},
+        {"offsets": np.array([-1, 1])}, {"result": np.zeros((2, 4), np.int64)},
+    ]  # fmt: skip
+    for change in wrong:
+        with pytest.raises(ValueError):
+            _kernel.publish_files(**{**good, **change})
+    assert folder.names() == set()
+
+
+def test_a_name_too_long_for_its_lock(folder: Folder) -> None:
+    assert folder.publish({"n" * 248: b""})[0][0] == 0
+    assert folder.publish({"n" * 249: b""})[0][0] == errno.ENAMETOOLONG
+    (folder.path / ("n" * 255)).write_bytes(b"of another writer")
+    assert folder.erase(["n" * 254])[0] == [-1, 0, -1, 0]
+
+
+def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=1m", "none") as path:
+        folder = Folder(path)
+        folder.publish({"a": bytes(400_000)})
+        before = folder.version("a")
+        assert folder.publish({"a": bytes(900_000), "b/c": b"2"})[0] == [errno.ENOSPC, 0, 0, 0]
+        assert folder.version("a") == before
+        assert folder.names() <= {"a", "b/c"}
+        assert folder.publish({"a": bytes(300_000)})[0][0] == 0
+
+
+def test_a_folder_that_may_not_be_written(folder: Folder) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    folder.publish({"a": b"1", "d/b": b"2"})
+    folder.path.parent.chmod(0o755)
+
+    def as_nobody() -> None:
+        os.setuid(65534)
+        assert folder.publish({"a": b"3", "d/b": b"3", "new/c": b"3"}) == [[errno.EACCES, 0, 0, 0]] * 3
+        assert folder.erase(["a"]) == [[errno.EACCES, 0, 0, 0]]
+
+    assert os.waitpid(fork(as_nobody), 0)[1] == 0
+    assert folder.names() == {"a", "d/b"}
+    assert (folder.read("a"), folder.read("d/b")) == (b"1", b"2")
+
+
+# --- locks ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_stale_lock_is_taken_over(folder: Folder) -> None:
+    (folder.path / "a.__lock").write_bytes(b"half of a value that nobody finished")
+    assert folder.publish({"a": b"whole"})[0][0] == 0
+    assert folder.names() == {"a"}
+    assert folder.read("a") == b"whole"
+
+
+def test_erasing_clears_a_stale_lock(folder: Folder) -> None:
+    (folder.path / "a.__lock").write_bytes(b"half")
+    assert folder.erase(["a"]) == [[-1, 0, -1, 0]]
+    assert folder.names() == set()
+
+
+def test_a_held_lock_is_waited_for(folder: Folder) -> None:
+    folder.publish({"a": b"0", "b": b"0"})
+    waiting = [
+        threading.Thread(target=folder.publish, args=({"a": b"1"},)),
+        threading.Thread(target=folder.erase, args=(["b"],)),
+    ]
+    with locked(folder.path / "a.__lock") as a, locked(folder.path / "b.__lock"):
+        for thread in waiting:
+            thread.start()
+        assert folder.publish({"c": b"1"}, [None])[0][0] == 0, "other names are free"
+        assert (folder.read("a"), folder.read("b")) == (b"0", b"0")
+        os.write(a, b"of the other writer")
+        (folder.path / "a.__lock").rename(folder.path / "a")
+        assert folder.read("a") == b"of the other writer"
+    for thread in waiting:
+        thread.join()
+    assert folder.read("a") == b"1"
+    assert folder.names() == {"a", "c"}
+
+
+def test_what_is_hopeless_does_not_wait(folder: Folder) -> None:
+    [[_, *version]] = folder.publish({"a": b"0"})
+    with locked(folder.path / "a.__lock"):
+        assert folder.publish({"a": b"1"}, [b""]) == [[-1, *version]]
+        assert folder.erase(["a"], [pack_version([1, 1, 1])]) == [[-1, *version]]
+    assert folder.names() == {"a", "a.__lock"}, "the lock of another is not ours to remove"
+
+
+WAIT = """
+import sys
+from pathlib import Path
+from tests.stores.disk import Folder
+folder = Folder(Path(sys.argv[1]))
+try:
+    folder.publish({f"k{i}": b"1" for i in range(int(sys.argv[2]))}, threads=2)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("count", [1, 200])
+def test_an_interrupt_ends_the_waiting(folder: Folder, count: int) -> None:
+    with locked(folder.path / "k0.__lock"):
+        command = [sys.executable, "-c", WAIT, str(folder.path), str(count)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]) as child:
+            while child.poll() is None and not has_open(child.pid, folder.path / "k0.__lock"):
+                os.sched_yield()
+            child.send_signal(signal.SIGINT)
+            assert child.communicate()[0] == "interrupted\n"
+        assert child.returncode == 0
+    assert "k0" not in folder.names()

@@ -1,0 +1,211 @@
+"""The suite of all stores, over servers that really run: S3, Azure, Google, web servers with ranges of all kinds and without."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from threading import Event
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from tests.servers.buckets import S3, Azure
+from tests.servers.google import Google
+from tests.servers.proxy import FaultProxy, Request
+from tests.servers.web import Suffixes, web_server
+
+from frazil.errors import DataError, ReadOnlyError, StoreError
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.store import Store
+from frazil.testing import StoreProfile, StoreTests
+from frazil.testing.checks import refusal
+from frazil.testing.store_reading import StoreReadingTests
+
+
+class ContentVersions(StoreProfile):
+    """ETags that are made of what is stored."""
+
+    versions_come_back = True
+
+
+class TestS3(StoreTests):
+    profile = ContentVersions()
+
+    @pytest.fixture(autouse=True)
+    def server(self, s3: S3) -> None:
+        self.running = s3
+
+    def make_store(self) -> Store:
+        return self.running.store(prefix="in/a bucket")
+
+
+class TestAzure(StoreTests):
+    @pytest.fixture(autouse=True)
+    def server(self, azure: Azure) -> None:
+        self.running = azure
+
+    def make_store(self) -> Store:
+        return self.running.store(prefix="in/a container")
+
+    def test_keys_of_all_kinds(self) -> None:
+        """But a backslash, which Azure takes for a slash, and which is refused."""
+        keys = [
+            "with space",
+            "-",
+            "...",
+            "a.b-c_D",
+            "x" * 200,
+            "ünï/çødé",
+            "日本/語",
+            "%2e%2e",
+            "c/0/1",
+            "a:b",
+            "~",
+            "e\u0301",
+        ]
+        store = self.filled_with({key: key.encode() for key in keys})
+        assert [store.get(key) for key in keys] == [key.encode() for key in keys]
+        assert store.list() == sorted(keys)
+
+
+class TestGoogle(StoreTests):
+    profile = ContentVersions()
+
+    @pytest.fixture(autouse=True)
+    def server(self, gcs: Google) -> None:
+        self.running = gcs
+
+    def make_store(self) -> Store:
+        return self.running.store()
+
+
+class TestWeb(StoreReadingTests):
+    """Files that somebody put there."""
+
+    suffix: ClassVar[Suffixes] = True
+    ranges: ClassVar[bool] = True
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path) -> Iterator[None]:
+        self.path, self.numbers = tmp_path, count()
+        with ExitStack() as self.servers:
+            yield
+
+    def filled_with(self, values: dict[str, bytes]) -> Store:
+        folder = self.path / f"{next(self.numbers)}"
+        files = LocalStore(folder)
+        for key, value in values.items():
+            files.set(key, value)
+        return ObjectStore(self.servers.enter_context(web_server(folder, suffix=self.suffix, ranges=self.ranges)))
+
+    def make_store(self) -> Store:
+        return self.filled_with({})
+
+    def test_nothing_is_written(self) -> None:
+        store = self.filled(a=b"1")
+        assert not store.capabilities.writable
+        for call in (lambda: store.set("a", b"2"), lambda: store.erase("a"), lambda: store.create("b", b"")):
+            refusal(ReadOnlyError, call)
+        assert store.get("a") == b"1"
+
+
+class TestWebThatRefusesSuffixes(TestWeb):
+    suffix = "refused"
+
+
+class TestWebThatIgnoresSuffixes(TestWeb):
+    suffix = "ignored"
+
+
+class TestWebWithoutRanges(TestWeb):
+    ranges = False
+
+
+def test_parts_of_one_object_become_another_one(s3: S3, azure: Azure) -> None:
+    """Parts are read while others are written: from within the client of one server, that of another is asked."""
+    source, size, step = s3.store(), 2**24 + 5, 2**22
+    value = np.random.default_rng(3).bytes(size)
+    source.set("large", value)
+
+    def parts(fails: bool) -> Iterator[bytes]:
+        for first in range(0, size, step):
+            yield source.get_partial_values([("large", (first, step))])[0] or b""
+            if fails and first:
+                raise DataError("the source is broken")
+
+    for store in (azure.store(), s3.store()):
+        store.put_stream("copy", size, parts(False))
+        assert store.get("copy") == value
+        refusal(DataError, lambda store=store: store.put_stream("broken", size, parts(True)))  # type: ignore[misc]
+        assert store.list() == ["copy"], "what broke off is not there"
+
+
+def test_what_a_server_lacks_is_not_asked_for_again(s3: S3) -> None:
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("PUT .", "501", None)
+        store = s3.store(endpoint=proxy.url)
+        told = refusal(StoreError, lambda: store.create("a", b"1"))
+        assert len(proxy.asked("PUT .")) == 1
+    assert told.hint is not None
+    assert "If-None-Match" in told.hint
+
+
+def test_a_write_of_which_nothing_is_heard_is_told_as_such(s3: S3) -> None:
+    """Also where it cannot be looked up either whether it was done: that it could not be read would say that nothing had been written."""
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("PUT .", "lost answer", None)
+        proxy.fail("GET .", "403", None)
+        store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
+        told = refusal(StoreError, lambda: store.create("a", b"1"))
+    assert "its answer was lost" in str(told)
+    assert told.key == "a"
+
+
+def test_many_are_erased_also_where_some_are_not_there(s3: S3, azure: Azure, gcs: Google) -> None:
+    for store in (s3.store(), azure.store(), gcs.store()):
+        for key in ("a/1", "a/3", "b"):
+            store.set(key, b"1")
+        store.erase_values([f"a/{number}" for number in range(20)])
+        assert store.list() == ["b"]
+
+
+def test_a_server_that_is_silent_can_be_interrupted(s3: S3) -> None:
+    """The client hears no signal while it waits, and would wait for minutes."""
+    with FaultProxy(s3.endpoint) as proxy:
+        store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
+        acts = [lambda: store.get("a"), lambda: store.create("a", b"1"), lambda: store.set("a", b"1"), store.list]
+
+        def interrupt(request: Request) -> bool:
+            os.kill(os.getpid(), signal.SIGINT)
+            return True
+
+        proxy.fail(interrupt, "stall", len(acts))
+        for act in acts:
+            with pytest.raises(KeyboardInterrupt):
+                act()
+        program = subprocess.Popen(
+            [sys.executable, "-m", "frazil", "ls", store.place],
+            env=os.environ | s3.environment(proxy.url),
+            stderr=subprocess.PIPE,
+        )
+        asked = Event()
+        proxy.fail(lambda _: asked.set() or True, "stall", None)  # type: ignore[func-returns-value]
+        assert asked.wait(60)
+        program.send_signal(signal.SIGINT)
+        assert (program.communicate(timeout=20)[1], program.returncode) == (b"", 130)
+
+
+def test_a_part_that_is_refused_is_told_as_such(s3: S3) -> None:
+    with FaultProxy(s3.endpoint) as proxy:
+        proxy.fail("PUT partNumber=1", "403", None)
+        store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
+        told = refusal(StoreError, lambda: store.put_stream("a", 5 * 2**23, iter([bytes(2**23)] * 5)))
+        assert told.key == "a"
+    assert s3.secret not in str(told)

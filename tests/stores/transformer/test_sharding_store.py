@@ -1,0 +1,212 @@
+"""ShardingStore: the suite of all stores, on its chunk keys and on the others; the operations of the transformer's document, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frazil.errors import FrazilError
+from frazil.metadata.chunk_keys import DefaultKeys
+from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.stores import (
+    ABSENT,
+    CachingStore,
+    Changed,
+    Fetched,
+    LocalStore,
+    MemoryStore,
+    Pieces,
+    ShardingStore,
+    Store,
+    Version,
+    WrappedStore,
+)
+from frazil.stores.operations.partial_values import grouped_writes
+from frazil.stores.values import Columns, pieces_of
+from frazil.testing import CountingStore, StoreTests
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
+
+class Numbered(WrappedStore):
+    """Any key as that of a chunk: (n // 4, n % 4) for the nth key that was used. So the suite of all stores runs on chunks alone."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, inner: Store, numbers: dict[str, int] | None = None) -> None:
+        super().__init__(inner)
+        self.numbers = {} if numbers is None else numbers
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Numbered, (self.inner, self.numbers)
+
+    def chunk(self, name: str) -> str:
+        number = self.numbers.setdefault(name, len(self.numbers))
+        return f"data/c{number // 4}/{number % 4}"
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        return self.inner.fetch([self.chunk(name) for name in names], spans, expect=expect, held=held, once=once)
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self.inner.put_many([self.chunk(name) for name in names], pieces, expect)
+
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self.inner.append_many([self.chunk(name) for name in names], pieces, expect)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        return self.inner.erase_many([self.chunk(name) for name in names], expect)
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        there = set(self.inner.list_keys("data/"))
+        keys = (name for name in list(self.numbers) if self.chunk(name) in there)
+        found = sorted(key for key in keys if key.startswith(prefix) and key > start_after)
+        return found[:limit]
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        return Store.list_level(self, prefix)
+
+    def erase_prefix(self, prefix: str) -> None:
+        Store.erase_prefix(self, prefix)
+
+    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
+        # through the transformer's own; what is wrong is the suite's to see refused
+        items = list(key_start_values)
+        grouped_writes(items)
+        names = {self.chunk(key): key for key, _, _ in items}
+        try:
+            self.inner.set_partial_values([(self.chunk(key), start, value) for key, start, value in items])
+        except FrazilError as error:
+            error.key = names.get(error.key or "", error.key)
+            raise
+
+    def _update_many(
+        self, names: list[str], change: Callable[[str, bytes | None], Buffer | None]
+    ) -> list[Version | None]:
+        chunks = {self.chunk(name): name for name in names}
+        return self.inner._update_many(list(chunks), lambda chunk, old: change(chunks[chunk], old))
+
+
+class TestPassingOn(StoreTests):
+    """Keys that are no chunks."""
+
+    def make_store(self) -> Store:
+        return ShardingStore(MemoryStore(), "data/", DraftKeys(), [2, 2])
+
+
+class TestPassingOnInTheRoot(StoreTests):
+    def make_store(self) -> Store:
+        return ShardingStore(MemoryStore(), "", DraftKeys(), [2, 2], writing="append")
+
+
+class TestPassingOnFiles(StoreTests):
+    @pytest.fixture(autouse=True)
+    def _folders(self, tmp_path: Path) -> None:
+        self.folders = (tmp_path / str(i) for i in count())
+
+    def make_store(self) -> Store:
+        return ShardingStore(LocalStore(next(self.folders)), "a/", DefaultKeys(), [2, 2])
+
+
+class OnChunks(StoreTests):
+    __test__ = False
+    """The suite on chunk keys, of which several are of one shard: then versions change together."""
+
+    def make_inner(self) -> Store:
+        return MemoryStore()
+
+    def make_store(self) -> Store:
+        return Numbered(ShardingStore(self.make_inner(), "data/", DraftKeys(), [2, 2]))
+
+    def test_conditions_hold_key_by_key(self) -> None:
+        store = self.filled(a=b"1", b=b"2")  # of one shard
+        a, b = self.version(store, "a"), self.version(store, "b")
+        assert a == b
+        store.set("a", b"another")
+        now = self.version(store, "a")
+        assert now not in {a, ABSENT}
+        answers = store.put_many(["a", "b", "c", "d"], pieces_of([b"A", b"B", b"C", b"D"]), [a, now, ABSENT, b])
+        after = self.version(store, "a")
+        assert answers == [Changed(after), after, self.version(store, "c"), Changed(ABSENT)]
+        assert [store.get(key) for key in "abcd"] == [b"another", b"B", b"C", None]
+        assert store.put("b", b"lost?", now) == Changed(self.version(store, "b")), "though nobody else wrote b"
+
+    def test_conditional_erase(self) -> None:
+        store = self.filled(a=b"1", b=b"2")
+        old = self.version(store, "a")
+        store.set("a", b"3")
+        new = self.version(store, "a")
+        assert store.erase_many(["a", "b", "c"], [old, ABSENT, ABSENT]) == [Changed(new), Changed(new), None]
+        assert (store.get("a"), store.get("b")) == (b"3", b"2")
+        assert store.erase_many(["c", "a", "d"], [new, new, None]) == [Changed(ABSENT), None, None]
+        assert store.get("a") is None
+        assert store.put("a", b"4", ABSENT) == self.version(store, "b")
+
+
+class TestChunksAlone(StoreTests):
+    """One chunk a shard: there every rule of stores holds as it is written."""
+
+    def make_store(self) -> Store:
+        return Numbered(ShardingStore(MemoryStore(), "data/", DraftKeys(), [1, 1]))
+
+
+class TestOnChunks(OnChunks):
+    __test__ = True
+
+
+class TestOnChunksAppending(OnChunks):
+    __test__ = True
+
+    def make_store(self) -> Store:
+        return Numbered(ShardingStore(MemoryStore(), "data/", DraftKeys(), [2, 2], writing="append"))
+
+
+class TestOnChunksOfFiles(OnChunks):
+    __test__ = True
+
+    @pytest.fixture(autouse=True)
+    def _folders(self, tmp_path: Path) -> None:
+        self.folders = (tmp_path / str(i) for i in count())
+
+    def make_inner(self) -> Store:
+        return LocalStore(next(self.folders))
+
+
+class TestOnChunksOfFilesAppending(TestOnChunksOfFiles):
+    def make_store(self) -> Store:
+        return Numbered(ShardingStore(self.make_inner(), "data/", DraftKeys(), [2, 2], writing="append"))
+
+
+class TestOnStackedShards(OnChunks):
+    __test__ = True
+
+    def make_store(self) -> Store:
+        outer = ShardingStore(CountingStore(MemoryStore()), "data/", DraftKeys(), [2, 1])
+        return Numbered(ShardingStore(outer, "data/", DraftKeys(), [2, 2]))
+
+
+class TestBetweenCaches(OnChunks):
+    """A cache of shards below, one of chunks above."""
+
+    __test__ = True
+
+    def make_store(self) -> Store:
+        below = CachingStore(CountingStore(MemoryStore()), 2**20)
+        chunks = ShardingStore(below, "data/", DraftKeys(), [2, 2])
+        return Numbered(CachingStore(chunks, 2**20, validate=True))
