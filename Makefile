@@ -73,7 +73,7 @@ demo: $(VENV)/demo $(VENV)/kernel ## write, read, draw and commit a real data se
 
 # --- tests ----------------------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-kernel test-python campaign
+.PHONY: test test-kernel test-python test-foreign campaign
 test: test-kernel test-python ## all tests, of the kernel and of the Python side
 
 test-kernel: $(VENV)/made ## the kernel's own tests
@@ -81,6 +81,9 @@ test-kernel: $(VENV)/made ## the kernel's own tests
 
 test-python: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## the Python tests (PYTEST_ARGS=...)
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile ci --durations 5 --durations-min 5 $(PYTEST_ARGS)
+
+test-foreign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## exchange with zarr-python, zarrs, tensorstore and zarrita.js (PYTEST_ARGS=...)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile ci -m foreign $(PYTEST_ARGS)
 
 campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes minutes: many more kills, larger selections, longer searches
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly -m campaign $(PYTEST_ARGS)

@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import frazil
-from tests.conformance.interop.cases import from_layout
-from tests.conformance.interop.peers import PEERS, Peer, version
-from tests.conformance.interop.refusals import refusal
+from tests.foreign.interop.cases import from_layout
+from tests.foreign.interop.peers import PEERS, Peer, version
+from tests.foreign.interop.refusals import refusal
 from tests.strategies import Layout, basic_selections, layouts, same, values
 
 FILLS: Mapping[str, tuple[object, ...]] = {

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import frazil
-from tests.conformance.interop.cases import DEFAULT_KEYS, Case
-from tests.conformance.interop.peers import PEERS, Peer, version
-from tests.conformance.interop.refusals import Doing, refusal
 from tests.conformance.shards import BIG, CRC32C, LITTLE, sharding
+from tests.foreign.interop.cases import DEFAULT_KEYS, Case
+from tests.foreign.interop.peers import PEERS, Peer, version
+from tests.foreign.interop.refusals import Doing, refusal
 from tests.strategies import same, values
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from tests.conformance.interop.cases import Case, Entry, member
+from tests.foreign.interop.cases import Case, Entry, member
 
 Doing = Literal["read", "write", "create"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import frazil
-from tests.conformance.interop.cases import Case
-from tests.conformance.interop.peers import PEERS, Peer
 from tests.conformance.shards import BIG, LITTLE, sharding
+from tests.foreign.interop.cases import Case
+from tests.foreign.interop.peers import PEERS, Peer
 from tests.strategies import same, values
 
 SHAPE = (11, 13)

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pytest
 
-from tests.conformance.interop.cases import Case
+from tests.foreign.interop.cases import Case
 
 zarr = pytest.importorskip("zarr")
 tensorstore = pytest.importorskip("tensorstore")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import frazil
-from tests.conformance.interop.peers import PEERS, TENSORSTORE, Peer
 from tests.conformance.shards import CHECKED, EMPTY, LITTLE, document, index, sharding
+from tests.foreign.interop.peers import PEERS, TENSORSTORE, Peer
 from tests.strategies import same
 
 PEER = pytest.mark.parametrize("peer", PEERS, ids=[peer.name for peer in PEERS])
