@@ -97,6 +97,7 @@ EVERYTHING = {
     "rule",
     [
         imports.layer_breaks,
+        imports.order_breaks,
         imports.cycles,
         imports.hidden_imports,
         contents.missing_docstrings,

@@ -10,8 +10,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.repository.merge.conflicts import Append, append_of
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
+from frazil.repository.session.change_set import Append, append_of
 
 CHUNK = (2, 1)  # elements of a chunk along each axis
 PATHS = ["/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/b/b", "/a/b/a"]  # few, so that two sides meet

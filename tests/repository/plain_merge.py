@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from frazil.repository.merge.conflicts import Append, Conflict
+from frazil.repository.merge.conflicts import Conflict
+from frazil.repository.session.change_set import Append
 from tests.repository.plain_history import CHUNK, Clash, PlainNode, State, agree, reaches_out
 
 

@@ -36,6 +36,10 @@ SIDEWAYS = frozenset(
         (ROOT, "dask"),  # late: nothing of it is loaded before it is asked for
     }
 )
+# Sub-packages of one package, the lowest first: each imports its own modules and those before it.
+ORDERED: dict[str, tuple[str, ...]] = {
+    "repository": ("files", "virtual", "refs", "manifests", "alpha", "session", "commit", "merge"),
+}
 ALONE = frozenset({"errors"})  # imports nothing of the project
 # what imports a module of the project when something of it is first asked for, by the names that stand between its parentheses
 LATE_CALLS = frozenset({"LateModule", "LateCodec", "LateTypes", "late_names"})
@@ -129,6 +133,26 @@ def layer_breaks(sources: Mapping[str, str]) -> list[str]:
                 f"{path}:{line}: {source} (layer {LAYER_OF[here]}) imports {target} (layer {LAYER_OF[there]})"
             )
     return breaks
+
+
+def order_breaks(sources: Mapping[str, str]) -> list[str]:
+    """Imports between sub-packages of an ordered package that go to a later one; and sub-packages that have no place in the order."""
+    breaks: list[str] = []
+    for path, line, source, target, *_ in find_imports(sources):
+        order = ORDERED.get(room_of(source), ())
+        here, there = sub_package_of(source), sub_package_of(target)
+        if not order or room_of(source) != room_of(target) or here == there:
+            continue
+        if here not in order or there not in order:
+            breaks.append(f"{path}:{line}: {target if here in order else source} has no place in the order")
+        elif order.index(there) > order.index(here):
+            breaks.append(f"{path}:{line}: {source} imports {target}, which comes later")
+    return breaks
+
+
+def sub_package_of(module: str) -> str:
+    """'frazil.repository.merge.delta' -> 'merge'; "" for the package itself."""
+    return ".".join(module.split(".")[2:3])
 
 
 def cycles(sources: Mapping[str, str]) -> list[str]:

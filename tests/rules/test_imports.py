@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.imports import cycles, find_imports, hidden_imports, late_imports, layer_breaks, module_of
+from tests.rules.imports import (
+    cycles,
+    find_imports,
+    hidden_imports,
+    late_imports,
+    layer_breaks,
+    module_of,
+    order_breaks,
+)
 
 
 def tree(texts: dict[str, str]) -> dict[str, str]:
@@ -62,6 +70,15 @@ def test_downward_imports_are_allowed(name: str, text: str) -> None:
 )
 def test_other_imports_are_not(name: str, text: str) -> None:
     assert len(layer_breaks(tree({name: text}))) == 1
+
+
+def test_sub_packages_of_the_repository_are_in_order() -> None:
+    up, down = "repository/session/transaction", "repository/merge/rebase"
+    assert order_breaks(tree({down: "from frazil.repository.session.transaction import T", up: "x = 1"})) == []
+    assert order_breaks(tree({up: "import frazil.errors\nfrom frazil.repository.session import change_set"})) == []
+    assert len(order_breaks(tree({up: "from frazil.repository.merge.rebase import f", down: "x = 1"}))) == 1
+    assert len(order_breaks(tree({"repository/new/a": "from frazil.repository.refs.branches import f"}))) == 1
+    assert order_breaks(tree({"array/io/read": "from frazil.array.hierarchy.nodes import Place"})) == []
 
 
 def test_relative_imports_are_resolved() -> None:

@@ -20,13 +20,13 @@ from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, encode_id, new_id
 from frazil.late import LateModule
 from frazil.repository.alpha.node_documents import NodeDocuments
-from frazil.repository.commit.freedoms import has_freedoms, with_flag
 from frazil.repository.files.file_cache import UNCHANGING, Files
-from frazil.repository.files.nesting import refuse_inside
+from frazil.repository.files.freedoms import has_freedoms, with_flag
 from frazil.repository.merge.conflicts import Solver, check_solver
 from frazil.repository.merge.difference import Difference, compare
 from frazil.repository.refs import branches, history
 from frazil.repository.refs.branches import MAIN, Tip
+from frazil.repository.refs.nesting import refuse_inside
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.repository.virtual.virtual_fetch import open_places

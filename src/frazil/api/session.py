@@ -19,17 +19,17 @@ from frazil.metadata.members import check_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.repository.commit.commit import attempt_commit
-from frazil.repository.commit.pending_chunks import PackingOrder
 from frazil.repository.merge.conflicts import Solver, check_solver
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.forks import fork, merge
 from frazil.repository.merge.rebase import meet
 from frazil.repository.merge.rebase import rebase as rebase_transaction
 from frazil.repository.merge.session_difference import own_difference
+from frazil.repository.session.adopted_files import adopt_file, set_adopted
+from frazil.repository.session.pending_chunks import PackingOrder
 from frazil.repository.session.session_store import SessionStore
+from frazil.repository.session.set_references import Check, set_virtual
 from frazil.repository.session.transaction import Transaction
-from frazil.repository.virtual.adopted_files import adopt_file, set_adopted
-from frazil.repository.virtual.set_references import Check, set_virtual
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:

@@ -20,15 +20,14 @@ from frazil.errors import ConflictError, InvalidInputError
 from frazil.repository.merge.conflicts import (
     KINDS,
     Answer,
-    Append,
     Conflict,
     Reads,
-    append_of,
     check_solver,
     find_conflicts,
     solve,
 )
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
+from frazil.repository.session.change_set import Append, append_of
 
 BEGAN, TIP = b"b" * 12, b"t" * 12
 

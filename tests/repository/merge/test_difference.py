@@ -20,9 +20,10 @@ from frazil.formats.alpha.nodes import ArrayData, AttributesReference, ManifestR
 from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot, encode_snapshot
 from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata
 from frazil.formats.msgpack import Json, pack
+from frazil.repository.files.attributes import same_attributes
 from frazil.repository.files.file_cache import Files
 from frazil.repository.manifests.references import make_extents
-from frazil.repository.merge.difference import ChunkDifference, Difference, Resize, compare, same_attributes
+from frazil.repository.merge.difference import ChunkDifference, Difference, Resize, compare
 
 FREE = {"frazil": pack({"next_node": 100})}
 METADATA = ZarrArrayMetadata((4, 4), "int32", (2, 2), "Slash", 0, (NamedConfiguration("bytes", {"endian": "little"}),))

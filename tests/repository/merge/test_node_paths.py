@@ -22,7 +22,8 @@ from tests.repository.plain_history import (
 )
 from tests.repository.plain_merge import apply, given_up, overruled, unified, without_appends
 
-from frazil.repository.merge.conflicts import KINDS, Append, Conflict, append_of, find_conflicts
+from frazil.repository.merge.conflicts import KINDS, Conflict, find_conflicts
+from frazil.repository.session.change_set import Append, append_of
 
 BEGAN, TIP = b"b" * 12, b"t" * 12
 

@@ -17,7 +17,7 @@ from frazil.cli.progress import Progress
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.repository.files.nesting import outer_repository
+from frazil.repository.refs.nesting import outer_repository
 from frazil.repository.virtual.locations import is_remote
 from frazil.stores.locations import Location, resolve
 

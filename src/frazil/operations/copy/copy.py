@@ -23,7 +23,7 @@ from frazil.operations.copy.report import Copied, Kind
 from frazil.operations.copy.run import Crew, Done, Route, erase_names, names_below
 from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.record import Record
-from frazil.repository.files.nesting import outer_repository
+from frazil.repository.refs.nesting import outer_repository
 from frazil.repository.session.session_store import SessionStore
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve

@@ -19,14 +19,14 @@ from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, encode_id, new_id
 from frazil.formats.msgpack import Json, pack
 from frazil.record import Record
-from frazil.repository.commit.freedoms import HISTORY, next_node, with_flag
-from frazil.repository.commit.pending_chunks import PackingOrder, place_pending
+from frazil.repository.files.freedoms import HISTORY, next_node, with_flag
 from frazil.repository.files.properties import commit_properties
 from frazil.repository.manifests.placement import ArrayPlacement, Placed, Placing
 from frazil.repository.refs.branches import COMMITTED, UNKNOWN, Tip, check_commits, open_tip, put_next
 from frazil.repository.refs.history import ancestry
 from frazil.repository.session.change_set import ChangeSet, NodeChange, grid_of, rank_of
 from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL
+from frazil.repository.session.pending_chunks import PackingOrder, place_pending
 from frazil.repository.session.transaction import Transaction, UnknownCommit
 from frazil.repository.virtual.file_checks import with_checks
 

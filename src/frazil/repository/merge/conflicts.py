@@ -15,6 +15,7 @@ from frazil.errors import ConflictError, InvalidInputError
 from frazil.record import Record
 from frazil.repository.manifests.coordinates import among, sorted_coordinates
 from frazil.repository.merge.node_paths import Places, Side
+from frazil.repository.session.change_set import Append, append_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,11 +28,9 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "Answer",
-    "Append",
     "Conflict",
     "Reads",
     "Solver",
-    "append_of",
     "check_solver",
     "find_conflicts",
     "solve",
@@ -57,14 +56,6 @@ _THEIRS: Final[frozenset[Taken]] = frozenset({"theirs"})
 _NONE: Final[frozenset[Taken]] = frozenset()
 _NAMED: Final = ("ours", "theirs")
 _TOLD: Final = 3  # conflicts in the message of an error, and chunks of each
-
-
-class Append(Record):
-    """An array that grew along one axis. old and new: its lengths, in elements"""
-
-    axis: int
-    old: int
-    new: int
 
 
 class Reads(Record):
@@ -123,14 +114,6 @@ class Conflict(Record):
 
 Solver: TypeAlias = Callable[[Conflict], Answer]
 Agree: TypeAlias = Callable[[str, str, str], bool]
-
-
-def append_of(old: Sequence[int], new: Sequence[int]) -> Append | None:
-    """The append that leads from one shape to another; None where it is none: along one axis alone, and only growing."""
-    if len(old) != len(new):
-        return None
-    axes = [axis for axis, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
-    return Append(axes[0], old[axes[0]], new[axes[0]]) if len(axes) == 1 and old[axes[0]] < new[axes[0]] else None
 
 
 # --- solving -------------------------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from frazil.formats.alpha.attributes import same_json
-from frazil.formats.alpha.nodes import ArrayData, AttributesReference, Nodes, NodeSnapshot
+from frazil.formats.alpha.nodes import ArrayData, Nodes, NodeSnapshot
 from frazil.record import Record
-from frazil.repository.commit.freedoms import has_freedoms
+from frazil.repository.files.attributes import same_attributes
+from frazil.repository.files.freedoms import has_freedoms
 from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["ChunkDifference", "Difference", "Resize", "compare", "same_attributes"]
+__all__ = ["ChunkDifference", "Difference", "Resize", "compare"]
 
 Shape: TypeAlias = tuple[int, ...]
-Attributes: TypeAlias = "Mapping[str, Json] | AttributesReference | None"
 
 _TOLD: Final = 100  # chunks of an array, in JSON
 _AT_ONCE: Final = 64  # manifests that are fetched together, of several arrays
@@ -308,15 +307,3 @@ def _listed(snapshot: Snapshot, node: int, array: ArrayData) -> Listed:
     lengths = zip(array.metadata.shape, array.metadata.chunk_shape, strict=True)
     grid = tuple([-(-size // length) for size, length in lengths])
     return Listed(node, grid, array.manifests, has_freedoms(snapshot))
-
-
-def same_attributes(files: Files, left: Attributes, right: Attributes) -> bool:
-    """Whether attributes are the same JSON, wherever they lie; none are the same as {}. Raises NotFoundError and FormatError for an attribute file that is needed and cannot be
-    read."""
-    if isinstance(left, AttributesReference) and left == right:
-        return True
-    ours, theirs = (
-        files.attributes(one.id, one.location) if isinstance(one, AttributesReference) else one or {}
-        for one in (left, right)
-    )
-    return same_json(ours, theirs)

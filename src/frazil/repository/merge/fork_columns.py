@@ -13,9 +13,9 @@ import numpy as np
 
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.record import Record
-from frazil.repository.commit.pending_chunks import place_pending
 from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.repository.session.changed_references import NATIVE, PENDING, SHARED, VIRTUAL, Rows
+from frazil.repository.session.pending_chunks import place_pending
 from frazil.repository.session.transaction import Transaction
 
 if TYPE_CHECKING:

@@ -14,14 +14,15 @@ from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.record import Record
 from frazil.repository.commit.commit import settle_unknown
+from frazil.repository.files.attributes import same_attributes
 from frazil.repository.manifests.coordinates import among
-from frazil.repository.merge.conflicts import Append, Conflict, Solver, Taken, append_of, find_conflicts, solve
-from frazil.repository.merge.difference import compare, same_attributes
+from frazil.repository.merge.conflicts import Conflict, Solver, Taken, find_conflicts, solve
+from frazil.repository.merge.difference import compare
 from frazil.repository.merge.session_difference import own_append, own_difference, own_reads
 from frazil.repository.refs.branches import Tip, open_tip
 from frazil.repository.refs.history import shared_nodes
 from frazil.repository.session.array_chunks import id_texts
-from frazil.repository.session.change_set import ChangeSet, NodeChange, above, kept_attributes
+from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above, append_of, kept_attributes
 from frazil.repository.session.changed_references import ChangedReferences
 from frazil.repository.session.transaction import Transaction, own_files
 

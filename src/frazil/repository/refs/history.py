@@ -15,8 +15,8 @@ from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
 from frazil.formats.times import parse_time
 from frazil.record import Record
-from frazil.repository.commit.freedoms import has_freedoms, next_node
 from frazil.repository.files.file_cache import Files
+from frazil.repository.files.freedoms import has_freedoms, next_node
 from frazil.repository.files.properties import commit_metadata
 from frazil.repository.refs.branches import MAIN, read_first, read_tag, read_tip
 

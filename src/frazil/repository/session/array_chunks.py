@@ -17,7 +17,6 @@ from frazil.formats.alpha.manifests import NATIVE as NATIVE_REFERENCE
 from frazil.formats.alpha.manifests import VIRTUAL as VIRTUAL_REFERENCE
 from frazil.formats.ids import ID_BYTES, decode_id, encode_ids
 from frazil.record import Record
-from frazil.repository.commit.packs import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.repository.session.changed_references import (
     NATIVE,
@@ -28,6 +27,7 @@ from frazil.repository.session.changed_references import (
     Rows,
     removed_rows,
 )
+from frazil.repository.session.packs import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.session.single_chunk import file_version, locate_single, row_version
 from frazil.repository.session.whole_chunks import cut_rows, whole_spans
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames, fetch_mixed

@@ -5,17 +5,35 @@ A node of the snapshot has its id as its key, a new one a negative number: ids o
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.alpha.attributes import same_json
 from frazil.formats.alpha.nodes import AttributesReference, BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
-from frazil.repository.merge.conflicts import Append
+from frazil.record import Record
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes
 from frazil.repository.virtual.file_checks import FileCheck, distinct_location
 
-__all__ = ["ChangeSet", "NodeChange", "above", "grid_of", "kept_attributes", "rank_of", "same_node"]
+__all__ = [
+    "Append",
+    "ChangeSet",
+    "NodeChange",
+    "above",
+    "append_of",
+    "grid_of",
+    "kept_attributes",
+    "rank_of",
+    "same_node",
+]
+
+
+class Append(Record):
+    """An array that grew along one axis. old and new: its lengths, in elements"""
+
+    axis: int
+    old: int
+    new: int
 
 
 class NodeChange:
@@ -259,6 +277,14 @@ def rank_of(node: NodeSnapshot) -> int:
 def grid_of(metadata: ZarrArrayMetadata) -> tuple[int, ...]:
     """Chunks along each dimension."""
     return tuple([-(-length // chunk) for length, chunk in zip(metadata.shape, metadata.chunk_shape, strict=True)])
+
+
+def append_of(old: Sequence[int], new: Sequence[int]) -> Append | None:
+    """The append that leads from one shape to another; None where it is none: along one axis alone, and only growing."""
+    if len(old) != len(new):
+        return None
+    axes = [axis for axis, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
+    return Append(axes[0], old[axes[0]], new[axes[0]]) if len(axes) == 1 and old[axes[0]] < new[axes[0]] else None
 
 
 def above(path: str) -> list[str]:

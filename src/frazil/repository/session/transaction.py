@@ -28,17 +28,16 @@ from frazil.metadata.registry import MetadataExtensions
 from frazil.record import Record
 from frazil.repository.alpha.documents import from_attributes, from_metadata
 from frazil.repository.alpha.node_documents import NodeDocuments
-from frazil.repository.commit.freedoms import has_freedoms
-from frazil.repository.commit.pending_chunks import place_pending
+from frazil.repository.files.attributes import same_attributes
 from frazil.repository.files.file_cache import Files
+from frazil.repository.files.freedoms import has_freedoms
 from frazil.repository.manifests.base_references import BaseReferences
 from frazil.repository.manifests.coordinates import within
-from frazil.repository.merge.conflicts import Append
-from frazil.repository.merge.difference import same_attributes
 from frazil.repository.refs.branches import Tip
 from frazil.repository.session.array_chunks import ArrayChunks
-from frazil.repository.session.change_set import ChangeSet, NodeChange, above, grid_of, rank_of
+from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above, grid_of, rank_of
 from frazil.repository.session.changed_references import ChangedReferences, Rows, removed_rows
+from frazil.repository.session.pending_chunks import place_pending
 from frazil.repository.session.read_log import ReadLog
 from frazil.repository.virtual.virtual_fetch import NO_PLACES, VirtualPlaces
 from frazil.runtime import DEFAULT, Runtime

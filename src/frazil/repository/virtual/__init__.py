@@ -1,3 +1,3 @@
-"""Chunks in files elsewhere: where they may be read, how they are checked, set and fetched; files adopted whole.
+"""Chunks in files elsewhere: where they may be read, how they are checked and fetched.
 
-Scanning files for their chunks is in integrations/files/."""
+Setting them in a session is in repository/session/. Scanning files for their chunks is in integrations/files/."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.formats.ids import ID_BYTES, encode_ids
-from frazil.repository.commit.packs import INLINE_LIMIT, Pending, plan_packs, reading_order
 from frazil.repository.session.change_set import NodeChange
 from frazil.repository.session.changed_references import PENDING, PendingBytes
+from frazil.repository.session.packs import INLINE_LIMIT, Pending, plan_packs, reading_order
 from frazil.stores.values import Pieces, Sources
 
 if TYPE_CHECKING:

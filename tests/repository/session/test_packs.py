@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.repository.commit.packs import INLINE_LIMIT, PACK_BYTES, PACK_LIMIT, Pending, plan_packs, reading_order
+from frazil.repository.session.packs import INLINE_LIMIT, PACK_BYTES, PACK_LIMIT, Pending, plan_packs, reading_order
 
 
 @st.composite

@@ -1,0 +1,29 @@
+"""Attributes of nodes compared as JSON, whether they stand in a snapshot or in an attribute file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from frazil.formats.alpha.attributes import same_json
+from frazil.formats.alpha.nodes import AttributesReference
+
+if TYPE_CHECKING:
+    from frazil.formats.msgpack import Json
+    from frazil.repository.files.file_cache import Files
+
+__all__ = ["Attributes", "same_attributes"]
+
+Attributes: TypeAlias = "Mapping[str, Json] | AttributesReference | None"
+
+
+def same_attributes(files: Files, left: Attributes, right: Attributes) -> bool:
+    """Whether attributes are the same JSON; no attributes are the same as {}. Raises NotFoundError and FormatError for an attribute file that is needed and cannot be
+    read."""
+    if isinstance(left, AttributesReference) and left == right:
+        return True
+    ours, theirs = (
+        files.attributes(one.id, one.location) if isinstance(one, AttributesReference) else one or {}
+        for one in (left, right)
+    )
+    return same_json(ours, theirs)
