@@ -1,4 +1,6 @@
-"""Repositories that the library of the alpha can use: nothing is promised or written there that it would drop or misread."""
+"""Repositories for the alpha library (`compatible="alpha-library"`): nothing is written there that it cannot open, drops or misreads.
+
+What the library accepts was tried with the library itself, built from its source; these tests check the bytes that we write against that."""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInputError
+from frazil.formats.alpha.nodes import NodeSnapshot
+from frazil.formats.alpha.snapshots import decode_snapshot
 from frazil.stores import MemoryStore
 
 ALPHA = "alpha-library"
@@ -35,3 +39,21 @@ def test_one_that_is_there_stays_as_it_is() -> None:
     first = frazil.Repository.open_or_create(other, compatible=ALPHA)
     assert frazil.Repository.open_or_create(other, compatible=ALPHA).lookup("main") == first.lookup("main")
     assert frazil.Repository.open_or_create(other).lookup("main") == first.lookup("main")
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i1", "u1", "f4"])
+@pytest.mark.parametrize("codecs", ["auto", [], ["bytes"], [{"name": "bytes"}, "crc32c"]])
+def test_every_codec_has_a_configuration(dtype: str, codecs: str | list[str]) -> None:
+    """The library writes null into documents where a codec has none, and zarr-python does not open them."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, compatible=ALPHA)
+    with repo.transaction(message="one array") as root:
+        root.create_array("a", shape=(4,), chunks=(2,), dtype=dtype, codecs=codecs)
+    data = store.get(f"snapshots/{repo.lookup('main')}")
+    assert data is not None
+    node = decode_snapshot(data).nodes.get("/a")
+    assert isinstance(node, NodeSnapshot)
+    assert node.array is not None
+    assert node.array.metadata.codecs
+    assert all(codec.configuration is not None for codec in node.array.metadata.codecs)
+    assert repo.readonly_session().root["a"].dtype == dtype

@@ -310,9 +310,10 @@ def _from_extension(extension: Extension, path: str) -> NamedConfiguration:
             path=member(path, "must_understand"),
             hint="leave the entry out, or the member: then every reader has to know it",
         )
-    configuration = extension.to_json().get("configuration")  # none where documents have none
+    # An empty map where the document has no configuration: the alpha library gives readers null for a missing one, which zarr-python does not open.
+    configuration = extension.to_json().get("configuration", {})
     _check_json(configuration, member(path, "configuration"))
-    return NamedConfiguration(extension.name, check_object(configuration, path) if configuration is not None else None)
+    return NamedConfiguration(extension.name, check_object(configuration, path))
 
 
 def _check_json(value: Json, path: str) -> None:
