@@ -17,14 +17,18 @@ from tests.conformance.draft.documents import (
     OLD_ENTRY,
     array,
     changed,
+    codec,
     document,
+    extension_type,
     hierarchy,
     old,
     one,
     opened,
     refusal,
+    sharding,
 )
 
+LATER = {"zarr_format": CORE.replace("3.0", "3.7")}
 EXTENSION = {
     "extension": "https://example.org/zarr/extension/foo",
     "must_understand": False,
@@ -82,10 +86,48 @@ def test_zarr_format() -> None:
 
 @pytest.mark.rule("D4", "D35", "X8")
 def test_later_minor_versions_may_have_more_members() -> None:
-    later = {"zarr_format": CORE.replace("3.0", "3.7"), "more": {"a": 1}}
-    assert accepts(changed(ENTRY, later))
+    assert accepts(changed(ENTRY, {**LATER, "more": {"a": 1}}))
     assert refused_entry(more={"a": 1}) == "more"
     assert refused_entry(more={"must_understand": False}) == "more"
+
+
+@pytest.mark.rule("D4", "X8")
+def test_documents_of_a_later_minor_version_may_have_more_members() -> None:
+    """In every object that the core defines: the array, its grid, data type, codecs, storage transformers and extensions, and groups."""
+    entry = changed(ENTRY, LATER)
+    more = {"since": "3.7", "must_understand": True}
+    grid = {"type": "regular", "chunk_shape": [2], "separator": "/"}
+    unknown = {"extension": "https://example.org/x", "must_understand": False}
+    fancy = extension_type("string", "S1")
+    for change in (
+        more,
+        {"chunk_grid": {**grid, **more}},
+        {"codecs": [{**codec("gzip", level=1), **more}]},
+        {"storage_transformers": [{**sharding([2]), **more}]},
+        {"extensions": [{**unknown, **more, "must_understand": False}]},
+        {"data_type": {**fancy, **more}, "fill_value": ""},
+    ):
+        made = array(**change)
+        assert refusal(one(made)) is not None, "in version 3.0"
+        store = one(made, entry=entry)
+        read = opened(store, mode="r+")
+        read[...] = read[...]
+        read.attrs["a"] = 1
+        assert document(store) == {**made, "attributes": {"a": 1}}, "what is not known is kept"
+    group = hierarchy({"meta/g.group.json": {"attributes": {"a": 1}, **more}}, entry)
+    found = frazil.open_group(group, "r+", path="g")
+    assert dict(found.attrs) == {"a": 1}
+    found.attrs["a"] = 2
+    assert document(group, "meta/g.group.json") == {"attributes": {"a": 2}, **more}
+
+
+@pytest.mark.rule("X8")
+def test_a_later_minor_version_of_the_core_says_nothing_of_configurations() -> None:
+    """They are defined by codecs and transformers, which have versions of their own."""
+    entry = changed(ENTRY, LATER)
+    transformer = sharding([2], configuration={"chunks_per_shard": [2], "index_location": "start"})
+    for change in ({"codecs": [codec("gzip", level=1, more=1)]}, {"storage_transformers": [transformer]}):
+        assert refusal(one(array(**change), entry=entry)).path is not None
 
 
 @pytest.mark.rule("D36")

@@ -95,7 +95,7 @@ def written(root: frazil.Array | frazil.Group, fixture: Fixture) -> dict[str, np
     return expected
 
 
-@pytest.mark.rule("D93", "D85", "Z7", "Z10")
+@pytest.mark.rule("D93", "D85", "X6", "Z7", "Z10")
 def test_every_array_is_written(fixture: Fixture, tmp_path: Path) -> None:
     """The others of its elements, attributes and members stay; zarr-python 2.18 reads what is in the older dialect."""
     shutil.copytree(fixture.folder, tmp_path / "h.zr3")
@@ -105,7 +105,10 @@ def test_every_array_is_written(fixture: Fixture, tmp_path: Path) -> None:
         assert same(array[...], expected[was.path]), was.path
         assert dict(array.attrs) == {**was.attributes, "new": {"a": [1]}}, was.path
         stored = json.loads((tmp_path / "h.zr3" / was.key).read_text())
-        assert stored == {**was.document, "attributes": {**was.document["attributes"], "new": {"a": [1]}}}, was.path
+        fill = stored["fill_value"] if was.document["fill_value"] is None else was.document["fill_value"]
+        assert fill is not None, "a null becomes a fixed value"
+        changed = {"attributes": {**was.document["attributes"], "new": {"a": [1]}}, "fill_value": fill}
+        assert stored == {**was.document, **changed}, was.path
     assert {path.relative_to(fixture.folder) for path in fixture.files()} <= {
         path.relative_to(tmp_path / "h.zr3") for path in (tmp_path / "h.zr3").rglob("*")
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.metadata.draft_arrays import ATTRIBUTES, array_document, read, read_array, written
+from tests.metadata.draft_arrays import ATTRIBUTES, array_document, read, read_array, without, written
 from tests.metadata.refusals import refused
 
 from frazil.metadata.chunk_grids import RegularGrid
@@ -144,9 +144,21 @@ def test_a_document_that_was_read_is_written_with_its_own_words(rows: int, colum
         data_type="<i4",
         codecs=[{"type": "http://purl.org/zarr/spec/codec/gzip", "configuration": {"level": 1}}],
         storage_transformers=[{"extension": http, "type": "indexed", "configuration": {"chunks_per_shard": [2, 2]}}],
-        fill_value=None,
     )
     assert written(read_array(document).with_shape((rows, columns)), old=False) == {
         **document,
         "shape": [rows, columns],
+    }
+
+
+@pytest.mark.rule("D53", "X6", "X7", "X14")
+@pytest.mark.parametrize("old", [False, True])
+def test_what_a_document_lacks_is_written_out(old: bool) -> None:
+    grid: dict[str, object] = {"type": "regular", "chunk_shape": [5, 4]}
+    document = without(array_document(data_type="<i4", chunk_grid=grid, fill_value=None), "extensions")
+    assert written(read_array(document, old=old), old=old) == {
+        **document,
+        "chunk_grid": {**grid, "separator": "/"},
+        "fill_value": 0,
+        "extensions": [],
     }

@@ -75,6 +75,7 @@ def parse_chain(
     swaps: bool,
     itemsize: int,
     old: bool,
+    strict: bool = True,
     kinds: CodecKinds,
 ) -> DraftChain:
     """The chain of a document of the draft.
@@ -102,7 +103,9 @@ def parse_chain(
         if not isinstance(codecs, list):
             raise refusal("codecs", "an array of objects, each with the URI of a codec as its type", codecs)
         for at, value in enumerate(codecs):
-            builder.add(parse_entry(value, item("codecs", at), itemsize=builder.itemsize, old=old, kinds=kinds))
+            builder.add(
+                parse_entry(value, item("codecs", at), itemsize=builder.itemsize, old=old, strict=strict, kinds=kinds)
+            )
     if compressor is not None:
         builder.add(parse_compressor(compressor, "compressor", itemsize=builder.itemsize, kinds=kinds))
     rest = attributes if filters is None else {name: value for name, value in attributes.items() if name != "filters"}

@@ -50,12 +50,13 @@ class Step(Record):
 # --- reading -----------------------------------------------------------------------------------------------------------------------
 
 
-def parse_entry(value: Json, path: str, *, itemsize: int, old: bool, kinds: CodecKinds) -> Step:
-    """An entry of `codecs`: {"type": URI, "configuration": object}."""
+def parse_entry(value: Json, path: str, *, itemsize: int, old: bool, strict: bool = True, kinds: CodecKinds) -> Step:
+    """An entry of `codecs`: {"type": URI, "configuration": object}. strict: other members are refused. Those of a configuration are defined by the codec and
+    not by the core, so that unknown ones are refused unless `old`."""
     members = Members(check_object(value, path), path)
     uri = members.string("type")
     configuration = members.object("configuration", {})
-    if not old:
+    if strict and not old:
         members.finish()
     place = member(path, "configuration")
     if (step := _registered(uri, configuration, path, kinds)) is not None:

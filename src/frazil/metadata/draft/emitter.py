@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from frazil.errors import MetadataError
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import SeparatedKeys
@@ -26,9 +28,9 @@ def emit_group(metadata: GroupMetadata) -> dict[str, Json]:
 
 
 def emit_array(metadata: ArrayMetadata, *, old: bool) -> dict[str, Json]:
-    """The document of an array: the one that was read, with its shape and attributes as they are now; or a new one."""
+    """The document of an array: the one that was read, with its current shape and attributes and the members that it lacked; or a new one."""
     if metadata.document is not None:
-        return _rewritten(metadata)
+        return _rewritten(metadata, metadata.document, old)
     _refuse_what_it_lacks(metadata)
     grid, keys = metadata.chunk_grid, metadata.chunk_key_encoding
     if not isinstance(grid, RegularGrid):
@@ -63,22 +65,37 @@ def emit_array(metadata: ArrayMetadata, *, old: bool) -> dict[str, Json]:
     return document
 
 
-def _rewritten(metadata: ArrayMetadata) -> dict[str, Json]:
-    document = check_object(as_json(metadata.document, None), None)
+def _rewritten(metadata: ArrayMetadata, read: Mapping[str, Json], old: bool) -> dict[str, Json]:
+    """The document that was read, with the shape and attributes of `metadata`. All other members keep the words in which they were found.
+
+    Members that the reader fills in are written out, as the draft requires of every document: a fixed value in place of a null or absent fill value,
+    the separator of a regular grid, and an empty list of extensions. Raises MetadataError for chunks of length 0 in an array with elements."""
+    document = check_object(as_json(read, None), None)
     attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
     before = document.get("attributes")
-    if metadata.zarr_format == "draft-2021":
+    if old:
         filters = before.get("filters") if isinstance(before, dict) else None
         attributes = attributes_with(attributes, filters if isinstance(filters, list) and is_filters(filters) else None)
-    grid = document["chunk_grid"]
-    lengths = grid.get("chunk_shape", []) if isinstance(grid, dict) else []
+    if document.get("fill_value") is None:  # every bit is 0, so that the byte order plays no part
+        document["fill_value"] = emit_fill(metadata.fill_value, metadata.data_type, old=old)
+    document.setdefault("extensions", [])
+    document["chunk_grid"] = _grid_written_out(metadata, document["chunk_grid"])
+    return {**document, "shape": list(metadata.shape), "attributes": attributes}
+
+
+def _grid_written_out(metadata: ArrayMetadata, grid: Json) -> Json:
+    """The grid of a document with its separator. Grids of extensions, and those of prototypes, whose keys have another form, stay as they are."""
+    if not isinstance(grid, dict) or "extension" in grid:
+        return grid
+    lengths = grid.get("chunk_shape", [])
     if isinstance(lengths, list) and any(n and e == 0 for n, e in zip(metadata.shape, lengths, strict=False)):
         raise MetadataError(
             f"an array with chunks of length 0 cannot grow to {list(metadata.shape)}",
             path="chunk_grid.chunk_shape",
             hint="create it anew with longer chunks",
         )
-    return {**document, "shape": list(metadata.shape), "attributes": attributes}
+    keys = metadata.chunk_key_encoding
+    return {**grid, "separator": keys.separator} if isinstance(keys, DraftKeys) else grid
 
 
 def _refuse_what_it_lacks(metadata: ArrayMetadata) -> None:

@@ -59,6 +59,12 @@ class Entry(Record):
     document: dict[str, Json]
 
     @property
+    def strict(self) -> bool:
+        """Whether unknown members of documents are refused. A later minor version than 3.0 may define more, which are to be ignored; programs of the older
+        dialect wrote some of their own."""
+        return not self.old and _core_version(str(self.document.get("zarr_format"))) == 0
+
+    @property
     def prototype(self) -> bool:
         """Whether it is of 2020, before the draft had its key suffix and its names of chunks."""
         return self.document.get("metadata_encoding") == PROTOTYPE

@@ -143,7 +143,9 @@ class DraftLayout(Value):
         array = key.endswith(f"array{point.suffix}")
         try:
             content = point.encoding.decode(value)
-            return parse_document(content, known, array=array, old=point.old, prototype=point.prototype)
+            return parse_document(
+                content, known, array=array, old=point.old, prototype=point.prototype, strict=point.strict
+            )
         except FrazilError as error:
             error.key = error.key or key
             raise

@@ -2,7 +2,8 @@
 
 They become the same values that final documents become, so that nobody else has to know: the sharding storage transformer is the sharding codec,
 the memory layout a transposition, what the draft converts silently a `bytes` codec. Types, fill values and codecs have files of their own.
-Strict in the dialect of December 2022; the older one is read as programs wrote it."""
+Unknown members are refused in version 3.0 of the dialect of December 2022, and ignored in its later minor versions; the older dialect is read as programs
+wrote it."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found, item
 from frazil.metadata.layout import Known, Metadata
 from frazil.metadata.members import Members, check_integers, check_object, refusal
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
 from frazil.record import Record
 
 MEMBERS: Final = (
@@ -41,13 +42,29 @@ MEMBERS: Final = (
 _OF_ARRAYS: Final = frozenset({"shape", "data_type", "chunk_grid"})  # what no array does without, and no group has
 
 
-def parse_document(value: Json, known: Known, *, array: bool, old: bool, prototype: bool = False) -> Metadata:
+class _Dialect(Record):
+    """Which form of documents is read.
+
+    old        the older dialect
+    prototype  the older dialect as it was in 2020: chunks are named `1.0` where the grid has no separator
+    strict     unknown members are refused: in documents of version 3.0 of the dialect of December 2022"""
+
+    old: bool
+    prototype: bool
+    strict: bool
+
+
+def parse_document(
+    value: Json, known: Known, *, array: bool, old: bool, prototype: bool = False, strict: bool | None = None
+) -> Metadata:
     """The metadata of a node. Raises MetadataError, UnknownExtensionError, with the member in `path`.
 
-    prototype  the older dialect as it was in 2020: chunks are named `1.0` where the grid has no separator"""
+    old, prototype, strict  as in _Dialect; strict is `not old` by default. Members of configurations are those of their own specification, not of the
+    core: they are as strict as ever"""
     members = Members(check_object(value, None), None)
     _check_kind(members, array)
-    return _read_array(members, known, old, prototype) if array else _read_group(members, old)
+    dialect = _Dialect(old, prototype, not old if strict is None else strict)
+    return _read_array(members, known, dialect) if array else _read_group(members, dialect)
 
 
 def _check_kind(members: Members, array: bool) -> None:
@@ -70,11 +87,12 @@ def emit_document(metadata: Metadata, *, old: bool) -> dict[str, Json]:
     return emit_group(metadata) if isinstance(metadata, GroupMetadata) else emit_array(metadata, old=old)
 
 
-def _read_group(members: Members, old: bool) -> GroupMetadata:
-    attributes = _read_attributes(members, old, optional=False)  # all that a group's document has
-    if not old:
+def _read_group(members: Members, dialect: _Dialect) -> GroupMetadata:
+    attributes = _read_attributes(members, dialect.old, optional=False)  # all that a group's document has
+    if dialect.strict:
         members.finish()
-    return GroupMetadata(attributes=attributes, zarr_format="draft-2021" if old else "draft", unknown=members.rest())
+    zarr_format: ZarrFormat = "draft-2021" if dialect.old else "draft"
+    return GroupMetadata(attributes=attributes, zarr_format=zarr_format, unknown=members.rest())
 
 
 def _read_attributes(members: Members, old: bool, *, optional: bool) -> dict[str, Json]:
@@ -83,14 +101,15 @@ def _read_attributes(members: Members, old: bool, *, optional: bool) -> dict[str
     return members.object("attributes", {} if optional else None)
 
 
-def _read_array(members: Members, known: Known, old: bool, prototype: bool) -> ArrayMetadata:
+def _read_array(members: Members, known: Known, dialect: _Dialect) -> ArrayMetadata:
+    old, strict = dialect.old, dialect.strict
     for name in MEMBERS:  # known to the strict dialect, whatever is asked for below
         members.has(name)
-    if not old:
+    if strict:
         members.finish()
     shape = check_integers(members.get("shape"), "shape", low=0)
-    data_type, big = parse_type(members.get("data_type"), old=old, extensions=known.metadata, path="data_type")
-    grid, keys = _read_grid(members, shape, known, old, prototype)
+    data_type, big = parse_type(members.get("data_type"), old=old, strict=strict, extensions=known.metadata)
+    grid, keys = _read_grid(members, shape, known, dialect)
     layout = _read_layout(members)
     fill = parse_fill(
         members.values.get("fill_value") if old else members.get("fill_value"),
@@ -99,7 +118,7 @@ def _read_array(members: Members, known: Known, old: bool, prototype: bool) -> A
         path="fill_value",
         big=big,
     )
-    transformers = split_transformers(_listed_transformers(members, old), len(shape), old=old)
+    transformers = split_transformers(_listed_transformers(members, old), len(shape), old=old, strict=strict)
     chunk = grid.chunk_shape if isinstance(grid, RegularGrid) else ()
     _check_one_order(members)
     chain = parse_chain(
@@ -111,6 +130,7 @@ def _read_array(members: Members, known: Known, old: bool, prototype: bool) -> A
         swaps=bool(data_type.swaps),
         itemsize=data_type.itemsize,
         old=old,
+        strict=strict,
         kinds=known,
     )
     codecs = chain.codecs
@@ -134,7 +154,7 @@ def _read_array(members: Members, known: Known, old: bool, prototype: bool) -> A
         zarr_format="draft-2021" if old else "draft",
         document=dict(members.values),
     )
-    return _extended(metadata, parse_generic(members.array("extensions", []), "extensions", strict=not old), known)
+    return _extended(metadata, parse_generic(members.array("extensions", []), "extensions", strict=strict), known)
 
 
 def _listed_transformers(members: Members, old: bool) -> list[Json]:
@@ -191,7 +211,8 @@ class _Grid(Record):
     keys: ChunkKeyEncoding
 
 
-def _read_grid(members: Members, shape: tuple[int, ...], known: Known, old: bool, prototype: bool) -> _Grid:
+def _read_grid(members: Members, shape: tuple[int, ...], known: Known, dialect: _Dialect) -> _Grid:
+    old = dialect.old
     grid = Members(check_object(members.get("chunk_grid"), "chunk_grid"), "chunk_grid")
     if grid.has("extension"):
         uri = check_uri(grid.string("extension"), grid.at("extension"))
@@ -203,9 +224,9 @@ def _read_grid(members: Members, shape: tuple[int, ...], known: Known, old: bool
     grid.choice("type", ["regular"])
     lengths = check_integers(grid.get("chunk_shape"), "chunk_grid.chunk_shape", low=0)
     separator = grid.choice("separator", SEPARATORS, "/")
-    if not old:
+    if dialect.strict:
         grid.finish()
-    elif (other := members.values.get("dimension_separator")) not in (None, separator):
+    elif old and (other := members.values.get("dimension_separator")) not in (None, separator):
         raise refusal("dimension_separator", f"the separator of chunk_grid, {separator!r}", other)
     if len(lengths) != len(shape):
         raise refusal("chunk_grid.chunk_shape", f"{len(shape)} integers, one for each dimension", list(lengths))
@@ -217,7 +238,7 @@ def _read_grid(members: Members, shape: tuple[int, ...], known: Known, old: bool
                 list(lengths),
             )
     # a dimension without elements may have chunks of length 0: any length says the same
-    keys = V2Keys() if prototype and "separator" not in grid.values else DraftKeys(separator, old)
+    keys = V2Keys() if dialect.prototype and "separator" not in grid.values else DraftKeys(separator, old)
     return _Grid(RegularGrid([max(extent, 1) for extent in lengths]), keys)
 
 

@@ -34,8 +34,8 @@ def is_sharding(uri: str) -> bool:
     return _URIS.fullmatch(uri) is not None
 
 
-def split_transformers(values: list[Json], ndim: int, *, old: bool) -> Transformers:
-    """The entries of `storage_transformers`. Transformers that shard and stand on the array's side become shards; behind any other one they
+def split_transformers(values: list[Json], ndim: int, *, old: bool, strict: bool = True) -> Transformers:
+    """The entries of `storage_transformers`; strict: unknown members of them are refused, but in the older dialect. Transformers that shard and stand on the array's side become shards; behind any other one they
     have to be run as stores, like it."""
     shards: list[tuple[int, ...]] = []
     others: list[Extension] = []
@@ -44,7 +44,7 @@ def split_transformers(values: list[Json], ndim: int, *, old: bool) -> Transform
         members = Members(check_object(value, place), place)
         uri, kind = check_uri(members.string("extension"), members.at("extension")), members.get("type")
         configuration = members.object("configuration", {})
-        if not old:
+        if strict and not old:
             members.finish()
         if is_sharding(uri):
             shard = read_configuration(kind, configuration, ndim, place, old=old)

@@ -63,12 +63,14 @@ class _Ordered(Record):
 # --- reading -----------------------------------------------------------------------------------------------------------------------
 
 
-def parse_type(value: Json, *, old: bool, extensions: MetadataExtensions, path: str = "data_type") -> DraftType:
-    """The data type of a document's `data_type`.
+def parse_type(
+    value: Json, *, old: bool, strict: bool = True, extensions: MetadataExtensions, path: str = "data_type"
+) -> DraftType:
+    """The data type of a document's `data_type`. strict: unknown members of an object are refused, but in the older dialect.
 
     Raises MetadataError for what breaks the rules, and UnknownExtensionError for what is not registered and has no fallback that is. Warns
     with a FallbackWarning, one for the whole document, where a fallback is taken; not where `extensions` are silent."""
-    reader = _Reader(old, extensions)
+    reader = _Reader(old, strict and not old, extensions)
     data_type, order = reader.read(value, path, free=old)
     if reader.told and extensions.tells:
         tell("; ".join(dict.fromkeys(reader.told)), FallbackWarning)
@@ -87,10 +89,10 @@ def states_order(value: Json) -> bool:
 class _Reader:
     """Reads the types of one document. told: which fallbacks were taken, in words."""
 
-    __slots__ = ("extensions", "old", "told")
+    __slots__ = ("extensions", "old", "strict", "told")
 
-    def __init__(self, old: bool, extensions: MetadataExtensions) -> None:
-        self.old, self.extensions = old, extensions
+    def __init__(self, old: bool, strict: bool, extensions: MetadataExtensions) -> None:
+        self.old, self.strict, self.extensions = old, strict, extensions
         self.told: list[str] = []
 
     def read(self, value: Json, path: str, free: bool) -> _Ordered:
@@ -160,7 +162,7 @@ class _Reader:
             if family is not None:
                 return _Ordered(read_type(family, Extension(uri, others, path=path), path), "")
             ordered = self._known(uri, kind, members.at("type"))
-            if not self.old:
+            if self.strict:
                 members.finish()
             return ordered
         except UnknownExtensionError as error:

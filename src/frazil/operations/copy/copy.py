@@ -10,6 +10,7 @@ from typing import Final
 from frazil.array.arguments import check_flag
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.refs import REFS, folder_of
+from frazil.operations.copy.draft_documents import complete_documents
 from frazil.operations.copy.plan import (
     NOTE_NAME,
     Note,
@@ -56,7 +57,8 @@ def copy(
     verify       whether all bytes at the destination are compared with those of the source
     progress     called with the bytes that were copied since the last call
     runtime      bytes_in_flight: bytes in memory; requests_in_flight; threads, between two folders
-    Documents are written last, and of a repository its branches. What counts as copied before has the same size; between folders also the same time of change, which a copy
+    Documents are written last, and of a repository its branches. Those of arrays of the 2022 draft get the members that the draft requires where they
+    lack them, such as a fill value in place of null. What counts as copied before has the same size; between folders also the same time of change, which a copy
     takes over; between object stores the same digest, where they tell one. Nobody should write to a hierarchy meanwhile; a repository may be committed to, commits that come after
     the beginning are left out. Raises NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError."""
     if progress is not None and not callable(progress):
@@ -200,6 +202,7 @@ def _into_store(route: Route, crew: Crew, is_repository: bool, report: Callable[
         done = done.plus(crew.copy(early))
     for group in in_order(late):
         done = done.plus(crew.copy(group))
+    complete_documents(route.to_store, route.to_root, [name for name in late if is_document(name)])
     return done.plus(_write_references(route, references, report)), removed
 
 

@@ -1,0 +1,91 @@
+"""Documents of arrays of the 2022 draft, as a copy has them: members that a reader fills in are written out, since the draft requires them of every document
+(draft of 2022, Array metadata, fill_value).
+
+Everything else of a copy keeps its bytes; that is done in run.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from frazil.codecs.registry import DEFAULT_REGISTRY
+from frazil.errors import FrazilError
+from frazil.late import LateModule
+from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, read_document
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from frazil.metadata.draft import entry_point
+    from frazil.metadata.draft import layout as draft_layout
+else:
+    entry_point = LateModule("frazil.metadata.draft.entry_point")
+    draft_layout = LateModule("frazil.metadata.draft.layout")
+
+__all__ = ["complete_documents"]
+
+_AT_ONCE: Final = 1024  # documents read in one call
+_DOCUMENTS: Final = "meta/"  # below the root of a hierarchy of the draft
+
+
+def complete_documents(store: Store, root: str, names: Sequence[str]) -> None:
+    """Writes the documents of arrays of the draft again that lack members, or have null as their fill value.
+
+    root   "" or ending in "/"
+    names  of documents of any dialect below it, with the zarr.json of their hierarchies
+    A document that cannot be read stays as it is, and so does a hierarchy with extensions or an encoding of documents that only its user knows."""
+    found = {name for name in names if name.endswith(DOCUMENT_NAME)}
+    layouts: dict[str, draft_layout.DraftLayout | None] = {}
+    drafted = [(name, layout) for name in names if (layout := _layout_of(store, root, name, found, layouts))]
+    for low in range(0, len(drafted), _AT_ONCE):
+        part = drafted[low : low + _AT_ONCE]
+        values = store.get_partial_values([(root + name, (0, None)) for name, _ in part])
+        for (name, layout), value in zip(part, values, strict=True):
+            completed = None if value is None else _completed(layout, root + name, value)
+            if completed is not None:
+                store.set(root + name, completed)
+
+
+def _layout_of(
+    store: Store, root: str, name: str, found: set[str], layouts: dict[str, draft_layout.DraftLayout | None]
+) -> draft_layout.DraftLayout | None:
+    """The layout of the hierarchy of the draft in which a name is the document of an array; None for any other name."""
+    for prefix in _prefixes(name):
+        if prefix + DOCUMENT_NAME in found:
+            if prefix not in layouts:
+                layouts[prefix] = _layout_at(store, root + prefix)
+            layout = layouts[prefix]
+            if layout is not None:
+                return layout if name.endswith(f"array{layout.entry_point.suffix}") else None
+    return None
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    """Where the hierarchy may begin that has a document of this name, the outermost first."""
+    at = name.find(_DOCUMENTS)
+    while at >= 0:
+        if at == 0 or name[at - 1] == "/":
+            yield name[:at]
+        at = name.find(_DOCUMENTS, at + 1)
+
+
+def _layout_at(store: Store, prefix: str) -> draft_layout.DraftLayout | None:
+    key = prefix + DOCUMENT_NAME
+    value = store.get(key)
+    try:
+        document = None if value is None else read_document(value, key)
+        if not isinstance(document, Mapping) or not is_draft_entry(document):
+            return None
+        entry = entry_point.parse_entry(document, DEFAULT_REGISTRY)
+    except FrazilError:
+        return None
+    return None if entry.extensions else draft_layout.DraftLayout(prefix, entry)
+
+
+def _completed(layout: draft_layout.DraftLayout, key: str, value: bytes) -> bytes | None:
+    """The document with all members; None where it has them, or cannot be read."""
+    decode = layout.entry_point.encoding.decode
+    try:
+        made = layout.emit(layout.parse(key, value, DEFAULT_REGISTRY.silent()))
+        return None if decode(made) == decode(value) else made
+    except FrazilError:
+        return None
