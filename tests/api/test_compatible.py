@@ -4,13 +4,16 @@ What the library accepts was tried with the library itself, built from its sourc
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import frazil
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import decode_snapshot
-from frazil.stores import MemoryStore
+from frazil.repository.refs.alpha_library import GUARD
+from frazil.stores import LocalStore, MemoryStore, Store
 
 ALPHA = "alpha-library"
 
@@ -57,3 +60,83 @@ def test_every_codec_has_a_configuration(dtype: str, codecs: str | list[str]) ->
     assert node.array.metadata.codecs
     assert all(codec.configuration is not None for codec in node.array.metadata.codecs)
     assert repo.readonly_session().root["a"].dtype == dtype
+
+
+# --- branches --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a*b", "é", "~", "100%", "a#b", "[x]", 'a"b'])
+@pytest.mark.parametrize("kind", [MemoryStore, LocalStore])
+@pytest.mark.rule("I186")
+def test_branches_that_the_library_cannot_open(name: str, kind: type[Store], tmp_path: Path) -> None:
+    """It panics on names that it percent-encodes on a local disk. Tags it reads."""
+    store = kind(tmp_path) if kind is LocalStore else kind()
+    repo = frazil.Repository.create(store, compatible=ALPHA)
+    before = store.list()
+    with pytest.raises(InvalidInputError, match="panics"):
+        repo.create_branch(name, "main")
+    assert store.list() == before
+    repo.create_tag(name, "main")
+    assert repo.tags == [name]
+    # a branch that the library itself made: it lies in S3 under its literal name, and can be opened there
+    folder = "".join([f"%{byte:02X}" if chr(byte) in '*~%#[]"' or byte > 127 else chr(byte) for byte in name.encode()])
+    data = store.get("refs/branch.main/ZZZZZZZZ.json")
+    assert data is not None
+    store.set(f"refs/branch.{folder if kind is LocalStore else name}/ZZZZZZZZ.json", data)
+    assert repo.branches == sorted(["main", name])
+    assert repo.readonly_session(name).root.attrs == {}
+    if kind is MemoryStore:
+        with repo.transaction(name, message="in S3") as root:
+            root.attrs["a"] = 1
+        return
+    for change in (lambda: repo.writable_session(name), lambda: repo.reset_branch(name, "main")):
+        with pytest.raises(InvalidInputError, match="panics"):
+            change()
+
+
+@pytest.mark.parametrize("name", ["a b", "it works!", "feature.1", "a+b", "(a)&b'c", "x" * 200])
+def test_branches_that_the_library_opens(name: str) -> None:
+    repo = frazil.Repository.create(MemoryStore(), compatible=ALPHA)
+    repo.create_branch(name, "main")
+    with repo.transaction(name, message="one") as root:
+        root.attrs["a"] = 1
+    assert repo.branches == sorted(["main", name])
+
+
+def test_branches_are_not_deleted() -> None:
+    """The format has no way to say that a branch is deleted, so that the library would commit to it and bring it back."""
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, compatible=ALPHA)
+    repo.create_branch("dev", "main")
+    before = store.list()
+    with pytest.raises(InvalidInputError, match="would go on committing"):
+        repo.delete_branch("dev")
+    assert store.list() == before
+    with pytest.raises(InvalidInputError, match="cannot be deleted"):
+        repo.delete_branch("main")
+    with pytest.raises(NotFoundError):
+        repo.delete_branch("other")
+
+
+def test_a_branch_that_nobody_can_read_is_deleted() -> None:
+    store = MemoryStore()
+    repo = frazil.Repository.create(store, compatible=ALPHA)
+    store.set("refs/branch.dev/ZZZZZZZZ.json", b'{"snapshot":"00000000000000000000"}')
+    repo.delete_branch("dev")
+    assert repo.branches == ["main"]
+
+
+# --- repositories that are not for it --------------------------------------------------------------------------------------------------
+
+
+def test_the_library_is_kept_out_of_other_repositories(tmp_path: Path) -> None:
+    """It takes the first name in the folder of `main` for a branch file, whatever it is to open, and stops with an error that shows the name."""
+    frazil.Repository.create(tmp_path / "ours")
+    frazil.Repository.create(tmp_path / "theirs", compatible=ALPHA)
+    frazil.copy(tmp_path / "ours", tmp_path / "copy")
+    for name, expected in (("ours", [GUARD]), ("copy", [GUARD]), ("theirs", [])):
+        files = sorted(file.name for file in (tmp_path / name / "refs" / "branch.main").iterdir())
+        assert files == [*expected, "ZZZZZZZZ.json"]
+    assert GUARD < "00000000.json"
+    assert not GUARD.endswith(".json")
+    assert "compatible" in (tmp_path / "ours" / "refs" / "branch.main" / GUARD).read_text()

@@ -25,6 +25,7 @@ from frazil.repository.files.freedoms import has_freedoms, with_flag
 from frazil.repository.merge.conflicts import Solver, check_solver
 from frazil.repository.merge.difference import Difference, compare
 from frazil.repository.refs import branches, history
+from frazil.repository.refs.alpha_library import check_deletion, check_library_branch
 from frazil.repository.refs.branches import MAIN, Tip
 from frazil.repository.refs.nesting import refuse_inside
 from frazil.repository.session.transaction import Options, Transaction
@@ -197,6 +198,8 @@ class Repository:
         snapshot = self._files.snapshot(identity)
         if tip is not None and options.attribute_limit is not None and not has_freedoms(snapshot):
             raise _no_attribute_files()
+        if tip is not None:
+            check_library_branch(self._files, tip.branch, snapshot)
         known = self._registry.metadata
         transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
         transaction.tips = self._tips
@@ -304,8 +307,13 @@ class Repository:
         return encode_id(self._tip(name).snapshot)
 
     def create_branch(self, name: str, snapshot: str) -> None:
-        """A new branch that begins at a snapshot (or where a branch or tag is). Raises AlreadyExistsError, NotFoundError, InvalidInputError."""
-        branches.create_branch(self._files, name, history.lookup(self._files, snapshot).snapshot)
+        """A new branch that begins at a snapshot (or where a branch or tag is).
+
+        Raises AlreadyExistsError, NotFoundError; InvalidInputError also for a name that the alpha library cannot open, in a compatible repository."""
+        check_name("branch", name)
+        identity = history.lookup(self._files, snapshot).snapshot
+        check_library_branch(self._files, name, self._files.snapshot(identity), new=True)
+        branches.create_branch(self._files, name, identity)
 
     def reset_branch(self, name: str, snapshot: str, *, expect: str | None = None) -> None:
         """Lets a branch point to another snapshot; what it had stays where it was, by its id.
@@ -314,12 +322,18 @@ class Repository:
         check_name("branch", name)
         expected = None if expect is None else history.lookup(self._files, expect).snapshot
         self._tips.pop(name, None)
-        branches.reset_branch(self._files, name, history.lookup(self._files, snapshot).snapshot, expected)
+        identity = history.lookup(self._files, snapshot).snapshot
+        check_library_branch(self._files, name, self._files.snapshot(identity))
+        branches.reset_branch(self._files, name, identity, expected)
 
     def delete_branch(self, name: str) -> None:
-        """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more. Raises NotFoundError, InvalidInputError."""
+        """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
+
+        Raises NotFoundError; InvalidInputError also in a compatible repository, as the alpha library would go on committing to the branch."""
         check_name("branch", name)
-        self._tips.pop(name, None)
+        tip = self._tips.pop(name, None)
+        if name != MAIN:
+            check_deletion(self._files, name, branches.open_tip(self._files, name, tip).snapshot)
         branches.delete_branch(self._files, name)
 
     @property

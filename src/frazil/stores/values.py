@@ -71,6 +71,7 @@ class Capabilities(Record):
     )
     appendable: bool = False  # append does not bring the old value to the caller and back
     conditional_erase: bool = True  # erase honours `expect`, where put does
+    local: bool = False  # keys are paths of files on a local disk
     guarded: bool = False  # put_many and erase_many honour `expect` among writers of this process, but not elsewhere
 
     @property

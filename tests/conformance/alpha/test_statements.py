@@ -12,7 +12,8 @@ import frazil
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError, ReadOnlyError
 from frazil.formats.alpha.snapshots import decode_snapshot
 from frazil.formats.ids import decode_id
-from frazil.stores import LocalStore, MemoryStore
+from frazil.repository.refs.alpha_library import GUARD
+from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.testing import CountingStore
 from tests.conformance.alpha.library import unpack
 
@@ -144,7 +145,7 @@ def test_a_repository_is_where_main_is() -> None:
     store = MemoryStore()
     assert not frazil.Repository.exists(store)
     repo = frazil.Repository.create(store)
-    snapshot, branch = sorted(store.list(), reverse=True)
+    snapshot, branch, _ = sorted(store.list(), reverse=True)
     assert branch == "refs/branch.main/ZZZZZZZZ.json"
     found = decode_snapshot(store.get(snapshot) or b"")
     assert (len(found.nodes), found.total_parents, found.history) == (0, 0, ())
@@ -194,7 +195,7 @@ def test_one_of_two_sessions_gets_the_next_number() -> None:
     ] == ["refs/branch.main/ZZZZZZZX.json"]
     assert repo.lookup("main") == first
     second = other.commit("second", rebase="disjoint")
-    assert store.list_prefix("refs/branch.main/") == [f"refs/branch.main/ZZZZZZZ{last}.json" for last in "WXYZ"]
+    assert branch_files(store) == [f"ZZZZZZZ{last}.json" for last in "WXYZ"]
     assert [commit.id for commit in repo.history()][:2] == [second, first]
     root = repo.readonly_session().root
     assert (root["a"][0, 0], root["b"][0]) == (3, 4)
@@ -214,7 +215,7 @@ def test_the_branch_file_is_created_if_absent(tmp_path: Path) -> None:
     assert store.get("refs/branch.main/ZZZZZZZY.json") == theirs
     session.rebase()
     session.commit("ours")
-    assert store.list_prefix("refs/branch.main/")[0] == "refs/branch.main/ZZZZZZZX.json"
+    assert branch_files(store)[0] == "ZZZZZZZX.json"
 
 
 @pytest.mark.rule("I174", "I175", "I176", "I177")
@@ -227,7 +228,14 @@ def test_commits_are_counted_on() -> None:
             root.attrs["n"] = number
         high, low = divmod(number, 32)
         names.insert(0, f"ZZZZZZ{'ZY'[high]}{'0123456789ABCDEFGHJKMNPQRSTVWXYZ'[31 - low]}")
-        assert store.list_prefix("refs/branch.main/") == [f"refs/branch.main/{name}.json" for name in names]
+        assert branch_files(store) == [f"{name}.json" for name in names]
+
+
+def branch_files(store: Store) -> list[str]:
+    """The names of the files of `main`, the latest first, without the one that keeps the alpha library out."""
+    names = [key.rpartition("/")[2] for key in store.list_prefix("refs/branch.main/")]
+    assert names[0] == GUARD
+    return names[1:]
 
 
 # --- attributes, chunks -------------------------------------------------------------------------------------------------------------------

@@ -101,11 +101,11 @@ def test_creating_tells_the_outcomes_apart() -> None:
         return [Fault("put_many", 1, "lose"), *[Fault("fetch", call) for call in range(reads + 1, reads + 9)]]
 
     with pytest.raises(CommitUnknownError):
-        create_tag(faulty(files, *later(2)), "u", first.snapshot)
+        create_tag(faulty(files, *later(3)), "u", first.snapshot)
     with pytest.raises(CommitUnknownError):
-        create_branch(faulty(files, *later(1)), "c", first.snapshot)
+        create_branch(faulty(files, *later(2)), "c", first.snapshot)
     with pytest.raises(CommitUnknownError):
-        reset_branch(faulty(files, *later(2)), MAIN, second)
+        reset_branch(faulty(files, *later(3)), MAIN, second)
     assert open_tip(files, MAIN).snapshot == second
 
 

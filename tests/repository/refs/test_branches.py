@@ -52,7 +52,7 @@ from frazil.repository.refs.branches import (
     reset_branch,
 )
 from frazil.stores import LocalStore, MemoryStore, read_only
-from frazil.stores.wrappers import WrappedStore
+from frazil.stores.wrappers import BufferedStore, WrappedStore
 
 # --- the archives ------------------------------------------------------------------------------------------------------------------------
 
@@ -113,9 +113,9 @@ def test_both_spellings_are_read_and_the_one_that_is_there_is_written() -> None:
     assert store.exists("p/refs/branch.a*b/ZZZZZZZT.json")
 
 
-def test_a_folder_is_that_of_one_name() -> None:
-    """The branch "a*b" is not also found as "a%2Ab", the name of its folder."""
-    files, first = created()
+def test_a_folder_is_that_of_one_name(tmp_path: Path) -> None:
+    """The branch "a*b" is not also found as "a%2Ab", the name of its folder on a local disk."""
+    files, first = created(LocalStore(tmp_path))
     create_branch(files, "a*b", first.snapshot)
     assert files.store.exists("refs/branch.a%2Ab/ZZZZZZZZ.json")
     assert read_tip(files, "a%2Ab") is None
@@ -132,7 +132,40 @@ def test_of_two_folders_the_higher_number_counts() -> None:
     files.store.set("refs/branch.a%2Ab/ZZZZZZZZ.json", text)
     assert open_tip(files, "a*b").sequence == 2
     files.store.set("refs/branch.a%2Ab/ZZZZZZZW.json", text)
-    assert open_tip(files, "a*b") == Tip("a*b", 3, first.snapshot)
+    assert open_tip(files, "a*b") == Tip("a*b", 3, first.snapshot, folder="refs/branch.a%2Ab/")
+
+
+@pytest.mark.rule("I185", "I205")
+def test_names_are_encoded_on_a_local_disk_alone(tmp_path: Path) -> None:
+    """As the alpha library does it: literal in object stores."""
+    for store, folder in (
+        (MemoryStore(), "a*b é"),
+        (LocalStore(tmp_path), "a%2Ab %C3%A9"),
+        (BufferedStore(LocalStore(tmp_path / "w")), "a%2Ab %C3%A9"),
+    ):
+        files, first = created(store)
+        create_branch(files, "a*b é", first.snapshot)
+        create_tag(files, "a*b é", first.snapshot)
+        assert {key.split("/")[1] for key in store.list_prefix("refs/")} == {
+            f"branch.{folder}",
+            "branch.main",
+            f"tag.{folder}",
+        }
+        assert list_branches(files) == ["a*b é", MAIN]
+        assert list_tags(files) == ["a*b é"]
+        assert open_tip(files, "a*b é").folder == ""
+        assert put_next(files, open_tip(files, "a*b é"), first.snapshot)[0] == COMMITTED
+        assert store.exists(f"refs/branch.{folder}/ZZZZZZZY.json")
+
+
+def test_an_encoding_of_another_name_is_encoded_again() -> None:
+    """A literal folder "branch.a%2Ab" would be taken for that of "a*b" on a local disk. "a%41" is the encoding of no name."""
+    files, first = created()
+    for name, folder in (("a%2Ab", "a%252Ab"), ("a%41", "a%41"), ("100%", "100%")):
+        create_branch(files, name, first.snapshot)
+        assert files.store.exists(f"refs/branch.{folder}/ZZZZZZZZ.json")
+        assert open_tip(files, name).snapshot == first.snapshot
+    assert list_branches(files) == ["100%", "a%2Ab", "a%41", MAIN]
 
 
 # --- the next file -----------------------------------------------------------------------------------------------------------------------
@@ -235,7 +268,10 @@ def test_branches_are_created_reset_and_deleted() -> None:
     with pytest.raises(ConflictError):
         delete_branch(files, "dev", third)
     gone = delete_branch(files, "dev", first.snapshot)
-    assert gone == Tip("dev", 3, first.snapshot, deleted=True) == read_tip(files, "dev")
+    assert gone == Tip("dev", 3, b"", deleted=True) == read_tip(files, "dev")
+    assert files.store.get(branch_key("dev", 3)) == b'{"deleted":true}', (
+        "nothing to go on from for who does not know deleted branches"
+    )
     assert list_branches(files) == [MAIN]
     for attempt in (delete_branch, open_tip):
         with pytest.raises(NotFoundError, match="deleted"):

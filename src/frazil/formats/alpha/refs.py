@@ -25,6 +25,7 @@ __all__ = [
     "folder_of",
     "folders_of",
     "manifest_key",
+    "needs_encoding",
     "next_sequence",
     "parse_folder",
     "parse_ref",
@@ -40,7 +41,7 @@ LAST_SEQUENCE: Final = 2**40 - 1
 _SUFFIX: Final = ".json"
 _LONGEST: Final = 255  # bytes of a name that file systems hold
 _MOST_BYTES: Final = 2**16  # of a reference file; one that is written has 35
-# what is written as it is; the rest as "%" and two hexadecimal digits, as the library of that time did on disks
+# what the alpha library leaves as it is in names on a local disk; of other characters it writes each byte as "%" and two hexadecimal digits
 _PLAIN: Final = "".join([chr(code) for code in range(32, 127) if chr(code) not in '/\\{}^%`[]"<>~#|*?'])
 
 
@@ -175,16 +176,32 @@ def _is_unicode(name: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
+def needs_encoding(name: str) -> bool:
+    """Whether the name of a branch or tag is percent-encoded on a local disk."""
+    return bool(name.strip(_PLAIN))
+
+
 def folder_of(kind: RefKind, name: str) -> str:
-    """Where the files of a branch or tag lie: a prefix that ends in '/'."""
-    if name.strip(_PLAIN):
-        name = "".join([chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in name.encode()])
-    return f"{REFS}{kind}.{name}/"
+    """Where the files of a branch or tag lie on a local disk: a prefix that ends in '/'."""
+    return f"{REFS}{kind}.{_encoded(name)}/"
 
 
-def folders_of(kind: RefKind, name: str) -> tuple[str, ...]:
-    """The prefixes at which a branch or tag may lie: as it is written, and as repositories have it that were written straight to S3, unchanged."""
-    return tuple(dict.fromkeys((folder_of(kind, name), f"{REFS}{kind}.{name}/")))
+def folders_of(kind: RefKind, name: str, *, local: bool = True) -> tuple[str, ...]:
+    """The prefixes at which a branch or tag may lie. New ones are written at the first: percent-encoded on a local disk, literal in other stores, as the alpha library does.
+
+    A name that is itself the encoding of another one ("a%2Ab") is encoded everywhere: its literal folder is the other one's."""
+    encoded, literal = folder_of(kind, name), f"{REFS}{kind}.{name}/"
+    if encoded == literal or parse_folder(f"{kind}.{name}") != (kind, name):
+        return (encoded,)
+    return (encoded, literal) if local else (literal, encoded)
+
+
+def _encoded(name: str) -> str:
+    if not needs_encoding(name):
+        return name
+    return "".join(
+        [chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in name.encode("utf-8", "surrogatepass")]
+    )
 
 
 def parse_folder(folder: str) -> tuple[RefKind, str] | None:
@@ -198,7 +215,7 @@ def parse_folder(folder: str) -> tuple[RefKind, str] | None:
 
 
 def _unquoted(name: str) -> str:
-    """The name that was written as `name`; itself where it is not one that was changed."""
+    """The name whose encoding is `name`; `name` itself where it is no encoding: "a%41" is none, as A needs no encoding."""
     first, *rest = name.split("%")
     out = bytearray(first.encode("utf-8", "surrogatepass"))
     for part in rest:
@@ -207,6 +224,7 @@ def _unquoted(name: str) -> str:
             return name
         out += bytes.fromhex(digits) + part[2:].encode("utf-8", "surrogatepass")
     try:
-        return out.decode()
+        decoded = out.decode()
     except UnicodeDecodeError:
         return name
+    return decoded if _encoded(decoded).upper() == name.upper() else name

@@ -35,7 +35,9 @@ from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.record import Record
 from frazil.repository.files.file_cache import Files
+from frazil.repository.files.freedoms import has_freedoms
 from frazil.repository.files.later_formats import later_format
+from frazil.repository.refs.alpha_library import keep_library_out
 from frazil.repository.refs.reference_files import (
     COMMITTED,
     TAKEN,
@@ -135,16 +137,12 @@ def read_first(files: Files, branch: str) -> Ref | None:
 
 
 def _folders(files: Files, kind: RefKind, name: str) -> list[str]:
-    """Where the files of a branch or tag may lie, the usual place first. A folder that is another name's, as it is listed, is left to that."""
-    return [
-        files.key(folder)
-        for folder in folders_of(kind, name)
-        if parse_folder(folder.removeprefix(REFS).removesuffix("/")) == (kind, name)
-    ]
+    """Where the files of a branch or tag may lie, the usual place of this store first."""
+    return [files.key(folder) for folder in folders_of(kind, name, local=files.store.capabilities.local)]
 
 
 def _folder(files: Files, tip: Tip) -> str:
-    return tip.folder or files.key(folder_of("branch", tip.branch))
+    return tip.folder or _folders(files, "branch", tip.branch)[0]
 
 
 def _later_tip(files: Files, known: Tip) -> Tip:
@@ -184,7 +182,7 @@ def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> 
 
 
 def _tip_of(files: Files, branch: str, sequence: int, folder: str, ref: Ref) -> Tip:
-    usual = folder == files.key(folder_of("branch", branch))
+    usual = folder == _folders(files, "branch", branch)[0]
     return Tip(branch, sequence, ref.snapshot or b"", ref.deleted, "" if usual else folder)
 
 
@@ -214,7 +212,8 @@ def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = Fals
     check_commits(files)
     sequence = next_sequence(tip.branch, tip.sequence)
     key = _folder(files, tip) + branch_file(sequence)
-    outcome, present = create_reference(files.store, key, Ref(snapshot, deleted))
+    # A deletion names no snapshot: programs that do not know `deleted` find no commit to go on from, instead of bringing the branch back
+    outcome, present = create_reference(files.store, key, Ref(None if deleted else snapshot, deleted))
     if present is None:
         return outcome, None
     return outcome, Tip(tip.branch, sequence, present.snapshot or b"", present.deleted, tip.folder)
@@ -259,6 +258,8 @@ def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
     if exists(files) or later_format(files) is not None:
         raise _repository_exists(files)
     files.write_snapshot(file, snapshot)
+    if has_freedoms(snapshot):
+        keep_library_out(files)
     outcome, tip = put_next(files, Tip(MAIN, -1, b""), file)
     if outcome == COMMITTED and tip is not None:
         return tip
@@ -288,7 +289,7 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
     tip = read_tip(files, name)
     if tip is not None and not tip.deleted:
         raise _already("branch", name, _folder(files, tip))
-    _check_snapshot(files, snapshot)
+    _read_snapshot(files, snapshot)
     before = Tip(name, -1, b"") if tip is None else tip
     created = before._replace(sequence=next_sequence(name, before.sequence), snapshot=snapshot, deleted=False)
     _create_named(files, "branch", name, _folder(files, before) + branch_file(created.sequence), snapshot)
@@ -302,7 +303,7 @@ def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId |
     Raises NotFoundError where there is no such branch or snapshot, CommitUnknownError."""
     check_commits(files)
     tip = open_tip(files, name)
-    _check_snapshot(files, snapshot)
+    _read_snapshot(files, snapshot)
     return _moved(files, tip, snapshot, expect, deleted=False)
 
 
@@ -381,7 +382,7 @@ def create_tag(files: Files, name: str, snapshot: ObjectId) -> None:
     keys = _tag_keys(files, name)
     if (files.store.sizes(keys) >= 0).any():
         raise _already("tag", name, keys[0])
-    _check_snapshot(files, snapshot)
+    _read_snapshot(files, snapshot)
     _create_named(files, "tag", name, keys[0], snapshot)
 
 
@@ -415,11 +416,12 @@ def _names(files: Files, kind: RefKind) -> list[str]:
     return sorted(found)
 
 
-def _check_snapshot(files: Files, snapshot: ObjectId) -> None:
-    """Whether there is a snapshot to point to: the store is asked, as one that is remembered may have been removed."""
+def _read_snapshot(files: Files, snapshot: ObjectId) -> None:
+    """Reads a snapshot to point to. The store is asked whether it is there, as one that is remembered may have been removed."""
     key = files.key(snapshot_key(snapshot))
     if not files.store.exists(key):
         raise NotFoundError("there is no such snapshot", key=key)
+    files.snapshot(snapshot)
 
 
 def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:

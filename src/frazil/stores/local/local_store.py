@@ -113,7 +113,9 @@ class LocalStore(Store):
             folds = self._folds if root is None else self._folds_case(root, certain=False)
             folds = case_folding.folds_by_path(self.path) if folds is None else folds
             may = not self.read_only
-            can = Capabilities(writable=may, erasable=may, case_sensitive=not folds, direct=True, appendable=True)
+            can = Capabilities(
+                writable=may, erasable=may, case_sensitive=not folds, direct=True, appendable=True, local=True
+            )
             if root is not None:
                 self._can = can
         return can

@@ -1,0 +1,53 @@
+"""What the alpha library cannot do with branches, refused in repositories that it is to read; and the file that keeps it out of other repositories.
+
+What it cannot do with manifests is in manifests/own_manifests.py."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from frazil.errors import FormatError, InvalidInputError, NotFoundError
+from frazil.formats.alpha.refs import folder_of, needs_encoding
+from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.ids import ObjectId
+from frazil.repository.files.file_cache import Files
+from frazil.repository.files.freedoms import has_freedoms
+
+__all__ = ["GUARD", "check_deletion", "check_library_branch", "keep_library_out"]
+
+# It sorts before every branch file. The library takes the first name of the folder for a branch file, and stops with an error that shows this one.
+GUARD: Final = "0-not-for-the-icechunk-alpha-library"
+_TEXT: Final = (
+    b"This repository packs several chunks into one file and lists several manifests for one array. Icechunk's alpha library would read wrong values.\n"
+    b'This file makes it stop with an error. Frazil ignores it: Repository.create(..., compatible="alpha-library") makes repositories for that library.\n'
+)
+
+
+def keep_library_out(files: Files) -> None:
+    """Writes the file on which the alpha library stops. It opens every repository at `main`, whatever it checks out afterwards."""
+    files.store.set(files.key(folder_of("branch", "main") + GUARD), _TEXT)
+
+
+def check_library_branch(files: Files, name: str, snapshot: Snapshot, *, new: bool = False) -> None:
+    """Refuses a branch of a compatible repository that the alpha library cannot open, with an InvalidInputError.
+
+    snapshot  which tells whether the repository is a compatible one
+    new       the branch is to be created; one that is in an object store, under its literal name, can be opened"""
+    if needs_encoding(name) and (new or files.store.capabilities.local) and not has_freedoms(snapshot):
+        raise InvalidInputError(
+            f"the alpha library cannot open a branch of this name: {name!r}; it panics on names that are percent-encoded on disk",
+            hint='in a compatible repository, use ASCII letters, digits, spaces, and punctuation but none of % ~ # ? * [ ] { } < > | ^ ` "',
+        )
+
+
+def check_deletion(files: Files, name: str, snapshot: ObjectId) -> None:
+    """Refuses to delete a branch of a compatible repository, with an InvalidInputError. snapshot: which the branch points to"""
+    try:
+        compatible = not has_freedoms(files.snapshot(snapshot))
+    except (FormatError, NotFoundError):
+        return  # nobody can read this branch, so that nobody can commit to it
+    if compatible:
+        raise InvalidInputError(
+            f"the branch {name!r} of a compatible repository cannot be deleted: the alpha library knows no deleted branches, and would go on committing to it",
+            hint="leave it, or reset it to the snapshot of another branch",
+        )
