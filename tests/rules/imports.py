@@ -28,6 +28,7 @@ SIDEWAYS = frozenset(
         ("runtime", "record"),
         ("stores", "codecs"),
         ("operations", "api"),
+        ("testing", "api"),  # the simulation drives repositories
         ("cli", "integrations"),
         ("dask", "integrations"),  # its public name
         ("__main__", "cli"),

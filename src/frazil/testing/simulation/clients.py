@@ -1,0 +1,284 @@
+"""What simulated clients do: sessions that are committed, functions that are run, forks, readers, tags; and what they may be told when something goes wrong.
+
+Each notes in the ledger what it asks for and what it is told (ledger.py). What comes as an error that no fault explains is a defect, and ends the run."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.array.array import Array
+from frazil.errors import CommitUnknownError, ConflictError, StoreError
+from frazil.testing.simulation.hierarchy import Act, act_on, choose, difference, read, shapes
+from frazil.testing.simulation.ledger import Ledger, Request
+from frazil.testing.simulation.merging import Side, merged
+
+if TYPE_CHECKING:
+    from frazil.api.repository import Repository
+    from frazil.api.session import Session
+    from frazil.array.group import Group
+    from frazil.testing.simulation.hierarchy import Shapes
+    from frazil.testing.simulation.scheduler import Client
+    from frazil.testing.simulation.store import World
+
+__all__ = ["Program"]
+
+_INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, MemoryError)
+_TOLD: Final = (StoreError, CommitUnknownError, *_INTERRUPTS)  # what faults may come out as
+_TRIES: Final = 3
+
+
+class Program:
+    """One client from its start to its end. open: opens the repository anew"""
+
+    def __init__(self, world: World, client: Client, ledger: Ledger, open: Callable[[], Repository]) -> None:  # noqa: A002
+        self.world, self.client, self.ledger, self.open, self.plan = world, client, ledger, open, world.plan
+        self.random = world.random
+        self.made = 0
+        self.session: tuple[Session, Side] | None = None  # goes on after its commit
+        self.handles: dict[str, Array] = {}
+        self.readers: list[tuple[Session, str]] = []
+
+    def run(self) -> None:
+        """Does its tasks. Raises AssertionError, or whatever no fault explains."""
+        repo: Repository | None = None
+        every = {"work": self._work, "run": self._run, "look": self._look, "tag": self._tag, "rest": self._rest_on}
+        tasks = [every[task] for task in self.plan.tasks if task in every]
+        for _ in range(self.plan.steps):
+            try:
+                repo = self.open() if repo is None else repo
+                self.random.choice(tasks)(repo)
+            except _TOLD as error:
+                if error is self.client.death:
+                    raise
+                assert self.plan.faults, f"an error without a fault: {error!r}"
+                self.session = None
+
+    def _token(self) -> str:
+        self.made += 1
+        return f"{self.client.name}.{self.made}"
+
+    # --- a session -----------------------------------------------------------------------------------------------------------------
+
+    def _work(self, repo: Repository) -> None:
+        """Some changes in a session, which is committed."""
+        session, side = self.session or self._begin(repo)
+        self.session = None
+        began, token = session.snapshot_id, self._token()
+        side = self._change(session, side, token)
+        if self.random.random() < 0.15:
+            side = self._rebase(session, side)
+            began = session.snapshot_id
+        if side.state is side.base:
+            return
+        request = self.ledger.begin(Request(token, began, side))
+        if self._commit(session, request) and self.random.random() < 0.5:
+            self._go_on(session)
+
+    def _begin(self, repo: Repository) -> tuple[Session, Side]:
+        session = repo.writable_session()
+        state = self.ledger.state(session.snapshot_id)
+        self.handles = {}
+        return session, Side(state, state)
+
+    def _go_on(self, session: Session) -> None:
+        """The session shows what it committed, and is used again."""
+        state = self.ledger.state(session.snapshot_id)
+        self._compare(session, Side(state, state))
+        self.session = session, Side(state, state)
+
+    def _compare(self, session: Session, side: Side) -> None:
+        told = difference(read(session.root), side.state)
+        assert told is None, f"a session of {self.client.name} shows something else than it did: {told}"
+
+    def _change(self, session: Session, side: Side, token: str) -> Side:
+        """Up to four changes, of which some are made in a fork, others by two threads."""
+        for number in range(self.random.randrange(1, 5)):
+            act = choose(self.random, self.plan.acts, shapes(side.state))
+            if act is None:
+                continue
+            way = self.random.random()
+            if way < 0.15 and "fork" in self.plan.tasks:
+                self._act_in_fork(session, act)
+            elif way < 0.3 and act.name == "write" and "threads" in self.plan.tasks:
+                side = self._act_by_two(session, side, act, token, number)
+                continue
+            else:
+                self._act(session.root, act)
+            side = side.after(act, token, number)
+        return side
+
+    def _act(self, root: Group, act: Act) -> None:
+        self.world.scheduler.note(f"{act}")
+        if act.name in ("move", "swap", "remove"):
+            self.handles.clear()
+        act_on(root, act, self.handles)
+        if act.name in ("append", "write") and "handles" in self.plan.tasks and act.path not in self.handles:
+            self.handles[act.path] = root[act.path]  # type: ignore[assignment] # an array: it was written
+
+    def _act_in_fork(self, session: Session, act: Act) -> None:
+        fork = session.fork()
+        self.world.scheduler.note(f"in a fork: {act}")
+        act_on(fork.root, act)
+        if self.random.random() < 0.5:
+            fork = pickle.loads(pickle.dumps(fork))
+        session.merge(fork)
+        if act.name in ("move", "swap", "remove"):
+            self.handles.clear()
+
+    def _act_by_two(self, session: Session, side: Side, act: Act, token: str, number: int) -> Side:
+        """Two threads write halves of a box, often of one chunk."""
+        low, high = act.box[0]
+        middle = (low + high) // 2
+        halves = [
+            act._replace(box=((low, middle), *act.box[1:])),
+            act._replace(box=((middle, high), *act.box[1:]), value=act.value + 1),
+        ]
+        root = session.root
+        self.world.scheduler.note(f"by two threads: {halves}")
+        other = self.world.scheduler.start(self.client, lambda: act_on(root, halves[0]))
+        try:
+            act_on(root, halves[1])
+        finally:
+            self.world.scheduler.wait(lambda: other.done)
+        if other.error is not None:
+            raise other.error
+        for at, half in enumerate(halves):
+            side = side.after(half, token, number + 4 * at)
+        return side
+
+    def _rebase(self, session: Session, side: Side) -> Side:
+        """Follows the branch, if nothing conflicts; the session must show what comes of it."""
+        try:
+            session.rebase("disjoint")
+        except ConflictError:
+            self._compare(session, side)
+            return side
+        tip = self.ledger.state(session.snapshot_id)
+        if tip is side.base:
+            return side
+        found = read(session.root)
+        told = {}
+        for state in merged(side, tip):
+            told[difference(found, state)] = state
+        assert None in told, f"a rebase of {self.client.name} shows something else: {list(told)[:1]}"
+        return side._replace(base=tip, state=told[None])
+
+    def _commit(self, session: Session, request: Request) -> bool:
+        """Whether the changes were committed; tries again where that is not known."""
+        for _ in range(_TRIES):
+            rebase = self.random.choice((None, "disjoint", "disjoint"))
+            try:
+                snapshot = session.commit("work", metadata={"token": request.token}, rebase=rebase, allow_empty=True)
+            except ConflictError:
+                request.refused()
+                break
+            except CommitUnknownError:
+                request.unknown()
+            except StoreError:
+                request.refused()
+            except _INTERRUPTS as error:
+                request.unknown()
+                if error is self.client.death:
+                    raise
+            else:
+                request.committed(snapshot)
+                self.ledger.state(snapshot)
+                return True
+            self._maybe_compare(session, request)
+            if self.random.random() < 0.3:
+                break
+        session.discard()
+        return False
+
+    def _maybe_compare(self, session: Session, request: Request) -> None:
+        """After a commit that failed the session still has all its changes."""
+        if request.side is not None and session.snapshot_id == request.began and self.random.random() < 0.3:
+            self._compare(session, request.side)
+
+    # --- a function ----------------------------------------------------------------------------------------------------------------
+
+    def _run(self, repo: Repository) -> None:
+        """A function of the root, which is called again where others were quicker."""
+        request = self.ledger.begin(Request(self._token()))
+
+        def change(root: Group) -> None:
+            request.acts = []
+            for _ in range(self.random.randrange(1, 4)):
+                act = choose(self.random, self.plan.acts, _shapes(root))
+                if act is not None:
+                    self.world.scheduler.note(f"in run: {act}")
+                    act_on(root, act)
+                    request.acts.append(act)
+            root.attrs["by"] = request.token
+            request.acts.append(Act("attribute", "", "by", value=request.token))  # type: ignore[arg-type] # any JSON
+
+        try:
+            repo.run(change, message="run", metadata={"token": request.token}, retries=2)
+        except (ConflictError, StoreError):
+            request.refused()
+        except CommitUnknownError:
+            request.unknown()
+        except BaseException:
+            request.unknown()
+            raise
+        else:
+            request.status = "committed"
+            request.snapshot = self._find(repo, request)
+
+    def _find(self, repo: Repository, request: Request) -> str:
+        """The snapshot of a commit whose id was not told."""
+        for commit in self.ledger.repository.history():
+            if commit.metadata.get("token") == request.token:
+                self.ledger.state(commit.id)
+                return commit.id
+        raise AssertionError(f"{request.token} was acknowledged, and is not there")
+
+    # --- a serializable session ------------------------------------------------------------------------------------------------------
+
+    def _rest_on(self, repo: Repository) -> None:
+        """Reads one array and writes another one, serializable; the read is made in the session or in a fork of it."""
+        session = repo.writable_session(isolation="serializable")
+        began, token = session.snapshot_id, self._token()
+        state = self.ledger.state(began)
+        arrays = [path for path, node in sorted(state.items()) if node.values is not None and node.values.size]
+        if len(arrays) < 2:
+            return
+        source, target = self.random.sample(arrays, 2)
+        reader = session.fork() if "fork_reads" in self.plan.tasks and self.random.random() < 0.5 else session
+        seen = np.asarray(reader.root[source][:1])  # type: ignore[index] # an array
+        values = state[source].values
+        assert values is not None
+        assert np.array_equal(seen, values[:1]), f"{source} shows {seen.tolist()}"
+        box = tuple((0, 1) for _ in state[target].values.shape)  # type: ignore[union-attr] # an array
+        act = Act("write", target, box=box, value=int(seen.flat[0]) + 1)
+        act_on(reader.root, act)
+        if reader is not session:
+            session.merge(reader)
+        request = self.ledger.begin(Request(token, began, Side(state, state).after(act, token, 0)))
+        request.saw(state[source].uid, seen)
+        self._commit(session, request)
+
+    # --- readers and tags ------------------------------------------------------------------------------------------------------------
+
+    def _look(self, repo: Repository) -> None:
+        """Reads the tip, and what was opened before."""
+        session = repo.readonly_session()
+        self.readers.append((session, session.snapshot_id))
+        session, snapshot = self.random.choice(self.readers)
+        told = difference(read(session.root), self.ledger.state(snapshot))
+        assert told is None, f"{self.client.name} reads {snapshot} otherwise: {told}"
+
+    def _tag(self, repo: Repository) -> None:
+        """Names a snapshot."""
+        name, snapshot = f"tag-{self._token()}", self.random.choice(sorted(self.ledger.states))
+        repo.create_tag(name, snapshot)
+        self.ledger.tags[name] = snapshot
+
+
+def _shapes(root: Group) -> Shapes:
+    """The nodes of a hierarchy, as `choose` asks for them."""
+    return {"": None} | {path: node.shape if isinstance(node, Array) else None for path, node in root.members(None)}

@@ -1,0 +1,109 @@
+"""What a seed decides before a run begins: the store, the faults, how many clients there are, and what they do. A pure function of the seed.
+
+Most runs leave some of it out, as faults and changes that meet rarely meet at all where everything happens at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from random import Random
+from typing import Final, Literal, TypeAlias
+
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+
+__all__ = ["ACTS", "FAULTS", "TASKS", "Fault", "Kind", "Plan", "make_plan"]
+
+Kind: TypeAlias = Literal["bucket", "disk"]
+Fault: TypeAlias = Literal["fail", "lose", "late", "unsynced", "interrupt", "die", "crash"]
+
+FAULTS: Final[Mapping[Fault, str]] = {
+    "fail": "an error, and nothing happens, or of several writes some",
+    "lose": "it happens, but the answer is an error",
+    "late": "an error, and it happens at a later point, or never; of a bucket",
+    "unsynced": "it happens, but its folder cannot be synced: an error; of a disk",
+    "interrupt": "KeyboardInterrupt, SystemExit or MemoryError, before or after it happens",
+    "die": "the client ends there",
+    "crash": "the machine stops there, with all clients; a disk loses what was not synced",
+}
+ACTS: Final[Mapping[str, int]] = {  # changes that clients make, and how often beside each other
+    "write": 4,
+    "append": 3,
+    "undo": 1,  # a write, and the values that were there before written over it
+    "unappend": 1,  # an append, and a resize back
+    "attribute": 1,
+    "resize": 1,
+    "move": 1,
+    "swap": 1,  # of two nodes, by three moves
+    "array": 1,
+    "group": 1,
+    "remove": 1,
+}
+TASKS: Final[Mapping[str, int]] = {  # what clients do, and how often beside each other; 0: a way to do others
+    "work": 3,  # in a session, which is committed
+    "run": 1,  # a function by Repository.run
+    "look": 1,  # as a reader, also of what was opened before
+    "tag": 1,
+    "rest": 1,  # read one array and write another in a serializable session
+    "fork": 0,  # of a session, for a change
+    "fork_reads": 0,  # of a serializable session, to read
+    "threads": 0,  # two in one session
+    "handles": 0,  # of arrays, kept while others change them, and used again
+}
+_STEPS: Final = 5  # tasks of a client
+
+
+class Plan(Record):
+    """acts, tasks: names, as often as they are likely;  rate: probability of a fault at an operation;  switch: of another client going on at a point"""
+
+    seed: int
+    kind: Kind
+    faults: Sequence[Fault]
+    clients: int
+    packing: str
+    acts: Sequence[str]
+    tasks: Sequence[str]
+    rate: float
+    switch: float
+    steps: int
+
+    def __str__(self) -> str:
+        said = f"{self.kind}, {self.clients} clients, packing {self.packing!r}, faults {list(self.faults)}"
+        return f"{said}, acts {sorted(set(self.acts))}, tasks {sorted(set(self.tasks))}"
+
+
+def make_plan(seed: int, kind: Kind | None = None, without: Collection[str] = ()) -> Plan:
+    """The plan of a seed. kind: None lets the seed decide;  without: names of faults, acts and tasks that are left out, whatever the seed says.
+
+    Raises InvalidInputError for a name that is none."""
+    for name in without:
+        if name not in {*FAULTS, *ACTS, *TASKS}:
+            raise InvalidInputError(
+                f"there is no {name!r} in a simulation", hint=f"there are {[*FAULTS, *ACTS, *TASKS]}"
+            )
+    random = Random(f"plan {seed}")
+    chosen: Kind = random.choice(("bucket", "disk"))
+    faults = [fault for fault in FAULTS if random.random() < 0.4 and fault not in without]
+    acts = [
+        name for name, weight in ACTS.items() if random.random() < 0.6 for _ in range(weight) if name not in without
+    ]
+    tasks = [
+        name
+        for name, weight in TASKS.items()
+        if random.random() < 0.8
+        for _ in range(max(weight, 1))
+        if name not in without
+    ]
+    if not {"work", "run"} & set(tasks):
+        tasks.append("work")
+    return Plan(
+        seed,
+        kind or chosen,
+        faults,
+        random.randrange(2, 5),
+        random.choice(("auto", "off")),
+        acts or ["write"],
+        tasks,
+        random.choice((0.01, 0.03, 0.06)),
+        random.choice((0.1, 0.5, 0.9)),
+        random.randrange(2, _STEPS),
+    )

@@ -1,0 +1,274 @@
+"""The store of a simulated client: each operation is a point where others go on first, and where it may fail in any of the ways that stores fail.
+
+The values are in media.py. Which client goes on is the scheduler's choice (scheduler.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from frazil.errors import StoreError
+from frazil.record import Record
+from frazil.stores.content import join_pieces
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    FOUND,
+    STALE,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    object_rows,
+)
+from frazil.testing.simulation.media import Medium
+from frazil.testing.simulation.plan import Fault, Plan
+from frazil.testing.simulation.scheduler import Client, Scheduler
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["SimulatedStore", "World"]
+
+
+_INTERRUPTS: Final[tuple[type[BaseException], ...]] = (KeyboardInterrupt, SystemExit, MemoryError)
+_WAYS: Final[Mapping[Fault, tuple[str, ...]]] = {  # in which a write of a call that fails may happen
+    "fail": ("not",),
+    "lose": ("now",),
+    "late": ("late",),
+    "unsynced": ("unsynced",),
+    "interrupt": ("not", "now", "late", "unsynced"),
+    "die": ("not", "now", "late", "unsynced"),
+    "crash": ("not", "now", "late", "unsynced"),
+}
+_WRITE: Final = 4  # times more likely a fault is where a condition decides, as there commits are made
+
+
+class World:
+    """What all clients of a simulation share: the medium, the scheduler, and what goes wrong.
+
+    faults  of the plan, those that this medium has
+    sent    writes that failed and may still arrive: a key and what happens then"""
+
+    def __init__(self, medium: Medium, scheduler: Scheduler, plan: Plan) -> None:
+        self.medium, self.scheduler, self.plan = medium, scheduler, plan
+        no: Fault = "unsynced" if medium.late else "late"
+        self.faults = tuple(fault for fault in plan.faults if fault != no)
+        self.sent: list[tuple[str, Callable[[], object]]] = []
+        self.calm = False  # nothing goes wrong any more
+        self.crashed = False
+        scheduler.at_point = self._deliver
+
+    @property
+    def random(self) -> Random:
+        """The source of all choices."""
+        return self.scheduler.random
+
+    def fault(self, *, write: bool, conditional: bool) -> Fault | None:
+        """What goes wrong at an operation."""
+        rate = self.plan.rate * (_WRITE if conditional else 1)
+        if self.calm or not self.faults or self.random.random() >= rate:
+            return None
+        fault = self.random.choice(self.faults)
+        return "fail" if fault in ("lose", "late", "unsynced") and not write else fault
+
+    def _deliver(self) -> None:
+        if self.sent and self.random.random() < 0.1:
+            self.arrive(self.random.randrange(len(self.sent)))
+
+    def arrive(self, number: int) -> None:
+        """A write that was under way happens."""
+        key, action = self.sent.pop(number)
+        self.scheduler.note(f"arrives late: {key}: {action()!r}")
+
+    def settle(self) -> None:
+        """All writes that are under way happen, or never will."""
+        while self.sent:
+            number = self.random.randrange(len(self.sent))
+            if self.random.random() < 0.5:
+                self.arrive(number)
+            else:
+                self.sent.pop(number)
+
+    def crash(self) -> None:
+        """The machine stops: all clients die."""
+        self.crashed = True
+        for task in self.scheduler.tasks:
+            task.client.die()
+
+
+class _Write(Record):
+    """One write of a batch."""
+
+    key: str
+    action: Callable[[], object]
+
+
+class SimulatedStore(Store):
+    """A store of one client. client None: one that sees the same values, and to which nothing ever happens."""
+
+    __slots__ = ("__weakref__", "_number", "client", "world")
+
+    def __init__(self, world: World, client: Client | None = None) -> None:
+        self.world, self.client = world, client
+        self._number = next(_numbers)
+        _stores[self._number] = self
+
+    def __repr__(self) -> str:
+        return f"SimulatedStore({self.client.name if self.client else 'observer'})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _same, (self._number,)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.world.medium.capabilities
+
+    # --- operations ----------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        self._before("fetch", names)
+        if held is None:
+            found = [self.world.medium.get(name) for name in names]
+            values = [b"" if one is None else one[0] for one in found]
+            versions: list[Version | None] = [None if one is None else one[1] for one in found]
+            sizes = np.array([-1 if one is None else len(one[0]) for one in found], np.int64)
+            sources = Sources(None, values)
+        else:
+            sources, versions, sizes = held.sources, list(held.versions), held.sizes
+        status = [ABSENT_KEY if version is None else FOUND for version in versions]
+        for i, wanted in enumerate(expect or ()):
+            if wanted is not None and wanted != (versions[i] or ABSENT):
+                status[i] = STALE
+        return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        medium = self.world.medium
+        values = [bytes(value) for value in join_pieces(pieces)]
+        writes = [
+            _Write(name, lambda name=name, value=value, wanted=wanted: medium.put(name, value, wanted))  # type: ignore[misc]
+            for name, value, wanted in zip(names, values, expect, strict=True)
+        ]
+        answers = self._write("put", writes, conditional=any(wanted is not None for wanted in expect))
+        return answers  # type: ignore[return-value] # those of Medium.put
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        medium = self.world.medium
+        can = medium.capabilities.conditional_erase
+        writes = [
+            _Write(name, lambda name=name, wanted=wanted: medium.erase(name, wanted if can else None))  # type: ignore[misc]
+            for name, wanted in zip(names, expect, strict=True)
+        ]
+        return self._write("erase", writes, conditional=False)  # type: ignore[return-value] # those of Medium.erase
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        self._before("list", [prefix])
+        found = sorted(key for key in self.world.medium.values if key.startswith(prefix) and key > start_after)
+        return found[:limit]
+
+    # --- what happens to them --------------------------------------------------------------------------------------------------------
+
+    def _before(self, what: str, names: Sequence[str]) -> None:
+        """The point before an operation that changes nothing, and what may go wrong there."""
+        world, client = self.world, self.client
+        if client is None:
+            return
+        if client.death is not None:
+            raise client.death
+        world.scheduler.point()
+        fault = world.fault(write=False, conditional=False)
+        world.scheduler.note(f"{what} {_told(names)}{f': {fault}' if fault else ''}")
+        if fault is not None:
+            raise self._error(fault, names)
+
+    def _write(self, what: str, writes: Sequence[_Write], *, conditional: bool) -> list[object]:
+        """Does writes one by one, others may go on in between; or as many of them as the fault of the call lets happen."""
+        world, client = self.world, self.client
+        names = [write.key for write in writes]
+        if client is None:
+            return [self._do(write) for write in writes]
+        if client.death is not None:
+            raise client.death
+        world.scheduler.point()
+        fault = world.fault(write=True, conditional=conditional)
+        world.scheduler.note(f"{what} {_told(names)}{f': {fault}' if fault else ''}")
+        if fault is not None:
+            self._do_some(fault, writes)
+            raise self._error(fault, names)
+        answers = []
+        for number, write in enumerate(writes):
+            if number:
+                world.scheduler.point()
+            answers.append(self._do(write, sync=False))
+        if not world.medium.late:  # names that others see already are not synced yet
+            world.scheduler.point()
+        for name in names:
+            world.medium.sync(name)
+        if any(isinstance(answer, Changed) for answer in answers):
+            world.scheduler.note("taken")
+        return answers
+
+    def _do(self, write: _Write, *, sync: bool = True) -> object:
+        answer = write.action()
+        if sync:
+            self.world.medium.sync(write.key)
+        return answer
+
+    def _do_some(self, fault: Fault, writes: Sequence[_Write]) -> None:
+        """Each write of a call that fails happens, will happen, or never does."""
+        world, random = self.world, self.world.random
+        ways = _WAYS[fault]
+        if len(writes) > 1 and fault == "fail":
+            ways = ("not", "now")  # some of the batch
+        can = [
+            way for way in ways if way not in ("late", "unsynced") or way in world.faults or fault in ("die", "crash")
+        ]
+        for write in writes:
+            way = random.choice(can)
+            if way in ("now", "unsynced"):
+                self._do(write, sync=way == "now")
+            elif way == "late" and world.medium.late:
+                world.sent.append((write.key, write.action))
+            world.scheduler.note(f"  {write.key} happens: {way}")
+
+    def _error(self, fault: Fault, names: Sequence[str]) -> BaseException:
+        assert self.client is not None
+        if fault == "crash":
+            self.world.crash()
+        if fault in ("die", "crash"):
+            return self.client.die()
+        if fault == "interrupt":
+            return self.world.random.choice(_INTERRUPTS)("simulated")
+        return StoreError("a simulated fault", key=names[0] if names else None, hint="try again")
+
+
+def _told(names: Sequence[str]) -> str:
+    return " ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+# Pickled sessions of a client come back to the same client: stores by number, as long as they live.
+_stores: WeakValueDictionary[int, SimulatedStore] = WeakValueDictionary()
+_numbers = count()
+
+
+def _same(number: int) -> SimulatedStore:
+    return _stores[number]

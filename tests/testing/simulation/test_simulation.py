@@ -1,0 +1,126 @@
+"""Many simulated runs of clients in one repository; and that the simulation repeats itself exactly, and finds what is broken on purpose."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+
+from frazil.stores.store import Pieces, Store, Version
+from frazil.stores.values import ANY, Changed
+from frazil.stores.wrappers import WrappedStore
+from frazil.testing import Simulation
+from frazil.testing.simulation.media import Disk
+
+# What the repository does not withstand yet, by the feature of the simulation that shows it.
+NOT_YET = (
+    "undo",  # a rebase carries writes that were taken back over what others wrote
+    "unappend",
+    "swap",  # moves and appends are carried over in the wrong order
+    "move",
+    "interrupt",  # an interrupt at the write of the branch leaves its outcome unrecorded
+    "late",  # a failed write of the branch that arrives later is told as refused
+    "unsynced",  # and one whose folder was not synced as committed
+    "fork_reads",  # reads in forks do not count
+    "handles",  # a handle does not see what a fork appended
+)
+SEEDS = 1_000  # of `make test`
+MANY = 100_000  # of `make campaign`
+BATCH = 50
+MANY_BATCH = 1_000
+
+
+def run_all(seeds: range) -> int:
+    return sum(Simulation(seed, without=NOT_YET).run().commits for seed in seeds)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_clients_of_one_repository(first: int) -> None:
+    assert run_all(range(first, first + BATCH)) > 2 * BATCH, "clients commit"
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("first", range(SEEDS, MANY, MANY_BATCH))
+def test_many_clients_of_one_repository(first: int) -> None:
+    run_all(range(first, min(first + MANY_BATCH, MANY)))
+
+
+# --- a run is its seed -------------------------------------------------------------------------------------------------------------------
+
+
+def test_equal_seeds_give_equal_runs() -> None:
+    for seed in range(20):
+        first, again = (Simulation(seed, without=NOT_YET).run() for _ in range(2))
+        assert first == again
+    assert first.trace != Simulation(21, without=NOT_YET).run().trace
+
+
+def test_a_run_is_repeated_in_another_process() -> None:
+    """Nothing depends on the hashes of strings, nor on addresses."""
+    here = "\n".join(Simulation(7, without=NOT_YET).run().trace)
+    for hashes in ("1", "2"):
+        told = subprocess.run(
+            [sys.executable, "-m", "frazil.testing.simulation", "7", "--without", *NOT_YET],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert told.stdout.startswith(here)
+
+
+# --- what is broken is found -------------------------------------------------------------------------------------------------------------
+
+
+class Unconditional(WrappedStore):
+    """A store that forgets the conditions of what is put."""
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self.inner.put_many(names, pieces, [ANY] * len(names))
+
+
+class Forgetful(WrappedStore):
+    """A store that says that it has put what it has not, where a key is new and one of many."""
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        answers = self.inner.put_many(names, pieces, expect)
+        if len(names) > 1:
+            self.inner.erase_many(names[:1], [ANY])
+        return answers
+
+
+def failures(make: Callable[[int], Simulation], seeds: range) -> list[str]:
+    found = []
+    for seed in seeds:
+        try:
+            make(seed).run()
+        except AssertionError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("broken", [Unconditional, Forgetful])
+def test_a_broken_store_is_found(broken: Callable[[Store], Store]) -> None:
+    found = failures(lambda seed: Simulation(seed, without=NOT_YET, wrap=broken), range(30))
+    assert len(found) > 3
+    assert "seed " in found[0]
+    assert f"python -m frazil.testing.simulation {found[0].partition('seed ')[2].partition(':')[0]}" in found[0]
+
+
+def test_a_disk_that_does_not_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Disk, "sync", lambda *_: None)
+    found = failures(partial(Simulation, kind="disk", without=NOT_YET), range(60))
+    assert found
+
+
+def test_what_is_left_out_is_known() -> None:
+    with pytest.raises(ValueError, match="no 'wind' in a simulation"):
+        Simulation(1, without=["wind"])
