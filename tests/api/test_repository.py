@@ -391,8 +391,6 @@ def test_attributes_can_have_a_file(store: Store) -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ({"dtype": "r24"}, "data_type"),
-        ({"dtype": "M8[s]"}, "data_type"),
         ({"chunk_key_encoding": "v2"}, "chunk_key"),
     ],
 )

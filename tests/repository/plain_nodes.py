@@ -21,7 +21,7 @@ from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import data_prefix
-from frazil.repository.alpha.documents import CHUNK_KEYS
+from frazil.repository.alpha.documents import from_attributes, from_metadata
 from frazil.repository.session.session_store import SessionStore
 from frazil.stores.chunk_storage import ChunkStorage, PlainChunks
 from frazil.stores.memory import MemoryStore
@@ -63,6 +63,11 @@ class PlainNodes:
     def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
         create_nodes(self.place, nodes, overwrite=overwrite)
 
+    def check(self, path: str, metadata: Metadata) -> None:
+        from_attributes(metadata, f"{path}/zarr.json")
+        if isinstance(metadata, ArrayMetadata):
+            from_metadata(metadata, f"{path}/zarr.json")
+
     def remove(self, path: str) -> None:
         remove_node(self.place.at(path))
 
@@ -70,7 +75,7 @@ class PlainNodes:
         raise NotImplementedError
 
     def chunks(self, path: str, metadata: ArrayMetadata) -> ChunkStorage:
-        return PlainChunks(self.store, data_prefix(path), CHUNK_KEYS)
+        return PlainChunks(self.store, data_prefix(path), metadata.chunk_key_encoding)
 
 
 def plain_session(store: Store | None = None) -> SessionStore:

@@ -17,7 +17,8 @@ Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 
 class NodeStorage(Protocol):
-    """The nodes of one hierarchy. Safe to use from many threads. A node that cannot be read is given as the error that says why, where that is said."""
+    """The nodes of one hierarchy. Safe to use from many threads. A node that cannot be read is given as the error that says why, where that is said.
+    Arrays of `string` and `bytes` are given too (metadata/types/variable_length.py), though no Array can be opened of them."""
 
     @property
     def renewals(self) -> int:
@@ -45,6 +46,9 @@ class NodeStorage(Protocol):
     def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
         """Creates nodes, and groups above them where there are none. Raises AlreadyExistsError where something is there and overwrite is false, InvalidInputError
         where an array is above one of them, or where a repository cannot hold what the metadata says; before anything is changed."""
+
+    def check(self, path: str, metadata: Metadata) -> None:
+        """Raises InvalidInputError for metadata that a node at this path could not have, and changes nothing."""
 
     def remove(self, path: str) -> None:
         """Removes a node with everything below it. Raises NotFoundError."""

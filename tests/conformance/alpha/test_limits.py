@@ -7,10 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import FrazilError, InvalidInputError
+from frazil.errors import FrazilError, InvalidInputError, UnknownExtensionError
 from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
 from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot, encode_snapshot
@@ -59,9 +60,13 @@ ARGUMENTS: Mapping[str, tuple[Mapping[str, object], str]] = {
 }
 
 
-def repository() -> tuple[MemoryStore, frazil.Repository, dict[str, bytes]]:
+# what only repositories refuse that the library of the alpha is to read
+ONLY_COMPATIBLE = {"raw bits", "datetimes", "points in keys", "text of fixed length", "fields"}
+
+
+def repository(compatible: str | None = None) -> tuple[MemoryStore, frazil.Repository, dict[str, bytes]]:
     store = MemoryStore()
-    repo = frazil.Repository.create(store)
+    repo = frazil.Repository.create(store, compatible=compatible)
     with repo.transaction(message="first") as root:
         root.create_array("there", shape=(4,), dtype="i4", chunks=(2,), attributes={"n": 1})[...] = 3
     return store, repo, contents(store)
@@ -78,32 +83,138 @@ def refused(error: FrazilError, word: str) -> None:
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_arrays_that_cannot_be(name: str) -> None:
-    store, repo, before = repository()
+    store, repo, before = repository("alpha-library")
     arguments, word = ARGUMENTS[name]
     session = repo.writable_session()
     with pytest.raises(InvalidInputError) as caught:
         session.root.create_array("new", **{"shape": (4,), "dtype": "i4", "chunks": (2,), **arguments})  # type: ignore[arg-type]
     refused(caught.value, word)
+    assert "alpha format of Icechunk" in str(caught.value) or name == "a large number"
     assert not session.has_changes
     assert list(session.root) == ["there"]
     assert contents(store) == before
+    if name not in ONLY_COMPATIBLE:
+        with pytest.raises(InvalidInputError):
+            repository()[1].writable_session().root.create_array(
+                "new",
+                **{"shape": (4,), "dtype": "i4", "chunks": (2,), **arguments},  # type: ignore[arg-type]
+            )
 
 
 @pytest.mark.parametrize("path", ["new", "there"])
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_that_cannot_be(name: str, path: str) -> None:
-    store, repo, before = repository()
+    store, repo, before = repository("alpha-library")
     members, word = DOCUMENTS[name]
     session = repo.writable_session()
     old = session.store.get("there/zarr.json")
     with pytest.raises(FrazilError) as caught:
         session.store.set(f"{path}/zarr.json", json.dumps({**DOCUMENT, **members}).encode())
     refused(caught.value, word)
+    assert "alpha format of Icechunk" in str(caught.value) or name == "a large number"
     assert caught.value.key == f"{path}/zarr.json"
     assert not session.has_changes
     assert session.store.get("there/zarr.json") == old
     assert session.store.get("new/zarr.json") is None
     assert contents(store) == before
+    if name not in ONLY_COMPATIBLE:
+        with pytest.raises(FrazilError):
+            repository()[1].writable_session().store.set(
+                f"{path}/zarr.json", json.dumps({**DOCUMENT, **members}).encode()
+            )
+
+
+VALUES = {
+    "r16": np.array([b"ab", b"\0\0", b"\xff\0", b"cd"], "V2"),
+    "M8[s]": np.array(["2020-01-01", "NaT", "1960-05-05", "2021-01-01"], "M8[s]"),
+    "U3": np.array(["a", "äöü", "", "xyz"]),
+    "S2": np.array([b"a", b"bc", b"", b"xy"]),
+    "struct": np.array([(1, 2.5), (0, 0.0), (-1, np.inf), (7, 0.5)], [("a", "<i4"), ("b", "<f8")]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_other_data_types_are_held(name: str) -> None:
+    """As they are in a plain store: values, document, and encoded chunks."""
+    values = VALUES[name]
+    dtype = name if name == "r16" else values.dtype
+    store, plain = MemoryStore(), MemoryStore()
+    repo = frazil.Repository.create(store)
+    made = {"shape": (4,), "dtype": dtype, "chunks": (2,), "codecs": "auto"}
+    frazil.create_array(plain, path="a", **made)[...] = values  # type: ignore[arg-type]
+    with repo.transaction(message="x") as root:
+        root.create_array("a", **made)[...] = values
+    session = frazil.Repository.open(store).readonly_session()
+    assert session.root["a"][...].tobytes() == values.tobytes()
+    assert session.root["a"].dtype == frazil.open_array(plain, path="a").dtype
+    for key in ("a/zarr.json", "a/c/0", "a/c/1"):
+        assert session.store.get(key) == plain.get(key)
+    with repo.transaction(message="x") as root:
+        root["a"].attrs["n"] = 1
+        root["a"].resize((6,))
+    assert frazil.Repository.open(store).readonly_session().root["a"][:4].tobytes() == values.tobytes()
+
+
+def test_keys_with_points_are_shown_and_read() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    points = {"name": "default", "configuration": {"separator": "."}}
+    session = repo.writable_session()
+    root = session.root
+    for path in ("a", "g/b"):
+        root.create_array(path, shape=(3, 4), dtype="i2", chunks=(2, 2), codecs=["bytes"], chunk_key_encoding=points)[
+            :
+        ] = 5
+    root.create_array("zero", shape=(), dtype="i2", codecs=["bytes"], chunk_key_encoding=points)[...] = 7
+    session.commit("points")
+    store = repo.readonly_session().store
+    grid = ["c.0.0", "c.0.1", "c.1.0", "c.1.1"]
+    assert store.list() == [
+        *[f"a/{key}" for key in grid], "a/zarr.json", *[f"g/b/{key}" for key in grid], "g/b/zarr.json", "g/zarr.json",
+        "zarr.json", "zero/c", "zero/zarr.json",
+    ]  # fmt: skip
+    assert store.list_dir("a/") == ([f"a/{key}" for key in [*grid, "zarr.json"]], [])
+    assert store.list_prefix("a/c/") == []
+    assert len(store.get("a/c.1.1") or b"") == len(store.get("g/b/c.0.1") or b"") == 8
+    assert store.get("a/c/1/1") is store.get("a/c.2.0") is store.get("a/c.0") is None
+    assert json.loads(store.get("a/zarr.json") or b"")["chunk_key_encoding"] == points
+    copy = MemoryStore()
+    frazil.copy(store, copy)
+    assert (frazil.open_array(copy, path="g/b")[:] == 5).all()
+    writable = repo.writable_session().store
+    with pytest.raises(InvalidInputError, match="no such chunk") as caught:
+        writable.set("a/c/0/0", bytes(8))
+    assert "a/c.0.0" in str(caught.value.hint)
+    writable.set("a/c.0.0", bytes(8))
+    writable.erase("a/c.1.0")
+    writable.erase("a/c/1/1")
+    assert writable.list_prefix("a/") == ["a/c.0.0", "a/c.0.1", "a/c.1.1", "a/zarr.json"]
+    writable.erase_prefix("a/")
+    assert writable.list_prefix("a/") == []
+
+
+@pytest.mark.parametrize("compatible", [None, "alpha-library"])
+@pytest.mark.parametrize(("name", "fill", "codec"), [("string", "ü", "vlen-utf8"), ("bytes", "AP8=", "vlen-bytes")])
+def test_strings_and_bytes_are_there_as_keys(name: str, fill: str, codec: str, compatible: str | None) -> None:
+    repo = frazil.Repository.create(MemoryStore(), compatible=compatible)
+    document = {**DOCUMENT, "data_type": name, "fill_value": fill, "codecs": [{"name": codec}]}
+    session = repo.writable_session()
+    session.store.set("t/zarr.json", json.dumps(document).encode())
+    session.store.set("t/c/1", b"encoded by somebody else")
+    session.commit("text")
+    session = repo.writable_session()
+    store = session.store
+    assert store.list() == ["t/c/1", "t/zarr.json", "zarr.json"]
+    assert json.loads(store.get("t/zarr.json") or b"") == document
+    assert (store.get("t/c/1"), store.get("t/c/0")) == (b"encoded by somebody else", None)
+    for refuse in (lambda: session.root["t"], lambda: session.open("t"), lambda: dict(session.root.arrays())):
+        with pytest.raises(UnknownExtensionError, match=name) as caught:
+            refuse()
+        assert "session.store" in str(caught.value.hint)
+    store.set("t/zarr.json", json.dumps({**document, "attributes": {"n": 1}}).encode())
+    store.erase("t/c/1")
+    assert store.list() == ["t/zarr.json", "zarr.json"]
+    session.commit("attributes")
+    assert json.loads(repo.readonly_session().store.get("t/zarr.json") or b"")["attributes"] == {"n": 1}
 
 
 def test_attributes_that_cannot_be() -> None:

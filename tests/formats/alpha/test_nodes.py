@@ -281,7 +281,7 @@ def test_what_the_format_cannot_hold_is_not_written(node: NodeSnapshot, message:
 def test_an_array_that_cannot_be_written_is_named_with_its_member() -> None:
     good = node_of(of(documents.array("/a")), "/a")
     assert good.array is not None
-    bad = good._replace(array=ArrayData(good.array.metadata._replace(data_type="datetime64"), ()))
+    bad = good._replace(array=ArrayData(good.array.metadata._replace(data_type="datetime64", fill_value=0), ()))
     with pytest.raises(InvalidInputError, match=r"datetime64.*'/a', data_type") as caught:
         written(Nodes({"/a": bad}))
     assert caught.value.path == "/a"

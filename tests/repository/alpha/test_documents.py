@@ -31,6 +31,7 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
+from frazil.metadata.types.variable_length import with_variable_length
 from frazil.metadata.v3.documents import emit_node, node_document, parse_array, parse_node
 from frazil.repository.alpha import documents
 from frazil.repository.alpha.documents import from_attributes, from_metadata, to_group, to_metadata
@@ -194,7 +195,7 @@ def test_forms_of_others_are_kept() -> None:
         (3,),
         "float16",
         (2,),
-        "Dot",
+        "Default",
         b"\x7f\xc0\x00\x01",
         (NamedConfiguration("bytes", {}), NamedConfiguration("zstd", {"level": float("nan")})),
         (),
@@ -210,7 +211,7 @@ def test_forms_of_others_are_kept() -> None:
         struct.pack(">f", 1.5),
         (NamedConfiguration("bytes", {"endian": "little"}),),
     )
-    assert (again.chunk_key_encoding, again.storage_transformers) == ("Dot", ())
+    assert (again.chunk_key_encoding, again.storage_transformers) == ("Default", ())
     other = from_metadata(
         metadata.with_members(
             data_type=CORE_EXTENSIONS.from_numpy("f8"), fill_value=CORE_EXTENSIONS.from_numpy("f8").zero
@@ -286,10 +287,53 @@ def test_a_type_that_only_has_a_name_of_the_list() -> None:
 )
 def test_data_types_outside_the_list(dtype: object, label: str, hint: str) -> None:
     with pytest.raises(InvalidInputError, match=label) as caught:
-        from_metadata(an_array(np.dtype(dtype) if isinstance(dtype, list) else dtype), "a/zarr.json")
+        from_metadata(an_array(np.dtype(dtype) if isinstance(dtype, list) else dtype), "a/zarr.json", freedoms=False)
+    assert "alpha format of Icechunk" in caught.value.message
     assert (caught.value.path, caught.value.key) == ("data_type", "a/zarr.json")
     assert caught.value.hint is not None
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "dtype", ["r24", "M8[25ms]", "m8[D]", "U5", "S1", np.dtype([("a", "<i2"), ("b", "<f4"), ("c", "S3")])]
+)
+def test_other_data_types_are_held_as_their_documents_say_them(dtype: object) -> None:
+    metadata = an_array(dtype)
+    data = stored(from_metadata(metadata))
+    assert data.data_type not in DATA_TYPES
+    assert to_metadata(data, None, CORE_EXTENSIONS) == metadata
+    assert from_metadata(to_metadata(data, None, CORE_EXTENSIONS), like=data) == data
+
+
+@pytest.mark.parametrize("name", ["no-such", '{"name": "no-such", "configuration": {"a": 1}}', "{", '{"name": 5}', "Ü"])
+def test_a_data_type_that_nobody_knows_is_told(name: str) -> None:
+    data = from_metadata(an_array("r24"))._replace(data_type=name)
+    with pytest.raises((UnknownExtensionError, MetadataError)) as caught:
+        to_metadata(data, None, CORE_EXTENSIONS, "a/zarr.json")
+    assert caught.value.key == "a/zarr.json"
+
+
+def test_keys_with_points() -> None:
+    metadata = an_array(chunk_key_encoding=DefaultKeys("."))
+    assert from_metadata(metadata).chunk_key_encoding == "Dot"
+    assert to_metadata(from_metadata(metadata), None, CORE_EXTENSIONS) == metadata
+    with pytest.raises(InvalidInputError, match="alpha format of Icechunk") as caught:
+        from_metadata(metadata, freedoms=False)
+    assert caught.value.path == "chunk_key_encoding"
+    slashes = from_metadata(metadata.with_members(chunk_key_encoding=DefaultKeys("/")), like=from_metadata(metadata))
+    assert slashes.chunk_key_encoding == "Slash"
+
+
+@pytest.mark.parametrize(
+    ("name", "fill", "json"), [("string", "ün", "ün"), ("bytes", b"\0\xff", "AP8="), ("bytes", b"", "")]
+)
+def test_strings_and_bytes_have_documents(name: str, fill: str | bytes, json: str) -> None:
+    known = with_variable_length(CORE_EXTENSIONS)
+    data = ZarrArrayMetadata((3,), name, (2,), "Slash", fill, (NamedConfiguration("vlen-bytes"),))
+    metadata = to_metadata(data, None, known)
+    assert node_document(metadata)["fill_value"] == json
+    assert parse_node(emit_node(metadata), known) == metadata
+    assert from_metadata(metadata) == from_metadata(metadata, like=data) == data
 
 
 class Blocks(RegularGrid):
@@ -302,7 +346,6 @@ class Blocks(RegularGrid):
 @pytest.mark.parametrize(
     ("members", "path"),
     [
-        ({"chunk_key_encoding": DefaultKeys(".")}, "chunk_key_encoding"),
         ({"chunk_key_encoding": V2Keys("/")}, "chunk_key_encoding"),
         ({"chunk_grid": Blocks((2, 3))}, "chunk_grid"),
         ({"shape": (2**40, 1), "chunk_grid": RegularGrid((1, 1))}, "chunk_grid.configuration.chunk_shape"),

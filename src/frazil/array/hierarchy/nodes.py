@@ -22,6 +22,7 @@ from frazil.errors import (
 from frazil.metadata.layout import Candidate, Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors, normalise
+from frazil.metadata.types.variable_length import undecodable
 from frazil.metadata.v3.documents import emit_node
 from frazil.metadata.v3.layout import V3
 from frazil.record import Record
@@ -105,7 +106,7 @@ def find_node(place: Place) -> Metadata | None:
     """The metadata of the node; None where nothing is there. Raises MetadataError where its document breaks the rules, and what a port gives in place
     of a node. One batch of requests; one more for a group without a document."""
     if place.nodes is not None:
-        return _readable(place.nodes.find(place.path))
+        return _readable(_decodable(place.nodes.find(place.path), place.path))
     found = _look_up(place, [Candidate(place.path, place.layout.document_keys(place.path))])
     node = _readable(found.get(place.path))
     if node is None and _is_implied(place):
@@ -117,6 +118,11 @@ def _readable(node: Metadata | FrazilError | None) -> Metadata | None:
     if isinstance(node, FrazilError):
         raise node
     return node
+
+
+def _decodable(node: Metadata | FrazilError | None, path: str) -> Metadata | FrazilError | None:
+    """A node that a port gave; the error for an array whose elements nobody here can read."""
+    return (undecodable(node, path) or node) if isinstance(node, ArrayMetadata) else node
 
 
 def _is_implied(place: Place) -> bool:
@@ -131,7 +137,7 @@ def find_nodes(place: Place, paths: Sequence[str]) -> dict[str, Metadata]:
     """The nodes at these paths that have a document, in one batch of requests. Raises MetadataError where one breaks the rules."""
     asked: Mapping[str, Metadata | FrazilError | None]
     if place.nodes is not None:
-        asked = {path: place.nodes.find(path) for path in paths}
+        asked = {path: _decodable(place.nodes.find(path), path) for path in paths}
     else:
         asked = _look_up(place, [Candidate(path, place.layout.document_keys(path)) for path in paths])
     return {path: node for path, found in asked.items() if (node := _readable(found)) is not None}
@@ -184,7 +190,8 @@ def nodes_below(place: Place, max_depth: int | None) -> Iterator[tuple[str, Meta
     """The nodes below a group by path, depth first, each level sorted by name; an error stands for a document that cannot be read.
     max_depth: 0 for the direct members, None for all."""
     if place.nodes is not None:
-        yield from place.nodes.below(place.path, max_depth)
+        for path, node in place.nodes.below(place.path, max_depth):
+            yield path, _decodable(node, path) or node
         return
     layout = place.layout
     if layout.at_once and max_depth != 0:

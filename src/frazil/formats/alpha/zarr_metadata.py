@@ -1,14 +1,15 @@
 """The metadata of arrays as snapshots hold it: closed lists of data types, fill values and chunk key encodings (struct ZarrArrayMetadata of the library
-that the Icechunk specification, Snapshot Files, points to).
+that the Icechunk specification, Snapshot Files, points to). Translation from and to Zarr documents is in repository/.
 
-What it has in common with a Zarr document is translated in repository/."""
+The structure has text for the data type. Frazil stores a type outside of the list there, as the JSON of a document says it, and its fill value as a String: the
+JSON text of the document's. The library of the alpha refuses such a snapshot; repositories that it shall read have none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.msgpack import Json, Reader, write_array, write_integer, write_map, write_text, write_value
 from frazil.record import Record
 
@@ -18,6 +19,7 @@ __all__ = [
     "FillValue",
     "NamedConfiguration",
     "ZarrArrayMetadata",
+    "kind_of",
     "read_metadata",
     "write_metadata",
 ]
@@ -56,6 +58,7 @@ DATA_TYPES: Final[Mapping[str, _Type]] = {
     "string": _Type("String", "string"),
     "bytes": _Type("Bytes", "bytes"),
 }
+_OTHER: Final = _Type("String", "string")
 CHUNK_KEY_ENCODINGS: Final = ("Slash", "Dot", "Default")
 
 _FIELDS: Final = (
@@ -63,6 +66,11 @@ _FIELDS: Final = (
     *("storage_transformers", "dimension_names"),
 )
 _NAMED: Final = ("name", "configuration")
+
+
+def kind_of(data_type: str) -> _Type:
+    """How the fill value of a data type is stored."""
+    return DATA_TYPES.get(data_type, _OTHER)
 
 
 class NamedConfiguration(Record):
@@ -76,10 +84,10 @@ class ZarrArrayMetadata(Record):
     """The metadata of one array, as a snapshot holds it.
 
     shape, chunk_shape    of one length; chunk lengths from 1
-    data_type             of DATA_TYPES
+    data_type             of DATA_TYPES; or another type: its name, or the JSON text of its name and configuration
     chunk_key_encoding    of CHUNK_KEY_ENCODINGS; "Slash" is Zarr's `default` with "/", which alone was ever written
     fill_value            a bool, int, str or bytes as the data type has it; of floats the bits, big-endian: 4 bytes for float16 (which is stored as
-                          float32) and float32, 8 for float64, twice as many for complex
+                          float32) and float32, 8 for float64, twice as many for complex; of a type outside of DATA_TYPES JSON text
     storage_transformers  None where the member is absent
     dimension_names       None where the member is absent; a name may be None"""
 
@@ -103,7 +111,8 @@ def read_metadata(reader: Reader) -> ZarrArrayMetadata:
     reader.go(places, 0)
     shape = _lengths(reader, "shape", 0)
     reader.go(places, 1)
-    data_type = _one_of(reader, "the data type", DATA_TYPES)
+    named = reader.at
+    data_type = reader.text("the data type")
     reader.go(places, 2)
     begin = reader.at
     chunk_shape = _lengths(reader, "chunk_shape", 1)
@@ -114,7 +123,7 @@ def read_metadata(reader: Reader) -> ZarrArrayMetadata:
     reader.go(places, 3)
     encoding = _one_of(reader, "the chunk key encoding", CHUNK_KEY_ENCODINGS)
     reader.go(places, 4)
-    fill_value = _read_fill(reader, data_type)
+    fill_value = _read_fill(reader, data_type, named)
     reader.go(places, 5)
     codecs = _read_named(reader, "codecs")
     transformers = names = None
@@ -133,18 +142,25 @@ def _lengths(reader: Reader, what: str, low: int) -> tuple[int, ...]:
     return tuple([reader.integer(what, low) for _ in range(reader.array(what))])
 
 
-def _one_of(reader: Reader, what: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
+def _one_of(reader: Reader, what: str, known: Iterable[str]) -> str:
     place = reader.at
     name = reader.text(what)
     if name not in known:
-        raise reader.fail(f"{what} {name[:40]!r} is not among those that there are ({', '.join(known)})", place)
+        raise _unknown(reader, what, name, known, place)
     return name
 
 
-def _read_fill(reader: Reader, data_type: str) -> FillValue:
-    place, what = reader.at, f"the fill value of {data_type}"
-    kind = DATA_TYPES[data_type]
+def _unknown(reader: Reader, what: str, name: str, known: Iterable[str], place: int) -> FormatError:
+    return reader.fail(f"{what} {name[:40]!r} is not among those that there are ({', '.join(known)})", place)
+
+
+def _read_fill(reader: Reader, data_type: str, named: int) -> FillValue:
+    """named: where the data type stands in the file"""
+    place, what = reader.at, f"the fill value of {data_type[:40]}"
+    kind = kind_of(data_type)
     variant, has_value = reader.variant(what)
+    if data_type not in DATA_TYPES and variant != kind.variant:
+        raise _unknown(reader, "the data type", data_type, DATA_TYPES, named)
     if variant != kind.variant or not has_value:
         raise reader.fail(f"{what} must be of the variant {kind.variant}, found {variant[:40]!r}", place)
     match kind.kind:
@@ -193,7 +209,7 @@ def write_metadata(out: bytearray, metadata: ZarrArrayMetadata) -> None:
     write_text(out, metadata.data_type)
     _write_lengths(out, metadata.chunk_shape)
     write_text(out, metadata.chunk_key_encoding)
-    _write_fill(out, DATA_TYPES[metadata.data_type], metadata.fill_value)
+    _write_fill(out, kind_of(metadata.data_type), metadata.fill_value)
     _write_named(out, metadata.codecs)
     if metadata.storage_transformers is None:
         write_value(out, None)
@@ -203,12 +219,11 @@ def write_metadata(out: bytearray, metadata: ZarrArrayMetadata) -> None:
 
 
 def _check(metadata: ZarrArrayMetadata) -> None:
-    for path, value, known in (
-        ("data_type", metadata.data_type, tuple(DATA_TYPES)),
-        ("chunk_key_encoding", metadata.chunk_key_encoding, CHUNK_KEY_ENCODINGS),
-    ):
-        if value not in known:
-            raise InvalidInputError(f"a repository holds no {path} {value!r}, only {', '.join(known)}", path=path)
+    if metadata.chunk_key_encoding not in CHUNK_KEY_ENCODINGS:
+        raise InvalidInputError(
+            f"a snapshot holds no chunk_key_encoding {metadata.chunk_key_encoding!r}, only {', '.join(CHUNK_KEY_ENCODINGS)}",
+            path="chunk_key_encoding",
+        )
     ndim = len(metadata.shape)
     if len(metadata.chunk_shape) != ndim or not all(length > 0 for length in metadata.chunk_shape):
         raise InvalidInputError(
@@ -218,7 +233,12 @@ def _check(metadata: ZarrArrayMetadata) -> None:
         raise InvalidInputError(f"there must be {ndim} names, found {metadata.dimension_names}", path="dimension_names")
     if not all(length >= 0 for length in metadata.shape):
         raise InvalidInputError(f"lengths must be 0 or more, found {metadata.shape}", path="shape")
-    if not _fits(DATA_TYPES[metadata.data_type], metadata.fill_value):
+    if not _fits(kind_of(metadata.data_type), metadata.fill_value):
+        if metadata.data_type not in DATA_TYPES:
+            raise InvalidInputError(
+                f"the fill value of {metadata.data_type!r} must be JSON text, as it is none of {', '.join(DATA_TYPES)}",
+                path="data_type",
+            )
         raise InvalidInputError(f"{metadata.fill_value!r} is no fill value of {metadata.data_type}", path="fill_value")
 
 

@@ -1,7 +1,7 @@
-"""The metadata of nodes as documents mean it (metadata/model.py) <-> as snapshots hold it (formats/alpha/zarr_metadata.py). Pure.
+"""The metadata of nodes as documents mean it (metadata/model.py) <-> as snapshots of the alpha hold it (formats/alpha/zarr_metadata.py). Pure.
 
-What a snapshot cannot hold is refused here, by the member's name and with what to do instead, before anything is written. Where nodes are kept, and what becomes
-of attributes that lie in files of their own, is said elsewhere."""
+What a snapshot cannot hold is refused here, before anything is written: the error names the format and the member, and says what to do instead. Where nodes and
+attribute files are is said elsewhere."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ import numpy as np
 
 from frazil.errors import FrazilError, InvalidInputError, MetadataError
 from frazil.formats import msgpack
-from frazil.formats.alpha.zarr_metadata import DATA_TYPES, FillValue, NamedConfiguration, ZarrArrayMetadata
+from frazil.formats.alpha.zarr_metadata import DATA_TYPES, FillValue, NamedConfiguration, ZarrArrayMetadata, kind_of
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import DefaultKeys
-from frazil.metadata.extensions import Extension
-from frazil.metadata.json_text import Json, as_json, found, item, member
+from frazil.metadata.extensions import Extension, is_extension_name, parse_extension
+from frazil.metadata.json_text import Json, as_json, dump_json, found, item, member, parse_json
 from frazil.metadata.members import check_object
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import MetadataExtensions
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue as Element
+from frazil.metadata.types.variable_length import bytes_of
 
-__all__ = ["CHUNK_KEYS", "from_attributes", "from_metadata", "to_group", "to_metadata"]
+__all__ = ["from_attributes", "from_metadata", "to_group", "to_metadata"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
-CHUNK_KEYS: Final = DefaultKeys(
-    "/"
-)  # of every array: a repository keeps chunks by coordinates, and shows them under these keys alone
+# the keys under which a session shows chunks, which lie in a repository by their coordinates
+_KEYS: Final = {"Slash": DefaultKeys("/"), "Dot": DefaultKeys(".")}
+_FORMAT: Final = "the alpha format of Icechunk"
 
 _GRID_LIMIT: Final = 2**32  # chunks along a dimension: coordinates are numbers of 32 bits
-_SLASH: Final = "Slash"
 _SWAPPED: Final = sys.byteorder == "little"
 # of a float of 32 bits, and of one of 16
 _SIGN, _EXPONENT, _QUIET, _PAYLOAD_SHIFT = 0x8000, 0x7C00, 0x0200, 13
@@ -54,17 +54,16 @@ def to_metadata(
     attributes  those of its node, brought from their file where they lie in one
     known       the data types that there are
     key         of the document that the node would have, for messages
-    Raises UnknownExtensionError for a data type that is not known (`string` and `bytes` are of no fixed size, and none of ours), MetadataError for what no document may
-    say; `path` names the member."""
+    Raises UnknownExtensionError for a data type that is not known, MetadataError for what no document may say; `path` names the member."""
     try:
-        data_type = known.data_type(Extension(data.data_type), "data_type")
+        data_type = known.data_type(_type_extension(data.data_type), "data_type")
         return ArrayMetadata(
             shape=data.shape,
             data_type=data_type,
             fill_value=_to_fill(data.fill_value, data.data_type, data_type),
             chunk_grid=RegularGrid(data.chunk_shape),
-            # the others of the list were never written; what is not in the keys of chunks makes no difference to what is stored
-            chunk_key_encoding=CHUNK_KEYS,
+            # "Default" was never written, and nobody says what it would mean
+            chunk_key_encoding=_KEYS.get(data.chunk_key_encoding, _KEYS["Slash"]),
             codecs=_to_extensions(data.codecs, "codecs"),
             attributes=_to_object(attributes, "attributes"),
             dimension_names=data.dimension_names,
@@ -108,8 +107,17 @@ def _to_extension(entry: NamedConfiguration, path: str) -> Extension:
     return Extension(entry.name, _to_object(entry.configuration, member(path, "configuration")), path=path)
 
 
+def _type_extension(stored: str) -> Extension:
+    """The data type that a snapshot names: by its name alone, or by JSON text with its configuration."""
+    if is_extension_name(stored):
+        return Extension(stored)
+    return parse_extension(parse_json(stored.encode(errors="replace")), "data_type", may_ignore=False)
+
+
 def _to_fill(value: FillValue, name: str, data_type: DataType) -> Element:
-    kind = DATA_TYPES[name]
+    kind = kind_of(name)
+    if name not in DATA_TYPES:
+        return data_type.parse_fill(parse_json(str(value).encode(errors="replace")))
     if kind.kind == "string":
         return data_type.parse_fill(str(value))
     if kind.kind == "bytes":
@@ -158,21 +166,22 @@ def single_of_half(bits: int) -> int:
 
 
 def from_metadata(
-    metadata: ArrayMetadata, key: str | None = None, like: ZarrArrayMetadata | None = None
+    metadata: ArrayMetadata, key: str | None = None, like: ZarrArrayMetadata | None = None, *, freedoms: bool = True
 ) -> ZarrArrayMetadata:
     """The metadata of an array as a snapshot holds it; its attributes are asked for with from_attributes.
 
     key   of the document that the node would have, for messages
     like  what the snapshot has so far: of a member that says the same as there, its form is kept (an absent list for an empty one, say)
+    freedoms  whether data types and chunk keys may be stored that the library of the alpha does not read
     Raises InvalidInputError for what a snapshot cannot hold: `path` names the member, `hint` says what to do instead."""
     try:
         _check_members(metadata)
-        name = _from_data_type(metadata.data_type)
+        name = _from_data_type(metadata.data_type, freedoms=freedoms)
         new = ZarrArrayMetadata(
             shape=metadata.shape,
             data_type=name,
             chunk_shape=_from_grid(metadata),
-            chunk_key_encoding=_from_keys(metadata),
+            chunk_key_encoding=_from_keys(metadata, freedoms=freedoms),
             fill_value=_from_fill(metadata, name),
             codecs=_from_extensions(metadata.codecs, "codecs"),
             storage_transformers=_from_extensions(metadata.storage_transformers, "storage_transformers") or None,
@@ -203,29 +212,31 @@ def from_attributes(metadata: Metadata, key: str | None = None) -> dict[str, Jso
 def _check_members(metadata: Metadata) -> None:
     if metadata.zarr_format != 3:
         raise InvalidInputError(
-            f"a repository holds nodes of the final Zarr v3, found one of {metadata.zarr_format!r}",
+            f"{_FORMAT} holds nodes of the final Zarr v3, found one of {metadata.zarr_format!r}",
             path="zarr_format",
             hint="convert the hierarchy first, with convert()",
         )
     for name, value in metadata.unknown.items():
         raise InvalidInputError(
-            f"a repository cannot hold the member {name}, found {found(value)}",
+            f"{_FORMAT} cannot hold the member {name}, found {found(value)}",
             path=member(None, name),
             hint="leave it out, or keep it among the attributes",
         )
 
 
-def _from_data_type(data_type: DataType) -> str:
+def _from_data_type(data_type: DataType, *, freedoms: bool) -> str:
     extension = data_type.extension()
     if extension.name in DATA_TYPES and not extension.configuration:
         if DATA_TYPES[extension.name].kind not in ("string", "bytes"):
             _check_dtype(extension.name, data_type)
         return extension.name
-    raise InvalidInputError(
-        f"a repository cannot hold the data type {data_type.label}, only {', '.join(DATA_TYPES)}",
-        path="data_type",
-        hint=_instead(data_type.dtype),
-    )
+    if not freedoms:
+        raise InvalidInputError(
+            f"{_FORMAT}, as its library reads it, cannot hold the data type {data_type.label}, only {', '.join(DATA_TYPES)}",
+            path="data_type",
+            hint=f'{_instead(data_type.dtype)}; or create the repository without compatible="alpha-library"',
+        )
+    return dump_json(extension.to_json(), None).decode().strip() if extension.configuration else extension.name
 
 
 def _instead(dtype: np.dtype[np.generic]) -> str:
@@ -252,31 +263,32 @@ def _from_grid(metadata: ArrayMetadata) -> tuple[int, ...]:
         or not isinstance(lengths, list)
     ):
         raise InvalidInputError(
-            f"a repository cannot hold the chunk grid {extension.name}", path="chunk_grid", hint="use a regular one"
+            f"{_FORMAT} cannot hold the chunk grid {extension.name}", path="chunk_grid", hint="use a regular one"
         )
     grid = RegularGrid(lengths)
     if max(grid.grid_shape(metadata.shape), default=0) > _GRID_LIMIT:
         raise InvalidInputError(
-            f"a repository holds at most 2^32 chunks along a dimension, found a grid of {grid.grid_shape(metadata.shape)}",
+            f"{_FORMAT} holds at most 2^32 chunks along a dimension, found a grid of {grid.grid_shape(metadata.shape)}",
             path="chunk_grid.configuration.chunk_shape",
             hint="use larger chunks, with smaller ones inside (shards)",
         )
     return grid.chunk_shape
 
 
-def _from_keys(metadata: ArrayMetadata) -> str:
+def _from_keys(metadata: ArrayMetadata, *, freedoms: bool) -> str:
     extension = metadata.chunk_key_encoding.extension()
-    if extension != CHUNK_KEYS.extension():
-        raise InvalidInputError(
-            f'a repository has chunk keys of the encoding default with "/" alone, found {found(extension.to_json())}',
-            path="chunk_key_encoding",
-            hint="leave the encoding out: chunks are kept by their coordinates, not under keys",
-        )
-    return _SLASH
+    for name, keys in _KEYS.items():
+        if extension == keys.extension() and (freedoms or name == "Slash"):
+            return name
+    raise InvalidInputError(
+        f"{_FORMAT} cannot hold the chunk key encoding {found(extension.to_json())}",
+        path="chunk_key_encoding",
+        hint="leave the encoding out: a repository finds chunks by their coordinates",
+    )
 
 
 def _from_fill(metadata: ArrayMetadata, name: str) -> FillValue:
-    data, kind = metadata.fill_value.data, DATA_TYPES[name]
+    data, kind = metadata.fill_value.data, kind_of(name)
     match kind.kind:
         case "boolean":
             return data != b"\0"
@@ -287,16 +299,14 @@ def _from_fill(metadata: ArrayMetadata, name: str) -> FillValue:
                 return single_of_half(int.from_bytes(data, sys.byteorder)).to_bytes(4, "big")
             return _swapped(data, kind.size)
     value = metadata.data_type.emit_fill(metadata.fill_value)
+    if name not in DATA_TYPES:
+        return dump_json(value, None).decode().strip()
     if kind.kind == "string" and isinstance(value, str):
         _check_json(value, "fill_value")
         return value
-    if (
-        kind.kind == "bytes"
-        and isinstance(value, list)
-        and all(type(byte) is int and 0 <= byte < 256 for byte in value)
-    ):
-        return bytes(value)  # type: ignore[arg-type] # they are all int
-    raise InvalidInputError(f"a repository cannot hold the fill value {found(value)} of {name}", path="fill_value")
+    if kind.kind == "bytes" and (octets := bytes_of(value)) is not None:
+        return octets
+    raise InvalidInputError(f"{_FORMAT} cannot hold the fill value {found(value)} of {name}", path="fill_value")
 
 
 def _from_extensions(extensions: Sequence[Extension], path: str) -> tuple[NamedConfiguration, ...]:
@@ -306,7 +316,7 @@ def _from_extensions(extensions: Sequence[Extension], path: str) -> tuple[NamedC
 def _from_extension(extension: Extension, path: str) -> NamedConfiguration:
     if not extension.must_understand:
         raise InvalidInputError(
-            f"a repository cannot say that {extension.name} need not be understood, found must_understand false",
+            f"{_FORMAT} cannot say that {extension.name} need not be understood, found must_understand false",
             path=member(path, "must_understand"),
             hint="leave the entry out, or the member: then every reader has to know it",
         )
@@ -331,7 +341,9 @@ def _check_json(value: Json, path: str) -> None:
 
 def _in_the_form_of(like: ZarrArrayMetadata, new: ZarrArrayMetadata, metadata: ArrayMetadata) -> ZarrArrayMetadata:
     """`new`, with the members of `like` that mean the same."""
-    kept: dict[str, object] = {"chunk_key_encoding": like.chunk_key_encoding}
+    kept: dict[str, object] = {}
+    if like.chunk_key_encoding not in _KEYS and new.chunk_key_encoding == "Slash":
+        kept["chunk_key_encoding"] = like.chunk_key_encoding
     if like.data_type == new.data_type and isinstance(like.fill_value, bytes) and new.data_type != "bytes":
         if _element(like.fill_value, like.data_type) == metadata.fill_value.data:
             kept["fill_value"] = like.fill_value

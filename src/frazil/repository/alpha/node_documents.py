@@ -19,6 +19,7 @@ from frazil.formats.alpha.nodes import (
 from frazil.metadata.json_text import as_json
 from frazil.metadata.members import check_object
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.types.variable_length import with_variable_length
 from frazil.repository.alpha.documents import to_group, to_metadata
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class NodeDocuments:
     __slots__ = ("_arrays", "_attributes", "_files", "_known")
 
     def __init__(self, files: Files, known: MetadataExtensions) -> None:
-        self._files, self._known = files, known
+        self._files, self._known = files, with_variable_length(known)
         self._arrays: dict[bytes, ArrayMetadata] = {}  # by their encoded metadata, without attributes
         self._attributes: dict[bytes, dict[str, Json]] = {}  # by what is encoded
 

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from frazil.errors import InvalidInputError
+from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key
 from frazil.record import Record
-from frazil.repository.alpha.documents import CHUNK_KEYS
 from frazil.stores.values import Columns
 
 __all__ = [
@@ -29,59 +29,76 @@ __all__ = [
     "ordered",
 ]
 
+_SLASH, _DOT = DefaultKeys("/"), DefaultKeys(".")
 _LEAD: Final = "c"  # the first component of every chunk key
 _AFTER_SLASH: Final = "0"  # the character that follows "/"
 
 
 class Chunks(Record):
-    """The chunk keys of a batch that would be of one array. rows: where they stand in the batch; coordinates: of each, as many as its key has"""
+    """The chunk keys of a batch that would be of one array. rows: where they stand in the batch; coordinates: of each, as many as its key has; keys: the encoding"""
 
     rows: list[int]
     coordinates: list[tuple[int, ...]]
+    keys: DefaultKeys
 
     def columns(self, ndim: int) -> Columns:
         """int64[n, ndim], when all of them have as many."""
         return np.array(self.coordinates, np.int64).reshape(len(self.rows), ndim)
 
     def picked(self, which: Sequence[int]) -> Chunks:
-        return Chunks([self.rows[at] for at in which], [self.coordinates[at] for at in which])
+        return Chunks([self.rows[at] for at in which], [self.coordinates[at] for at in which], self.keys)
+
+    def inside(self, node: ArrayMetadata) -> list[int]:
+        """Which of them are keys of chunks that the array has."""
+        if node.ndim and self.keys != node.chunk_key_encoding:
+            return []
+        grid = node.grid_shape
+        return [at for at, place in enumerate(self.coordinates) if is_inside(place, grid)]
 
 
 class SortedKeys(Record):
-    """A batch of keys by what they mean, with the rows they have in it. documents: (row, path of the node); chunks: by the path that an array would have;
-    others: rows of keys that mean nothing"""
+    """A batch of keys by what they mean, with the rows they have in it. documents: (row, path of the node); chunks: of one array and one encoding each, with the path
+    that the array would have; others: rows of keys that mean nothing"""
 
     documents: list[tuple[int, str]]
-    chunks: dict[str, Chunks]
+    chunks: list[tuple[str, Chunks]]
     others: list[int]
 
 
 def grouped(names: Sequence[str]) -> SortedKeys:
     """What each key of a batch means."""
-    found = SortedKeys([], {}, [])
+    found = SortedKeys([], [], [])
+    arrays: dict[tuple[str, DefaultKeys], Chunks] = {}
     for row, name in enumerate(names):
         parent, _, last = name.rpartition("/")
         if last == DOCUMENT_NAME:
             found.documents.append((row, parent))
         elif (place := chunk_place(name)) is not None:
-            chunks = found.chunks.setdefault(place[0], Chunks([], []))
+            path, coordinates, keys = place
+            chunks = arrays.setdefault((path, keys), Chunks([], [], keys))
             chunks.rows.append(row)
-            chunks.coordinates.append(place[1])
+            chunks.coordinates.append(coordinates)
         else:
             found.others.append(row)
+    found.chunks.extend([(path, chunks) for (path, _), chunks in arrays.items()])
     return found
 
 
-def chunk_place(key: str) -> tuple[str, tuple[int, ...]] | None:
-    """The path of the array whose chunk it would be, and its coordinates: numbers at the end, and "c" before them. None for another key."""
+def chunk_place(key: str) -> tuple[str, tuple[int, ...], DefaultKeys] | None:
+    """The path of the array whose chunk it would be, its coordinates, and the encoding that makes such a key: "c" and numbers, all separated by "/" or by ".".
+    None for another key."""
+    path, _, last = key.rpartition("/")
+    if last.startswith(_LEAD + "."):
+        coordinates = _DOT.decode(last, last.count("."))
+        return None if coordinates is None else (path, coordinates, _DOT)
     parts = key.split("/")
     first = len(parts)
     while first and parts[first - 1].isdecimal():
         first -= 1
     if not first or parts[first - 1] != _LEAD:
         return None
-    coordinates = CHUNK_KEYS.decode("/".join(parts[first - 1 :]), len(parts) - first)
-    return None if coordinates is None else ("/".join(parts[: first - 1]), coordinates)
+    coordinates = _SLASH.decode("/".join(parts[first - 1 :]), len(parts) - first)
+    return None if coordinates is None else ("/".join(parts[: first - 1]), coordinates, _SLASH)
 
 
 # --- which keys there may be ---------------------------------------------------------------------------------------------------------
@@ -110,14 +127,14 @@ def chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:
             key=key,
             hint=f"set {document_key(path)!r} to the document of an array first",
         )
-    grid, prefix = node.grid_shape, data_prefix(path)
+    grid, prefix, keys = node.grid_shape, data_prefix(path), node.chunk_key_encoding
     if not all(grid):
         hint = "it has none, as it has no elements"
     elif not grid:
-        hint = f"its only chunk is {CHUNK_KEYS.encode_one((), prefix)!r}"
+        hint = f"its only chunk is {keys.encode_one((), prefix)!r}"
     else:
-        last = CHUNK_KEYS.encode_one(tuple(end - 1 for end in grid), prefix)
-        hint = f"its chunks are {CHUNK_KEYS.encode_one((0,) * len(grid), prefix)!r} to {last!r}"
+        last = keys.encode_one(tuple(end - 1 for end in grid), prefix)
+        hint = f"its chunks are {keys.encode_one((0,) * len(grid), prefix)!r} to {last!r}"
     return InvalidInputError(f"the array at {'/' + path} has no such chunk", key=key, hint=hint)
 
 
@@ -133,22 +150,22 @@ def ordered(paths: Iterable[str], arrays: Iterable[str]) -> Iterator[tuple[str, 
     yield from entries
 
 
-def chunk_keys(path: str, coords: Columns, start_after: str = "") -> list[str]:
-    """The keys of chunks of an array, sorted, after another one."""
+def chunk_keys(path: str, node: ArrayMetadata, coords: Columns, start_after: str = "") -> list[str]:
+    """The keys of chunks of the array at a path, sorted, after another one."""
     prefix = data_prefix(path)
     if start_after >= prefix + _LEAD + _AFTER_SLASH:
         return []
-    keys = CHUNK_KEYS.encode_all(coords, prefix)
+    keys = node.chunk_key_encoding.encode_all(coords, prefix)
     if start_after >= prefix + _LEAD:
         keys = [key for key in keys if key > start_after]
     return sorted(keys)
 
 
-def level_of(path: str, coords: Columns, leading: int) -> tuple[list[str], list[str]]:
-    """The keys, and the prefixes, directly below the one that fixes that many leading coordinates, of chunks that all have them."""
+def level_of(path: str, node: ArrayMetadata, coords: Columns, leading: int) -> tuple[list[str], list[str]]:
+    """The keys, and the prefixes, directly below the one that fixes that many leading coordinates, of chunks that all have them. Keys are separated by "/"."""
     if not len(coords):
         return [], []
     if leading + 1 >= coords.shape[1]:
-        return chunk_keys(path, coords), []
+        return chunk_keys(path, node, coords), []
     first = coords[np.unique(coords[:, leading], return_index=True)[1], : leading + 1]
-    return [], sorted([f"{key}/" for key in CHUNK_KEYS.encode_all(first, data_prefix(path))])
+    return [], sorted([f"{key}/" for key in _SLASH.encode_all(first, data_prefix(path))])

@@ -18,12 +18,13 @@ from frazil.errors import (
     NotFoundError,
     ReadOnlyError,
 )
+from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.layout import Known
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import normalise
+from frazil.metadata.types.variable_length import with_variable_length
 from frazil.metadata.v3.documents import data_prefix, document_key, emit_node, parse_node
 from frazil.record import Record
-from frazil.repository.alpha.documents import from_attributes, from_metadata
 from frazil.repository.session.session_fetch import HeldKeys, Part, digest, expecting, read_keys, spread
 from frazil.repository.session.session_keys import (
     Chunks,
@@ -31,7 +32,6 @@ from frazil.repository.session.session_keys import (
     chunk_mistake,
     chunk_place,
     grouped,
-    is_inside,
     level_of,
     no_key,
     ordered,
@@ -63,7 +63,7 @@ _ATTEMPTS: Final = 100  # to change a node that others keep changing
 
 
 class SessionStore(Store):
-    """The nodes of a session as keys: `zarr.json` and `a/b/zarr.json` for their documents, `a/b/c/0/1` for chunks (encoding `default`, "/").
+    """The nodes of a session as keys: `zarr.json` and `a/b/zarr.json` for their documents, `a/b/c/0/1` for chunks, or as the array's chunk key encoding says.
 
     nodes      whose they are
     known      the extensions that documents may name
@@ -140,7 +140,7 @@ class SessionStore(Store):
         found = {row: self._node(path) for row, path in keys.documents}
         documents = {row: emit_node(node) for row, node in found.items() if node is not None}
         parts: list[Part] = []
-        for path, chunks in keys.chunks.items():
+        for path, chunks in keys.chunks:
             storage, inside, coords = self._there(path, chunks)
             if storage is not None:
                 parts.append(Part(inside.rows, storage, coords))
@@ -155,7 +155,7 @@ class SessionStore(Store):
         for row, path in asked.documents:
             if (node := self._node(path)) is not None:
                 sizes[row] = len(emit_node(node))
-        for path, chunks in asked.chunks.items():
+        for path, chunks in asked.chunks:
             storage, inside, coords = self._there(path, chunks)
             if storage is not None:
                 unique, place = np.unique(coords, axis=0, return_inverse=True)
@@ -180,8 +180,7 @@ class SessionStore(Store):
         """Where the chunks of a batch lie that there may be; None where there can be none."""
         node = self._node(path)
         if isinstance(node, ArrayMetadata):
-            grid = node.grid_shape
-            inside = chunks.picked([at for at, place in enumerate(chunks.coordinates) if is_inside(place, grid)])
+            inside = chunks.picked(chunks.inside(node))
             if inside.rows:
                 return self.nodes.chunks(path, node), inside, inside.columns(node.ndim)
         return None, chunks, np.zeros((0, 0), np.int64)
@@ -199,13 +198,13 @@ class SessionStore(Store):
             raise no_key(names[row])
         values = join_pieces(picked(pieces, np.array([row for row, _ in keys.documents], np.int64)))
         new = {path: self._parsed(names[row], value) for (row, path), value in zip(keys.documents, values, strict=True)}
-        arrays = {path: new.get(path) or self._node(path) for path in keys.chunks}
-        for path, chunks in keys.chunks.items():
+        arrays = {path: new.get(path) or self._node(path) for path, _ in keys.chunks}
+        for path, chunks in keys.chunks:
             _check_chunks(names, path, chunks, arrays[path])
         answers: list[Version | Changed] = [Changed(ABSENT)] * len(names)
         for row, path in sorted(keys.documents, key=lambda document: document[1]):
             answers[row] = self._put_document(path, new[path], expect[row])
-        for path, chunks in keys.chunks.items():
+        for path, chunks in keys.chunks:
             node = arrays[path]
             if path in new:  # which another condition may have kept from being put
                 _check_chunks(names, path, chunks, node := self._node(path))
@@ -226,12 +225,9 @@ class SessionStore(Store):
         except InvalidInputError as error:
             error.key = key
             raise
-        node = parse_node(value, self.known.metadata, key=key)
-        from_attributes(node, key)
-        if isinstance(node, GroupMetadata):
-            return node.without_consolidated()
-        from_metadata(node, key)
-        return node
+        node = parse_node(value, with_variable_length(self.known.metadata), key=key)
+        self.nodes.check(key.rpartition("/")[0], node)
+        return node.without_consolidated() if isinstance(node, GroupMetadata) else node
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
         with self._turns().reading([path]):
@@ -280,7 +276,7 @@ class SessionStore(Store):
         self._refuse_if_read_only(names)
         keys = grouped(names)
         answers = [None if wanted in (ANY, ABSENT) else Changed(ABSENT) for wanted in expect]
-        for path, chunks in keys.chunks.items():
+        for path, chunks in keys.chunks:
             storage, inside, coords = self._there(path, chunks)
             if storage is not None:
                 for row, answer in zip(
@@ -344,7 +340,7 @@ class SessionStore(Store):
     def _keys(self, prefix: str, start_after: str) -> Iterator[str]:
         part = self._part_of_grid(prefix)
         if part is not None:
-            yield from chunk_keys(part.path, part.coordinates, start_after)
+            yield from chunk_keys(part.path, part.metadata, part.coordinates, start_after)
             return
         path = prefix[:-1]
         nodes = dict(self.nodes.below(path, None))
@@ -358,13 +354,13 @@ class SessionStore(Store):
             elif start_after < key + "0":  # which all its chunks come before
                 node = nodes[array]
                 assert isinstance(node, ArrayMetadata)
-                yield from chunk_keys(array, self.nodes.chunks(array, node).stored(node.grid_shape), start_after)
+                yield from chunk_keys(array, node, self.nodes.chunks(array, node).stored(node.grid_shape), start_after)
 
     def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
         """As the port says: the members of a group, or one level of a chunk grid."""
         part = self._part_of_grid(prefix)
         if part is not None:
-            return level_of(part.path, part.coordinates, part.leading)
+            return level_of(part.path, part.metadata, part.coordinates, part.leading)
         path = prefix[:-1]
         node = self.nodes.find(path)
         keys = [] if node is None else [document_key(path)]
@@ -373,7 +369,8 @@ class SessionStore(Store):
         coords = self.nodes.chunks(path, node).stored(node.grid_shape)
         if not len(coords):
             return keys, []
-        return (keys, [f"{prefix}c/"]) if node.ndim else ([*chunk_keys(path, coords), *keys], [])
+        nested = node.ndim and node.chunk_key_encoding == DefaultKeys("/")
+        return (keys, [f"{prefix}c/"]) if nested else ([*chunk_keys(path, node, coords), *keys], [])
 
     def is_empty(self, prefix: str = "") -> bool:
         check_prefix(prefix)
@@ -385,9 +382,9 @@ class SessionStore(Store):
         place = chunk_place(prefix[:-1])
         if place is None:
             return None
-        path, leading = place
+        path, leading, keys = place
         node = self.nodes.find(path)
-        if not isinstance(node, ArrayMetadata):
+        if not isinstance(node, ArrayMetadata) or keys != node.chunk_key_encoding or keys.separator == ".":
             return None
         coords = np.zeros((0, node.ndim), np.int64)
         if len(leading) < node.ndim:
@@ -420,7 +417,7 @@ def _same_kind(old: Metadata | FrazilError, new: Metadata) -> bool:
 
 def _check_chunks(names: Sequence[str], path: str, chunks: Chunks, node: Metadata | None) -> None:
     """Refuses keys of chunks that the node has not."""
-    grid = node.grid_shape if isinstance(node, ArrayMetadata) else None
-    for row, coordinates in zip(chunks.rows, chunks.coordinates, strict=True):
-        if grid is None or not is_inside(coordinates, grid):
+    inside = set(chunks.inside(node)) if isinstance(node, ArrayMetadata) else set()
+    for at, row in enumerate(chunks.rows):
+        if at not in inside:
             raise chunk_mistake(names[row], path, node)

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from frazil.errors import (
-    AlreadyExistsError,
-    FrazilError,
-    InvalidInputError,
-    NotFoundError,
-    ReadOnlyError,
-    StoreError,
-)
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
@@ -264,7 +257,9 @@ class Transaction:
             raise InvalidInputError("another kind of node is there", path=path, hint="remove it first")
         key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
         like = None if old is None or old.array is None else old.array.metadata
-        array = ArrayData(from_metadata(metadata, key, like)) if isinstance(metadata, ArrayMetadata) else None
+        array = None
+        if isinstance(metadata, ArrayMetadata):
+            array = ArrayData(from_metadata(metadata, key, like, freedoms=self.freedoms))
         return NodeSnapshot(0, path, from_attributes(metadata, key), array)
 
     def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
@@ -299,6 +294,9 @@ class Transaction:
                 if at not in made and not self.changes.has(at):
                     groups[at] = NodeSnapshot(0, at, {})
         return groups
+
+    def check(self, path: str, metadata: Metadata) -> None:
+        self._as_node(f"/{path}", metadata)
 
     def remove(self, path: str) -> None:
         with self.lock:
