@@ -57,38 +57,53 @@ def test_a_branch_and_a_group(place: Path, capfd: pytest.CaptureFixture[str]) ->
 def test_several_files(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write_netcdf(place / "classic.nc", "NETCDF3_CLASSIC")
     (place / "notes.txt").write_text("no such file")
-    assert main(["import", "ocean.nc", "classic.nc", "notes.txt", "missing.nc", "new.repo", "--path", "all"]) == 0
-    said = capfd.readouterr()
-    assert said.out.endswith("  4 arrays\n")
-    lines = said.err.splitlines()
-    assert [line.split(":")[:3] for line in lines] == [
-        ["frazil", " skipped", " notes.txt"],
-        ["frazil", " skipped", " missing.nc"],
-    ]
+    for bad in ("notes.txt", "missing.nc"):
+        assert main(["import", "ocean.nc", bad, "classic.nc", "new.repo", "--path", "all"]) == 1
+        assert bad in capfd.readouterr().err
+        assert not Path("new.repo").exists()
+    assert main(["import", "ocean.nc", "classic.nc", "new.repo", "--path", "all"]) == 0
+    assert capfd.readouterr().out.endswith("  4 arrays\n")
     assert np.array_equal(temp("new.repo", "all/ocean/level1/temp"), TEMP)
     assert np.array_equal(temp("new.repo", "all/classic/temp"), TEMP)
     assert len(list(frazil.Repository.open("new.repo").history())) == 2
 
 
-def test_what_is_skipped_is_told(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("flag", [None, "--virtual", "--adopt"])
+def test_a_variable_that_cannot_be_imported(flag: str | None, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    flags = [flag] if flag else []
     with netCDF4.Dataset(place / "text.nc", "w") as file:
         file.createDimension("n", 3)
         file.createVariable("words", str, ("n",))
-    assert main(["import", "text.nc", "new.repo"]) == 1
+        file.createVariable("good", "i4", ("n",))[...] = 1
+        file.createVariable("other", "i4", ("n",))[...] = 1
+    assert main(["import", "text.nc", "new.repo", *flags]) == 1
     said = capfd.readouterr()
     assert said.out == ""
-    first, last = said.err.splitlines()
-    assert first.startswith("frazil: skipped: text.nc: /words: ")
-    assert last == "frazil: nothing could be imported"
+    assert "/words: " in said.err and "--skip words" in said.err
     assert not (place / "new.repo").exists()
-    with netCDF4.Dataset(place / "text.nc", "a") as file:
-        file.createVariable("good", "i4", ("n",))[...] = 1
-    assert main(["import", "text.nc", "new.repo", "--json"]) == 0
-    document = json.loads(capfd.readouterr().out)
+    assert main(["import", "text.nc", "new.repo", *flags, "--skip", "wrods"]) == 2
+    assert "--skip wrods" in capfd.readouterr().err
+    assert main(["import", "text.nc", "new.repo", *flags, "--skip", "words", "--skip", "oth*", "--json"]) == 0
+    said = capfd.readouterr()
+    document = json.loads(said.out)
     assert document["arrays"] == ["good"]
     assert [(part["file"], part["path"], part["attribute"]) for part in document["skipped"]] == [
-        ("text.nc", "words", None)
+        ("text.nc", "words", None),
+        ("text.nc", "other", None),
     ]
+    assert said.err.splitlines()[0].startswith("frazil: skipped: text.nc: /words: ")
+    assert main(["import", "text.nc", "new2.repo", *flags, "--skip", "*"]) == 1
+    assert capfd.readouterr().err.endswith("frazil: nothing could be imported\n")
+    assert not (place / "new2.repo").exists()
+
+
+def test_an_attribute_that_is_dropped_is_told(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with netCDF4.Dataset(place / "odd.nc", "w", format="NETCDF3_CLASSIC") as file:
+        file.createDimension("n", 3)
+        file.createVariable("a", "i2", ("n",)).setncattr("_Fillvalue", float("nan"))
+    Path("odd.nc").write_bytes(Path("odd.nc").read_bytes().replace(b"_Fillvalue", b"_FillValue"))
+    assert main(["import", "odd.nc", "new.repo"]) == 0
+    assert "skipped: odd.nc: /a: attribute _FillValue: " in capfd.readouterr().err
 
 
 def test_nothing_is_committed_where_something_is_there(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

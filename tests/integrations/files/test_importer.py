@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import h5py
 import netCDF4
 import numpy as np
 import pytest
@@ -98,15 +99,46 @@ def test_scalars_and_arrays_without_elements(tmp_path: Path) -> None:
         assert session.open("none").shape == (0,)  # type: ignore[union-attr]
 
 
-def test_what_is_skipped_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", HOW)
+def test_a_variable_that_cannot_be_imported_is_an_error(how: How, tmp_path: Path) -> None:
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         file.createDimension("n", 3)
         file.createVariable("text", str, ("n",))
+        file.createGroup("g").createVariable("names", str, ("n",))
         file.createVariable("good", "i4", ("n",))[...] = 1
-    session = opened(tmp_path / "a.nc").writable_session()
-    done = import_scanned(session, scan_file(tmp_path / "a.nc"), str(tmp_path / "a.nc"))
+    scanned, session = scan_file(tmp_path / "a.nc"), opened(tmp_path / "a.nc").writable_session()
+    for skip in ([], ["text"], ["text", "good"], ["g/names"]):
+        with pytest.raises(InvalidInputError, match="any length") as caught:
+            import_scanned(session, scanned, str(tmp_path / "a.nc"), how=how, skip=skip)
+        lost = {"text", "g/names"} - {*skip}
+        assert all(f"--skip {name}" in str(caught.value.hint) for name in lost)
+        assert not session.has_changes
+    with pytest.raises(InvalidInputError, match="no variable 'txet'"):
+        import_scanned(session, scanned, str(tmp_path / "a.nc"), how=how, skip=["txet"])
+    done = import_scanned(session, scanned, str(tmp_path / "a.nc"), how=how, skip=["text", "*/names"])
     assert done.arrays == ("good",)
-    assert [(part.path, part.attribute) for part in done.skipped] == [("text", None)]
+    assert {(part.path, part.attribute) for part in done.skipped} == {("text", None), ("g/names", None)}
+
+
+def test_a_variable_may_be_skipped_that_could_be_imported(file: Path) -> None:
+    session = opened(file).writable_session()
+    done = import_scanned(session, scan_file(file), str(file), skip=["flat"])
+    assert "flat" not in session.root and len(done.arrays) == 1
+    assert [part.path for part in done.skipped] == ["flat"]
+
+
+def test_what_loses_no_values_is_no_error(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["type"] = np.dtype([("a", "i4")])
+        file["values"] = [1, 2]
+        file["again"] = file["values"]
+    session = opened(tmp_path / "a.h5").writable_session()
+    done = import_scanned(session, scan_file(tmp_path / "a.h5"), str(tmp_path / "a.h5"))
+    assert len(done.arrays) == 1 and len(done.skipped) == 2
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["elsewhere"] = h5py.ExternalLink("b.h5", "x")
+    with pytest.raises(InvalidInputError, match="/elsewhere: it is a link"):
+        import_scanned(session, scan_file(tmp_path / "a.h5"), str(tmp_path / "a.h5"), path="more")
 
 
 def test_what_is_refused(file: Path, tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ def test_keys_with_points() -> None:
 )
 def test_strings_and_bytes_have_documents(name: str, fill: str | bytes, json: str) -> None:
     known = with_variable_length(CORE_EXTENSIONS)
-    data = ZarrArrayMetadata((3,), name, (2,), "Slash", fill, (NamedConfiguration("vlen-bytes"),))
+    data = ZarrArrayMetadata((3,), name, (2,), "Slash", fill, (NamedConfiguration("vlen-bytes", {}),))
     metadata = to_metadata(data, None, known)
     assert node_document(metadata)["fill_value"] == json
     assert parse_node(emit_node(metadata), known) == metadata

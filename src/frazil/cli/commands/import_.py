@@ -14,7 +14,7 @@ from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, has_nothing, open_repository, split_location
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
+from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.repository.refs.nesting import outer_repository
@@ -39,17 +39,14 @@ class Source(Record):
 
 
 class Missed(Record):
-    """What was skipped, and of which file; skipped None: all of it, for this reason."""
+    """What was left out, and of which file."""
 
     file: str
-    skipped: Skipped | None
-    reason: str
+    skipped: Skipped
 
     def __str__(self) -> str:
-        if self.skipped is None:
-            return f"{self.file}: {self.reason}"
         attribute = "" if self.skipped.attribute is None else f"attribute {self.skipped.attribute}: "
-        return f"{self.file}: /{self.skipped.path}: {attribute}{self.reason}"
+        return f"{self.file}: /{self.skipped.path}: {attribute}{self.skipped.reason}"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -77,6 +74,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--path", metavar="GROUP", default="", help="the group that it goes to; the root, where it is left out"
     )
     parser.add_argument(
+        "--skip", metavar="VARIABLE", action="append", default=[],
+        help="leave out a variable, as in level1/temp or 'names*', whether it could be imported or not; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
         "-m", "--message", metavar="TEXT", help="of the commit; it names the files, where it is left out"
     )
     add_json(parser)
@@ -87,15 +88,9 @@ def run(options: Namespace) -> None:
     if options.how == "adopt" and (far := next((file for file in options.file if is_remote(file)), None)):
         options.refuse(f"{far} is not on this machine: copy it here first to adopt it, or import it with --virtual")
     far = importer.far_places(options.file)
-    sources: list[Source] = []
+    scans = [scanner.scan_file(file, virtual_prefixes=far) for file in options.file]
+    sources = _sources(options, groups, scans)
     missed: list[Missed] = []
-    for file, group in zip(options.file, groups, strict=True):
-        try:
-            sources.append(Source(file, group, scanner.scan_file(file, virtual_prefixes=far)))
-        except FrazilError as error:
-            if len(options.file) == 1:
-                raise
-            missed.append(Missed(file, None, str(error)))
     arrays: list[str] = []
     snapshot = branch = None
     if any(source.scanned.arrays for source in sources):
@@ -111,7 +106,7 @@ def run(options: Namespace) -> None:
             if session.has_changes:
                 session.discard()
     else:
-        missed += [Missed(source.file, part, part.reason) for source in sources for part in source.scanned.skipped]
+        missed += [Missed(source.file, part) for source in sources for part in source.scanned.skipped]
     for part in missed:
         print(f"frazil: skipped: {one_line(str(part))}", file=sys.stderr)
     if snapshot is None:
@@ -120,8 +115,8 @@ def run(options: Namespace) -> None:
         say_json({
             "snapshot": snapshot, "branch": branch, "arrays": list(arrays),
             "skipped": [
-                {"file": part.file, "path": None if part.skipped is None else part.skipped.path,
-                 "attribute": None if part.skipped is None else part.skipped.attribute, "reason": part.reason}
+                {"file": part.file, "path": part.skipped.path,
+                 "attribute": part.skipped.attribute, "reason": part.skipped.reason}
                 for part in missed
             ],
         })  # fmt: skip
@@ -137,6 +132,18 @@ def _groups(options: Namespace) -> list[str]:
     if len(set(names)) < len(names):
         options.refuse("each file becomes a group of its name: two have the same one")
     return [f"{options.path.rstrip('/')}/{name}" for name in names]
+
+
+def _sources(options: Namespace, groups: list[str], scans: list[ScannedFile]) -> list[Source]:
+    """The files without the variables of --skip, each of which at least one file must have. Raises InvalidInputError for a variable that cannot be imported."""
+    for name in options.skip:
+        if not any(importer.has_variable(scanned, name) for scanned in scans):
+            options.refuse(f"--skip {name}: no such variable is in {', '.join(options.file)}")
+    sources = []
+    for file, group, scanned in zip(options.file, groups, scans, strict=True):
+        skip = [name for name in options.skip if importer.has_variable(scanned, name)]
+        sources.append(Source(file, group, importer.without_skipped(scanned, skip, file)))
+    return sources
 
 
 def _open(options: Namespace, prefixes: Mapping[str, Location | None]) -> frazil.Session:
@@ -169,7 +176,7 @@ def _import(
                 error.hint = "choose another group with --path"
                 raise
             arrays += done.arrays
-            missed += [Missed(file, part, part.reason) for part in done.skipped]
+            missed += [Missed(file, part) for part in done.skipped]
     return arrays
 
 
@@ -177,11 +184,12 @@ COMMAND = Command(
     "import",
     "files of NetCDF and HDF5, into a repository",
     "Brings the arrays of files into a repository, with groups, attributes and the names of dimensions, in one commit, and prints the id of its\n"
-    "snapshot. Values are copied and encoded anew; or FILE is adopted as it is; or only referred to. What cannot be shown as Zarr is told on\n"
-    "standard error and left out; it is an error if nothing is left. HDF5 and NetCDF4 need h5py.",
+    "snapshot. Values are copied and encoded anew; or FILE is adopted as it is; or only referred to. A variable that cannot be imported is an\n"
+    "error, unless --skip names it; then nothing is written. What is left out is told on standard error. HDF5 and NetCDF4 need h5py.",
     (
         ("frazil import ocean.nc new.repo", "all arrays of a file, copied into a new repository"),
         ("frazil import ocean.nc sea.repo@dev --path level2 -m 'the second level'", "into a group, on a branch"),
+        ("frazil import ocean.nc new4.repo --skip 'level1/*'", "all but some variables"),
         ("frazil import ocean.nc new2.repo --virtual", "references; `frazil get` reads them with --virtual-prefix"),
         (
             "frazil import s3://bucket/ocean.nc far.repo --virtual",

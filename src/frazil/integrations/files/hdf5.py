@@ -16,6 +16,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
 from frazil.integrations.files.hdf5_dimensions import Dimensions
 from frazil.integrations.files.hdf5_types import codecs_of, data_type_of, filter_name, load_h5py
+from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.ranged_file import RangedFile
 from frazil.integrations.files.scanned import (
     ChunkColumns,
@@ -23,7 +24,6 @@ from frazil.integrations.files.scanned import (
     ScannedFile,
     Skipped,
     as_attribute,
-    as_fill,
     bytes_codec,
     check_shape,
     no_chunks,
@@ -125,6 +125,8 @@ class _Scan:
                 except _FAILURES as error:
                     self.skipped.append(Skipped(path, None, f"it cannot be read: {error}"))
                 else:
+                    if node is None:
+                        continue
                     if isinstance(node, self.h5py.Group):
                         below.append((path, node))
                     else:
@@ -133,24 +135,27 @@ class _Scan:
 
     def _node(
         self, group: h5py.Group, name: str, path: str, seen: dict[tuple[int, int], str]
-    ) -> h5py.Group | h5py.Dataset:
+    ) -> h5py.Group | h5py.Dataset | None:
+        """The group or dataset of a name; None for a named data type, and for what the walk has met under another name."""
         if not isinstance(group.get(name, getlink=True), self.h5py.HardLink):
             raise InvalidInputError("it is a link to another place, and links are not followed")
         check_name(name)
         node = group[name]
         if not isinstance(node, self.h5py.Group | self.h5py.Dataset):
-            raise InvalidInputError("it is a named data type")
+            self.skipped.append(Skipped(path, None, "it is a named data type", loses_values=False))
+            return None
         info = self.h5py.h5o.get_info(node.id)
         first = seen.setdefault((info.fileno, info.addr), path)
         if first != path:
-            raise InvalidInputError(f"it is another name of {first!r}")
+            self.skipped.append(Skipped(path, None, f"it is another name of {first!r}", loses_values=False))
+            return None
         return node
 
     def _attributes(self, path: str, node: h5py.Group | h5py.Dataset) -> dict[str, Json]:
         found: dict[str, Json] = {}
         own = _OWN | _OF_SCALES if node.attrs.get("CLASS") == b"DIMENSION_SCALE" else _OWN
         for name in node.attrs:
-            if name in own:
+            if name in own or (name == "_FillValue" and isinstance(node, self.h5py.Dataset)):
                 continue
             try:
                 value = node.attrs[name]
@@ -195,7 +200,11 @@ class _Scan:
         else:
             raise InvalidInputError("it is put together from other datasets (a virtual layout)")
         grid = [-(-extent // chunk) for extent, chunk in zip(shape, chunk_shape, strict=True)]
-        fill = _said_fill(attributes, dataset, dtype, own_fill, len(chunks.offsets) + len(given) == math.prod(grid))
+        said = dataset.attrs.get("_FillValue")
+        fill = set_missing_values(attributes, said, dtype, path, self.skipped)
+        # a chunk that is not stored holds the dataset's own fill value, whatever the attribute says
+        if fill is None or len(chunks.offsets) + len(given) < math.prod(grid):
+            fill = own_fill
         names = self.dimensions.names(dataset)
         return ScannedArray(path, shape, dtype, chunk_shape, codecs, fill, attributes, names, chunks, given)
 
@@ -256,7 +265,9 @@ class _Scan:
                 f"the file is cut short: its data ends at byte {layout.end}, and the file has {self.size} bytes"
             )
         chunks, tails = contiguous_chunks(layout, chunk_shape)
-        return chunks, given_tails(tails, math.prod(chunk_shape) * dtype.itemsize, fill.tobytes(), self._read)
+        return chunks, given_tails(
+            tails, math.prod(chunk_shape) * dtype.itemsize, np.array([fill], dtype).tobytes(), self._read
+        )
 
     def _read(self, offset: int, length: int) -> bytes:
         self.raw.seek(offset)
@@ -268,18 +279,3 @@ def _stored_bytes(module: ModuleType, dataset: h5py.Dataset, dtype: np.dtype[np.
     values = np.empty(dataset.shape, dtype)
     dataset.id.read(module.h5s.ALL, module.h5s.ALL, values, dataset.id.get_type())
     return values.tobytes()
-
-
-def _said_fill(
-    attributes: dict[str, Json],
-    dataset: h5py.Dataset,
-    dtype: np.dtype[np.generic],
-    own: np.generic,
-    is_whole: bool,
-) -> np.generic:
-    """What `_FillValue` says, which then is no attribute. Where chunks are missing, they have the dataset's own fill value, and that counts."""
-    fill = as_fill(dataset.attrs["_FillValue"], dtype) if "_FillValue" in attributes else None
-    if fill is None or (not is_whole and fill.tobytes() != own.tobytes()):
-        return own
-    del attributes["_FillValue"]
-    return fill

@@ -66,7 +66,9 @@ def data_type_of(h5py: ModuleType, dataset: object) -> np.dtype[np.generic]:
             return pair
         name = f"compound ({', '.join([kind.get_member_name(i).decode(errors='replace') for i in range(kind.get_nmembers())][:5])})"
     elif kind.get_class() == h5py.h5t.STRING:
-        name = "text of any length" if kind.is_variable_str() else f"text of {size} bytes"
+        if not kind.is_variable_str() and size:
+            return np.dtype(("S", size))
+        name = "text of any length"
     raise InvalidInputError(f"its data type is HDF5's {name}, which has no counterpart in arrays here")
 
 

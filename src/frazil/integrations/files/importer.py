@@ -1,8 +1,11 @@
-"""Arrays of a scanned file, brought into a session of a repository: copied, adopted with the file, or as references to it. What scanning finds is in scanned.py."""
+"""Import of a scanned file into a session of a repository: its arrays are copied, or refer to chunks in the file, which the repository may adopt.
+
+What scanning finds is in scanned.py; which variables are left out on request is decided here, and is an error otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias
 
 from frazil.api.repository import Repository
@@ -20,17 +23,29 @@ from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import Location, resolve
 from frazil.stores.memory import MemoryStore
 
-__all__ = ["HOW", "How", "Imported", "far_places", "folder_prefix", "import_scanned", "import_size"]
+__all__ = [
+    "HOW",
+    "How",
+    "Imported",
+    "far_places",
+    "folder_prefix",
+    "has_variable",
+    "import_scanned",
+    "import_size",
+    "without_skipped",
+]
 
 How: TypeAlias = Literal["copy", "virtual", "adopt"]
 HOW: Final[tuple[How, ...]] = ("copy", "virtual", "adopt")
 
+_SKIPPED: Final = "it was asked to be skipped"
+_MOST_TOLD: Final = 10  # variables that one error names
 _TILE_BYTES: Final = 2**25  # that are copied at once
 _SMALLEST, _LARGEST = 2**15, 2**25  # bytes of chunks that a copy keeps the shape of
 
 
 class Imported(Record):
-    """arrays: paths of those that are there now; skipped: what of the file is not, paths as in the file"""
+    """arrays: paths of those that were made, below the group of the import; skipped: what of the file is left out, with paths as in the file"""
 
     arrays: tuple[str, ...]
     skipped: tuple[Skipped, ...]
@@ -45,6 +60,49 @@ def far_places(files: Iterable[str]) -> dict[str, Location]:
     """The bucket or web server of each file at a distance, and the one store that all files there are read from. Raises InvalidInputError."""
     roots = dict.fromkeys(parse_location(file).root for file in files if is_remote(file))
     return {f"{root}/": resolve(root)[0] for root in roots}
+
+
+def has_variable(scanned: ScannedFile, name: str) -> bool:
+    """Whether a variable of the file has this path; "*", "?" and "[...]" stand for any characters, as in a shell."""
+    return any(_matches(path, [name]) for path in [*[array.path for array in scanned.arrays], *_missing(scanned)])
+
+
+def without_skipped(scanned: ScannedFile, skip: Sequence[str], file: str) -> ScannedFile:
+    """The file without the variables that `skip` names.
+
+    skip  paths of variables in the file, "level1/temp", as for has_variable
+    file  its name in errors
+    Raises InvalidInputError for a variable that cannot be imported and that `skip` does not name, and for a name in `skip` that no variable has."""
+    for name in skip:
+        if not has_variable(scanned, name):
+            raise InvalidInputError(f"there is no variable {name!r} to be skipped", key=file)
+    missing = _missing(scanned)
+    lost = [path for path in missing if not _matches(path, skip)]
+    if lost:
+        told = lost[:_MOST_TOLD]
+        raise InvalidInputError(
+            f"{len(lost)} variable{'s' * (len(lost) > 1)} cannot be imported: "
+            + "; ".join([*[f"/{path}: {missing[path]}" for path in told], *["..."] * (len(lost) > len(told))]),
+            key=file,
+            hint=f"import the others, with {' '.join([f'--skip {path}' for path in told])}",
+        )
+    left_out = [Skipped(array.path, None, _SKIPPED) for array in scanned.arrays if _matches(array.path, skip)]
+    for part in left_out:
+        missing[part.path] = part.reason
+    kept = tuple([array for array in scanned.arrays if array.path not in missing])
+    return scanned._replace(
+        arrays=kept,
+        skipped=tuple([part._replace(loses_values=False) for part in (*scanned.skipped, *left_out)]),
+    )
+
+
+def _missing(scanned: ScannedFile) -> dict[str, str]:
+    """Variables whose values would be lost, with the reasons."""
+    return {part.path: part.reason for part in scanned.skipped if part.attribute is None and part.loses_values}
+
+
+def _matches(path: str, names: Sequence[str]) -> bool:
+    return any(fnmatchcase(path, name.strip("/")) for name in names)
 
 
 def import_size(scanned: ScannedFile, how: How) -> int:
@@ -68,6 +126,7 @@ def import_scanned(
     *,
     path: str = "",
     how: How = "copy",
+    skip: Sequence[str] = (),
     report: Callable[[int], None] = lambda _: None,
     virtual_prefixes: Prefixes | None = None,
 ) -> Imported:
@@ -76,9 +135,11 @@ def import_scanned(
     file  its path, or its URL
     how  "copy": values are decoded, and encoded with codecs of ours; "adopt": the file is copied whole, chunks are parts of it; "virtual": chunks are parts of
          the file where it is, which the session's repository must allow (folder_prefix)
+    skip  variables that are left out, as without_skipped takes them
     report  is called with bytes that were done
     virtual_prefixes  as for scan_file
-    Raises InvalidInputError where a file at a distance is to be adopted; AlreadyExistsError where something has the path of an array, StoreError, also where the file changed meanwhile, and what reading it raises."""
+    Raises InvalidInputError where a file at a distance is to be adopted, for a variable that cannot be imported and is not in `skip`, and for an array that the
+    repository's format cannot hold; AlreadyExistsError where something has the path of an array, StoreError, also where the file changed meanwhile, and what reading it raises."""
     source = source_of(file, virtual_prefixes)
     if how == "adopt" and source.place is not None:
         raise InvalidInputError(
@@ -86,8 +147,8 @@ def import_scanned(
             key=file,
             hint="copy the file to this machine first; or refer to it where it is, or copy its values",
         )
+    scanned = without_skipped(scanned, skip, file)
     target = _at(session.root, path)
-    skipped = list(scanned.skipped)
     for name, attributes in scanned.groups.items():
         group = _at(target, name)
         if attributes:
@@ -95,10 +156,7 @@ def import_scanned(
     made: list[tuple[ScannedArray, Array]] = []
     for array in scanned.arrays:  # all of them before any value moves, as their paths may be taken
         arguments = _copied(array) if how == "copy" else array.arguments()
-        try:
-            made.append((array, target.create_array(array.path, **arguments)))  # type: ignore[arg-type]
-        except InvalidInputError as error:  # what a repository cannot hold
-            skipped.append(Skipped(array.path, None, error.message))
+        made.append((array, target.create_array(array.path, **arguments)))  # type: ignore[arg-type]
     try:
         if made:
             take = _taker(session, scanned, source, how, report, virtual_prefixes)
@@ -108,7 +166,7 @@ def import_scanned(
         _check_state(source, scanned, error)
         raise
     _check_state(source, scanned)
-    return Imported(tuple([array.path for _, array in made]), tuple(skipped))
+    return Imported(tuple([array.path for _, array in made]), scanned.skipped)
 
 
 def _check_state(source: Source, scanned: ScannedFile, error: DataError | None = None) -> None:

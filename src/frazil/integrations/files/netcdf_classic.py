@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
 from frazil.errors import FormatError, InvalidInputError, StoreError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
-from frazil.integrations.files.netcdf_header import CHAR, STREAMING, TYPES, Attribute, Header, Variable, parse_header
+from frazil.integrations.files.missing_values import set_missing_values
+from frazil.integrations.files.netcdf_header import STREAMING, TYPES, Attribute, Header, Variable, parse_header
 from frazil.integrations.files.scanned import (
     ScannedArray,
     ScannedFile,
     Skipped,
     as_attribute,
-    as_fill,
     bytes_codec,
     check_shape,
 )
@@ -114,8 +115,6 @@ def _check(variable: Variable, layout: Layout, size: int, room: int) -> None:
     """Raises InvalidInputError for what cannot be an array of Zarr, and for one that is not whole in a file of `size` bytes, of which others leave `room`."""
     check_name(variable.name)
     check_shape(layout.shape)
-    if variable.type == CHAR:
-        raise InvalidInputError("text (characters) has no data type in Zarr that arrays here can have")
     if layout.size and layout.end > size:
         raise InvalidInputError(
             f"the file is cut short: its data ends at byte {layout.end}, and the file has {size} bytes"
@@ -133,12 +132,16 @@ def _scanned(
     if layout.stride is not None:
         chunk_shape = (1, *chunk_shape)
     chunks, tails = contiguous_chunks(layout, chunk_shape)
-    attributes = _attributes(variable.attributes, variable.name, skipped)
-    fill = _fill_value(variable, dtype, attributes)
+    said = next((values for name, _, values in variable.attributes if name == "_FillValue"), None)
+    others = [attribute for attribute in variable.attributes if attribute.name != "_FillValue"]
+    attributes = _attributes(others, variable.name, skipped)
+    fill = set_missing_values(attributes, said, dtype, variable.name, skipped)
+    if fill is None:
+        fill = np.array([_FILL[variable.type]]).astype(dtype)[0] if dtype.kind != "S" else np.zeros(1, dtype)[0]
     given = given_tails(
         tails,
         math.prod(chunk_shape) * layout.itemsize,
-        fill.tobytes(),
+        np.array([fill], dtype).tobytes(),
         lambda offset, length: _read(file, offset, length, variable.name),
     )
     names = tuple([header.dimensions[number].name for number in variable.dimensions])
@@ -156,17 +159,7 @@ def _scanned(
     )
 
 
-def _fill_value(variable: Variable, dtype: np.dtype[np.generic], attributes: dict[str, Json]) -> np.generic:
-    """What `_FillValue` says, which then is no attribute any more; else that of the format."""
-    for name, _, values in variable.attributes:
-        fill = as_fill(values, dtype) if name == "_FillValue" else None
-        if fill is not None:
-            attributes.pop(name, None)
-            return fill
-    return dtype.type(_FILL[variable.type])
-
-
-def _attributes(attributes: tuple[Attribute, ...], path: str, skipped: list[Skipped]) -> dict[str, Json]:
+def _attributes(attributes: Sequence[Attribute], path: str, skipped: list[Skipped]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for name, _, values in attributes:
         try:

@@ -20,38 +20,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "DATA_TYPES",
     "ChunkColumns",
     "ScannedArray",
     "ScannedFile",
     "Skipped",
     "as_attribute",
-    "as_fill",
     "bytes_codec",
     "check_shape",
     "no_chunks",
     "select_chunks",
 ]
 
-# what arrays of Zarr, also in repositories, can be of
-DATA_TYPES: Final = frozenset(
-    [
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-    ]
-)
 _RANK_LIMIT: Final = 32
 
 
@@ -67,7 +46,7 @@ class ScannedArray(Record):
     """An array of the file.
 
     path             "group/name"
-    dtype            of the values as they are in the file, with their byte order; one of DATA_TYPES
+    dtype            of the values as they are in the file, with their byte order: NumPy's kinds b, i, u, f, c, and S for text of a fixed length
     codecs           of Zarr v3, as documents say them, in the order of encoding
     fill_value       of dtype's type
     dimension_names  None where the file names none
@@ -95,7 +74,7 @@ class ScannedArray(Record):
         """What create_array takes to make this array, without its path."""
         return {
             "shape": self.shape,
-            "dtype": self.dtype.name,
+            "dtype": self.dtype.newbyteorder("="),
             "chunks": self.chunk_shape,
             "codecs": [dict(codec) for codec in self.codecs],
             "fill_value": self.fill_value,
@@ -105,11 +84,14 @@ class ScannedArray(Record):
 
 
 class Skipped(Record):
-    """What of a file cannot be shown as Zarr: an array, or an attribute of the node at `path`; and why."""
+    """What of a file cannot be shown as Zarr, and why: an attribute of the node at `path`, or with attribute None the node itself.
+
+    loses_values  whether values are left out that are nowhere else in the scanned arrays"""
 
     path: str
     attribute: str | None
     reason: str
+    loses_values: bool = True
 
 
 class ScannedFile(Record):
@@ -140,7 +122,7 @@ def select_chunks(chunks: ChunkColumns, rows: NDArray[np.bool_] | Columns) -> Ch
 
 def bytes_codec(dtype: np.dtype[np.generic]) -> Mapping[str, Json]:
     """The codec that lays elements out as this dtype does."""
-    if dtype.itemsize == 1:
+    if dtype.itemsize == 1 or dtype.kind == "S":
         return {"name": "bytes"}
     return {"name": "bytes", "configuration": {"endian": "big" if dtype.str.startswith(">") else "little"}}
 
@@ -172,20 +154,6 @@ def as_attribute(value: object) -> Json:
         array = array.astype(np.float64)
     items: Json = array.item() if array.size == 1 else array.tolist()
     return items if array.dtype.kind != "f" or np.isfinite(array).all() else _finite(items)
-
-
-def as_fill(value: object, dtype: np.dtype[np.generic]) -> np.generic | None:
-    """A `_FillValue` as an element of an array; None for what is not one number that the array's type has. Floats are rounded to it."""
-    said = np.asarray(value).reshape(-1)
-    if said.size != 1 or said.dtype.kind not in "biufc":
-        return None
-    with np.errstate(all="ignore"):
-        fill = said.astype(dtype)
-        if dtype.kind == "f" and said.dtype.kind == "f":
-            same = bool((np.isfinite(fill) == np.isfinite(said)).all())
-        else:
-            same = bool((fill.astype(said.dtype) == said).all())
-    return fill[0] if same else None
 
 
 def _finite(value: object) -> Json:

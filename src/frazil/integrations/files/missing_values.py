@@ -1,0 +1,114 @@
+"""What a variable's attributes say of missing values (CF conventions, 2.5.1): `_FillValue` and `missing_value` of a file, as attributes of a Zarr v3 array. Pure.
+
+xarray masks an array of Zarr v3 by its attributes alone; the fill value of the array itself says what chunks that are not stored hold. `_FillValue` has the
+form that xarray's zarr engine gives it (xarray.backends.zarr.FillValueCoder): base64 of a little-endian float64 for floats, two of them for complex numbers, a JSON
+number for integers, true or false for booleans. Arrays of bytes get none: that engine opens no array of them that has one."""
+
+from __future__ import annotations
+
+import math
+import struct
+from base64 import b64encode
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.integrations.files.scanned import Skipped
+from frazil.metadata.json_text import Json
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping, MutableSequence
+
+__all__ = ["set_missing_values"]
+
+_FILL: Final = "_FillValue"
+_MISSING: Final = "missing_value"
+
+
+def set_missing_values(
+    attributes: MutableMapping[str, Json],
+    fill: object | None,
+    dtype: np.dtype[np.generic],
+    path: str,
+    skipped: MutableSequence[Skipped],
+) -> np.generic | None:
+    """Replaces `_FillValue` and `missing_value` among the attributes of a variable by what xarray reads in a Zarr array. The fill value as an element; None where
+    there is none.
+
+    attributes  of the variable, as scanned.as_attribute gives them; changed in place
+    fill        the value of `_FillValue` in the file: bytes, a NumPy scalar or an array; None where there is none
+    dtype       of the variable's elements in the file
+    path        of the variable, in what is added to `skipped`
+    skipped     gets an entry for an attribute that is dropped: a value that no element can have masks nothing, or JSON cannot say it"""
+    attributes.pop(_FILL, None)
+    element: np.generic | None = None
+    if fill is not None:
+        element = _element(fill, dtype)
+        if element is None:
+            reason = f"an element of {dtype.name} cannot be {_shown(fill)}, so that it marks no missing values; it was dropped"
+            skipped.append(Skipped(path, _FILL, reason))
+        elif dtype.kind == "S":
+            reason = f"xarray opens no Zarr array of text that has one; it was {_shown(fill)}, and elements that are equal to it are not marked as missing"
+            skipped.append(Skipped(path, _FILL, reason))
+        else:
+            attributes[_FILL] = _encoded(fill, element)
+    missing = attributes.get(_MISSING)
+    values = missing if isinstance(missing, list) else [missing]
+    if dtype.kind in "iufc" and any(value in ("NaN", "Infinity", "-Infinity") for value in values):
+        del attributes[_MISSING]
+        skipped.append(Skipped(path, _MISSING, f"JSON has no number for {values[0]}; it was dropped"))
+    return element
+
+
+def _element(value: object, dtype: np.dtype[np.generic]) -> np.generic | None:
+    """The value as an element of the dtype, rounded if it is a float; None for what is not one value that an element can have."""
+    if dtype.kind == "S":
+        text = _bytes(value)
+        if text is None or len(text) > dtype.itemsize:
+            return None
+        padded: np.generic = np.array([text], dtype)[0]
+        return padded
+    said = np.asarray(value).reshape(-1)
+    if said.size != 1 or said.dtype.kind not in "biufc" or (said.dtype.kind == "c" and dtype.kind != "c"):
+        return None
+    with np.errstate(all="ignore"):
+        made = said.astype(dtype)
+        if dtype.kind in "fc":
+            same = bool((np.isfinite(made) == np.isfinite(said)).all())
+        else:
+            same = bool((made.astype(said.dtype) == said).all())
+    return made[0] if same else None
+
+
+def _bytes(value: object) -> bytes | None:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, bytes):
+        return bytes(value)
+    array = np.asarray(value)
+    return bytes(array.reshape(-1)[0]) if array.size == 1 and array.dtype.kind == "S" else None
+
+
+def _encoded(value: object, element: np.generic) -> Json:
+    """value: as in the file, which may be wider than the element"""
+    kind = element.dtype.kind
+    said = np.asarray(value).reshape(-1)[0]
+    if kind == "c":
+        return [_float64(complex(said).real), _float64(complex(said).imag)]
+    if kind == "f":
+        return _float64(float(said))
+    return bool(element) if kind == "b" else int(element)
+
+
+def _float64(value: float) -> str:
+    return b64encode(struct.pack("<d", value)).decode()
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str | bytes):
+        return repr(value)
+    array = np.asarray(value).reshape(-1)
+    if array.size != 1 or array.dtype.kind == "O":
+        return f"{array.size} values of {array.dtype}"
+    item = array[0].item()
+    return "NaN" if isinstance(item, float) and math.isnan(item) else repr(item)
