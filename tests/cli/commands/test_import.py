@@ -91,7 +91,7 @@ def test_a_variable_that_cannot_be_imported(flag: str | None, place: Path, capfd
         ("text.nc", "words", None),
         ("text.nc", "other", None),
     ]
-    assert said.err.splitlines()[0].startswith("frazil: skipped: text.nc: /words: ")
+    assert said.err == ""
     assert main(["import", "text.nc", "new2.repo", *flags, "--skip", "*"]) == 1
     assert capfd.readouterr().err.endswith("frazil: nothing could be imported\n")
     assert not (place / "new2.repo").exists()

@@ -108,6 +108,8 @@ def run(options: Namespace) -> None:
     else:
         missed += [Missed(source.file, part) for source in sources for part in source.scanned.skipped]
     for part in missed:
+        if part.skipped.attribute is None and importer.is_named(part.skipped.path, options.skip):
+            continue  # as was asked for
         print(f"frazil: skipped: {one_line(str(part))}", file=sys.stderr)
     if snapshot is None:
         raise InvalidInputError("nothing could be imported")

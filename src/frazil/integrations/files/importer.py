@@ -32,6 +32,7 @@ __all__ = [
     "has_variable",
     "import_scanned",
     "import_size",
+    "is_named",
     "without_skipped",
 ]
 
@@ -64,7 +65,7 @@ def far_places(files: Iterable[str]) -> dict[str, Location]:
 
 def has_variable(scanned: ScannedFile, name: str) -> bool:
     """Whether a variable of the file has this path; "*", "?" and "[...]" stand for any characters, as in a shell."""
-    return any(_matches(path, [name]) for path in [*[array.path for array in scanned.arrays], *_missing(scanned)])
+    return any(is_named(path, [name]) for path in [*[array.path for array in scanned.arrays], *_missing(scanned)])
 
 
 def without_skipped(scanned: ScannedFile, skip: Sequence[str], file: str) -> ScannedFile:
@@ -77,7 +78,7 @@ def without_skipped(scanned: ScannedFile, skip: Sequence[str], file: str) -> Sca
         if not has_variable(scanned, name):
             raise InvalidInputError(f"there is no variable {name!r} to be skipped", key=file)
     missing = _missing(scanned)
-    lost = [path for path in missing if not _matches(path, skip)]
+    lost = [path for path in missing if not is_named(path, skip)]
     if lost:
         told = lost[:_MOST_TOLD]
         raise InvalidInputError(
@@ -86,7 +87,7 @@ def without_skipped(scanned: ScannedFile, skip: Sequence[str], file: str) -> Sca
             key=file,
             hint=f"import the others, with {' '.join([f'--skip {path}' for path in told])}",
         )
-    left_out = [Skipped(array.path, None, _SKIPPED) for array in scanned.arrays if _matches(array.path, skip)]
+    left_out = [Skipped(array.path, None, _SKIPPED) for array in scanned.arrays if is_named(array.path, skip)]
     for part in left_out:
         missing[part.path] = part.reason
     kept = tuple([array for array in scanned.arrays if array.path not in missing])
@@ -101,7 +102,8 @@ def _missing(scanned: ScannedFile) -> dict[str, str]:
     return {part.path: part.reason for part in scanned.skipped if part.attribute is None and part.loses_values}
 
 
-def _matches(path: str, names: Sequence[str]) -> bool:
+def is_named(path: str, names: Sequence[str]) -> bool:
+    """Whether one of the names is that of the variable at a path; "*", "?" and "[...]" in names stand for any characters, as in a shell."""
     return any(fnmatchcase(path, name.strip("/")) for name in names)
 
 
