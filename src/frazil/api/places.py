@@ -257,7 +257,7 @@ def _present(
     if mode in ("w", "w-"):
         return None
     node: Metadata | None
-    place, node = locate(place, path, zarr_format)
+    place, node = locate(place, path, zarr_format, to_create=mode == "a")
     if node is None:
         if mode == "a":
             return None
@@ -293,7 +293,7 @@ def _refuse_implied(place: Place, path: str) -> None:
     """Raises AlreadyExistsError where a group without a document is (draft of 2022): mode w- may not give it one, as create_group does.
     What else is there, or wrong with it, is said when the group is made."""
     try:
-        there, node = locate(place, path)
+        there, node = locate(place, path, to_create=True)
     except InvalidInputError:
         return
     if isinstance(node, GroupMetadata) and node.implicit:

@@ -46,7 +46,11 @@ def _settled(place: Place, metadata: ArrayMetadata) -> Settled:
     runtime = place.runtime.checked()
     codecs, grid = place.registry.parse_codecs(metadata.codecs), metadata.chunk_grid
     if not isinstance(grid, RegularGrid):
-        raise MetadataError(f"arrays with a chunk grid of kind {type(grid).__name__} cannot be read", path="chunk_grid")
+        raise MetadataError(
+            f"arrays with a chunk grid of kind {type(grid).__name__} cannot be read, as it has no chunk_shape",
+            path="chunk_grid",
+            hint="chunks of one shape can be read: give the grid the attribute chunk_shape, or derive it from RegularGrid",
+        )
     chain = compile_chain(codecs, chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value.data))
     counts = chain.leaf_counts if chain.levels else None
     return Settled(codecs, chain, counts, metadata.fill_value.scalar, runtime)

@@ -144,7 +144,8 @@ class Group(MutableMapping[str, "Array | Group"]):
         self._changed_below()
 
     def __contains__(self, path: object) -> bool:
-        """Whether a node is there, whatever its document says; one request, or a few in a hierarchy of the 2022 draft."""
+        """Whether a node is there, whatever its document says; one request, or a few in a hierarchy of the 2022 draft. There, where no document is found,
+        only a listing tells of a group without one: StoreError, if the store cannot list."""
         try:
             return node_exists(self._at(path))
         except InvalidInputError:  # no path at all, or none that the store could have
@@ -323,7 +324,7 @@ class Group(MutableMapping[str, "Array | Group"]):
         return node
 
     def _required(self, path: str, create: Callable[[], Array | Group]) -> Array | Group:
-        if (node := find_node(self._at(path))) is None:
+        if (node := find_node(self._at(path), to_create=True)) is None:
             try:
                 return create()
             except AlreadyExistsError:  # somebody else was quicker

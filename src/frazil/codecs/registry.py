@@ -116,8 +116,8 @@ class Registry(Value):
         return self._with(metadata=self.metadata.silent())
 
     def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> Registry:
-        """With one more chunk grid, which arrays can be read through if it is a RegularGrid. In the draft of 2022 its name is a URI, and the other
-        members are in its configuration; it may have its own `chunk_key_encoding`."""
+        """With one more chunk grid. Arrays can be read and written through it if its chunks have one shape: if it is a RegularGrid, or has an attribute
+        `chunk_shape`. In the draft of 2022 its name is a URI, and the other members are in its configuration; it may have its own `chunk_key_encoding`."""
         return self._with(metadata=self.metadata.with_chunk_grid(family))
 
     def with_chunk_key_encoding(self, family: ExtensionFamily[ChunkKeyEncoding]) -> Registry:

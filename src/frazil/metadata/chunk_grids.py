@@ -12,7 +12,10 @@ from frazil.metadata.value import Value
 
 
 class ChunkGrid(Protocol):
-    """A division of an array into chunks; a value, compared with ==."""
+    """A division of an array into chunks; a value, compared with ==.
+
+    Arrays are read and written through grids of chunks of one shape: through a RegularGrid and what derives from it, and through any grid with an
+    attribute `chunk_shape` (elements along each dimension) whose chunks begin at the origin."""
 
     def extension(self) -> Extension:
         """The extension that names this grid."""
@@ -49,6 +52,44 @@ class RegularGrid(Value):
 
     def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple([-(-length // chunk) for length, chunk in zip(shape, self.chunk_shape, strict=True)])
+
+
+class UserGrid(RegularGrid):
+    """A grid of a user that is regular but no RegularGrid: `grid` has the name, the checks, and the chunk key encoding if there is one."""
+
+    __slots__ = ("grid",)
+    grid: ChunkGrid
+
+    def __init__(self, grid: ChunkGrid, chunk_shape: object, *, path: str) -> None:
+        """Raises MetadataError for a chunk shape that is none."""
+        super().__init__(chunk_shape, path=path)
+        self.grid = grid
+
+    @property
+    def chunk_key_encoding(self) -> object:
+        """The encoding that the grid brings along, None where it brings none."""
+        return getattr(self.grid, "chunk_key_encoding", None)
+
+    def extension(self) -> Extension:
+        return self.grid.extension()
+
+    def check(self, shape: tuple[int, ...], path: str = "chunk_grid") -> None:
+        self.grid.check(shape, path)
+        super().check(shape, path)
+        told, regular = tuple(self.grid.grid_shape(shape)), self.grid_shape(shape)
+        if told != regular:
+            raise MetadataError(
+                f"the chunk grid {self.grid.extension().name} has {list(told)} chunks in an array of shape {list(shape)}, and a regular grid of"
+                f" chunks {list(self.chunk_shape)} has {list(regular)}",
+                path=path,
+                hint="arrays can be read through grids of equal chunks that begin at the origin",
+            )
+
+
+def usable_grid(grid: ChunkGrid, path: str) -> ChunkGrid:
+    """The grid itself where it is a RegularGrid, or has no `chunk_shape`; else a UserGrid, through which arrays can be read and written."""
+    chunk_shape = getattr(grid, "chunk_shape", None)
+    return grid if isinstance(grid, RegularGrid) or chunk_shape is None else UserGrid(grid, chunk_shape, path=path)
 
 
 def _read_regular(extension: Extension, path: str) -> ChunkGrid:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 import numpy as np
 
 from frazil.late import LateModule
-from frazil.metadata.chunk_grids import REGULAR, ChunkGrid
+from frazil.metadata.chunk_grids import REGULAR, ChunkGrid, usable_grid
 from frazil.metadata.chunk_keys import DEFAULT, V2, ChunkKeyEncoding
 from frazil.metadata.extension_guard import GRID, KEYS, Asking, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
@@ -123,7 +123,9 @@ class MetadataExtensions(Value):
         if family is REGULAR:
             return REGULAR.parse(extension, path)
         ask = Asking("chunk grid", extension.name, path)
-        return with_methods(ask, lambda: family.parse(extension, path), GRID, "a ChunkGrid")
+        made = with_methods(ask, lambda: family.parse(extension, path), GRID, "a ChunkGrid")
+        with ask:
+            return usable_grid(made, path)
 
     def chunk_key_encoding(self, extension: Extension, path: str = "chunk_key_encoding") -> ChunkKeyEncoding:
         """The chunk key encoding of an extension; UnknownExtensionError where no family has its name."""

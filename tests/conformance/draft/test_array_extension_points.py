@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import frazil
+from frazil import Registry
 from frazil.errors import (
     FallbackWarning,
     InvalidInputError,
     MetadataError,
     UnknownExtensionError,
 )
+from frazil.extensions import ChunkGrid, Extension, NamedExtension
 from frazil.stores import MemoryStore, Store
 from tests.conformance.draft.points import (
     SHARDING,
@@ -186,6 +189,83 @@ def test_shards_of_a_chunk_grid(store: Store) -> None:
     assert (array.chunks, array.shards) == ((4, 4), (8, 4))
     assert [key for key in store.list() if key.startswith("data")] == ["data/x/tile-0-0", "data/x/tile-0-1"]
     assert frazil.open_array(store, path="x", registry=REGISTRY)[...].tolist() == VALUES.tolist()
+
+
+PLAIN_TILES = "https://example.org/zarr/plain-tiles/1.0"
+
+
+class PlainTiles:
+    """A chunk grid that implements the port and derives from nothing: {"extension": PLAIN_TILES, "type": "tiles", "tile": [4, 4]}"""
+
+    def __init__(self, tile: Sequence[int], chunks: int | None = None) -> None:
+        self.chunk_shape, self.chunks = tuple(tile), chunks
+
+    def extension(self) -> Extension:
+        return Extension(PLAIN_TILES, {"type": "tiles", "tile": list(self.chunk_shape)})
+
+    def check(self, shape: tuple[int, ...], path: str) -> None:
+        if len(shape) != len(self.chunk_shape):
+            raise MetadataError("tiles have as many dimensions as the array", path=path)
+
+    def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        counts = (-(-n // tile) for n, tile in zip(shape, self.chunk_shape, strict=True))
+        return tuple(count if self.chunks is None else self.chunks for count in counts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlainTiles) and self.chunk_shape == other.chunk_shape
+
+    __hash__ = None  # type: ignore[assignment] # a grid need not have one
+
+
+def plain_tiles(extension: Extension, path: str) -> PlainTiles:
+    return PlainTiles(extension.configuration["tile"])  # type: ignore[arg-type] # of a test
+
+
+def with_grid(make: Callable[[Extension, str], ChunkGrid]) -> Registry:
+    return REGISTRY.with_chunk_grid(NamedExtension[ChunkGrid](PLAIN_TILES, make))
+
+
+@pytest.mark.rule("D44")
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_chunk_grid_that_derives_from_no_other(store: Store, sharded: bool) -> None:
+    transformer = {"extension": SHARDING, "type": "indexed", "configuration": {"chunks_per_shard": [2, 1]}}
+    grid = {"extension": PLAIN_TILES, "type": "tiles", "tile": [4, 4]}
+    one(store, chunk_grid=grid, storage_transformers=[transformer] if sharded else [])
+    registry = with_grid(plain_tiles)
+    array = frazil.open_array(store, "r+", path="x", registry=registry)
+    array[...] = VALUES
+    array.resize((9, 8))
+    array.attrs["units"] = "m"
+    assert got(store, "meta/x.array.json")["chunk_grid"] == grid
+    again = pickle.loads(pickle.dumps(frazil.open_array(store, path="x", registry=registry)))
+    assert again[:6].tolist() == VALUES.tolist()
+    assert again[1:3, 2:7].tolist() == VALUES[1:3, 2:7].tolist()
+    assert not again[6:].any()
+    assert (again.chunks, again.metadata) == ((4, 4), array.metadata)
+    assert frazil.open_group(store, registry=registry)["x"][5, 7] == 47  # type: ignore[index]
+    assert again.nchunks_initialized() == 4
+
+
+@pytest.mark.rule("D44")
+def test_a_chunk_grid_of_unequal_chunks_is_refused_by_name(store: Store) -> None:
+    one(store, chunk_grid={"extension": PLAIN_TILES, "type": "tiles", "tile": [4, 4]})
+
+    class Irregular(PlainTiles):
+        chunk_shape = None  # type: ignore[assignment]
+
+        def __init__(self) -> None:
+            pass
+
+        def check(self, shape: tuple[int, ...], path: str) -> None: ...
+
+    for make, words in (
+        (lambda *_: PlainTiles((4, 4), chunks=5), "has \\[5, 5\\] chunks"),
+        (lambda *_: PlainTiles((4, 0)), "at least 1"),
+        (lambda *_: Irregular(), "no chunk_shape"),
+    ):
+        with pytest.raises(MetadataError, match=words) as caught:
+            frazil.open_array(store, path="x", registry=with_grid(make))
+        assert (caught.value.path or "").startswith("chunk_grid")
 
 
 @pytest.mark.rule("D44")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.metadata.draft import layout as draft_layout
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.values import Capabilities
@@ -379,9 +380,20 @@ def test_without_listings() -> None:
     assert dict(frazil.open_group(store, path="foo/bar").attrs) == GROUP["attributes"]
     root = frazil.open_group(store)
     assert root["foo/baz/qux"][...].tolist() == [0, 0, 1, 2]
-    for ask in (root.tree, lambda: list(root), lambda: list(root.members())):
-        with pytest.raises(FrazilError, match="list"):
+    asked: list[Callable[[], object]] = [
+        root.tree,
+        lambda: list(root),
+        lambda: list(root.members()),
+        lambda: "foo/implied" in root,
+        lambda: "nothing" in root,
+        lambda: root["foo/baz"],
+        lambda: frazil.open_group(store, path="foo/baz"),
+    ]
+    for ask in asked:
+        with pytest.raises(StoreError, match="not listable"):
             ask()
+    assert "foo/baz/qux" in root
+    assert "foo/bar" in root
     root = frazil.open_group(store, "r+")
     root.create_array("x/y", data=np.arange(3))
     assert frazil.open_array(store, path="x/y")[...].tolist() == [0, 1, 2]

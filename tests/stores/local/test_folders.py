@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,3 +91,38 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == before
     finally:
         os.close(root)
+
+
+def test_folders_of_any_depth_are_listed() -> None:
+    """Deeper than Python's recursion goes, and deeper than a process may have files open."""
+    name = "/".join("a" * 1100)
+    folder = mkdtemp()  # which a TemporaryDirectory cannot remove
+    with few_files_open():
+        root = os.open(folder, os.O_RDONLY)
+        try:
+            inner = os.dup(root)
+            for part in name.split("/"):
+                os.mkdir(part, dir_fd=inner)
+                outer, inner = inner, os.open(part, os.O_RDONLY, dir_fd=inner)
+                os.close(outer)
+            assert not has_keys(root, "")
+            os.close(os.open("x", os.O_CREAT | os.O_WRONLY, dir_fd=inner))
+            os.close(inner)
+            assert has_keys(root, "")
+            assert level_below(root, "") == ([], ["a/"])
+            assert level_below(root, f"{name}/") == ([f"{name}/x"], [])
+            assert keys_below(root, "", "", None) == [f"{name}/x"]
+            assert keys_below(root, "a/", f"{name}/w", 1) == [f"{name}/x"]
+        finally:
+            os.close(root)
+            subprocess.run(["rm", "-rf", folder], check=True)
+
+
+@contextmanager
+def few_files_open() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, len(os.listdir("/proc/self/fd")) + 256), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -14,6 +14,7 @@ from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.stores import MemoryStore, ShardingStore
 from frazil.stores.chunk_storage import ChunkKeys
+from frazil.stores.transformer.shard_keys import ShardKeys
 from frazil.testing import CountingStore
 
 
@@ -151,3 +152,43 @@ def test_a_page_reads_few_indexes(separator: str) -> None:
     inner.clear()
     assert not store.is_empty("d/")
     assert inner.count("fetch") == 2
+
+
+@pytest.mark.rule("D97", "D98")
+@pytest.mark.parametrize("count", [1, 2, 3, 1000, 2**62, 2**63 - 1])
+def test_the_last_shard_that_has_keys_is_listed(count: int) -> None:
+    """Chunks are numbered up to 2^63 - 1; the last shard may reach beyond."""
+    if count > 1000:
+        keys = ShardKeys("data/a/", DraftKeys("/"), (count,), None)
+        names, shards, others = keys.shards([f"data/a/c{(2**63 - 1) // count}", f"data/a/c{2**63 // count + 1}"])
+        assert (names, others) == ([f"data/a/c{(2**63 - 1) // count}"], [])
+        assert keys.chunks(names, shards, np.array([(0, 0)]))[0] == [f"data/a/c{(2**63 - 1) // count * count}"]
+        return
+    last = 2**63 - 1
+    store = ShardingStore(inner := MemoryStore(), "data/a/", DraftKeys("/"), (count,))
+    store.set(f"data/a/c{last}", b"last")
+    store.set(f"data/a/c{last - 1}", b"before")
+    assert f"data/a/c{last // count}" in inner.list()
+    expected = sorted([f"data/a/c{last - 1}", f"data/a/c{last}"])
+    assert store.list() == store.list_prefix("data/a/") == expected
+    assert store.list_dir("data/a/") == (expected, [])
+    assert store.get(f"data/a/c{last}") == b"last"
+    key = f"data/a/c{last // count}"
+    shard = inner.get(key)
+    assert shard is not None
+    full = np.frombuffer(shard[-16 * count :], "<u8").reshape(-1, 2).copy()
+    full[:] = (0, 4)
+    inner.set(key, shard[: -16 * count] + full.tobytes())
+    there = [f"data/a/c{at}" for at in range(last // count * count, last + 1)]
+    assert [one for one in store.list() if one in set(there)] == sorted(there), "beyond them no chunk has a key"
+    assert all(len(one) <= len(there[-1]) and "-" not in one for one in store.list())
+
+
+@pytest.mark.rule("D98")
+def test_prefixes_of_the_last_shard_end_with_the_last_key() -> None:
+    last = 2**63 - 1
+    store = ShardingStore(MemoryStore(), "data/a/", DraftKeys("/"), (3, 1))
+    store.set(f"data/a/c{last}/0", b"last")
+    first = last // 3 * 3
+    assert store.list_dir("data/a/") == ([], [f"data/a/c{at}/" for at in range(first, last + 1)])
+    assert store.list() == [f"data/a/c{last}/0"]

@@ -17,6 +17,7 @@ from frazil.errors import (
     MetadataError,
     NotFoundError,
     ReadOnlyError,
+    StoreError,
     UnknownExtensionError,
 )
 from frazil.metadata.layout import Candidate, Layout
@@ -102,14 +103,17 @@ def missing(place: Place) -> NotFoundError:
     )
 
 
-def find_node(place: Place) -> Metadata | None:
-    """The metadata of the node; None where nothing is there. Raises MetadataError where its document breaks the rules, and what a port gives in place
-    of a node. One batch of requests; one more for a group without a document."""
+def find_node(place: Place, *, to_create: bool = False) -> Metadata | None:
+    """The metadata of the node; None where nothing is there. One batch of requests; one more for a group without a document.
+
+    to_create  the caller creates what is not there: a group without a document counts as none where the store cannot list
+    Raises MetadataError where its document breaks the rules, what a port gives in place of a node, and StoreError where only a listing could tell of
+    a group without a document, and the store cannot list."""
     if place.nodes is not None:
         return _readable(_decodable(place.nodes.find(place.path), place.path))
     found = _look_up(place, [Candidate(place.path, place.layout.document_keys(place.path))])
     node = _readable(found.get(place.path))
-    if node is None and _is_implied(place):
+    if node is None and not (to_create and not place.store.capabilities.listable and place.path) and _is_implied(place):
         return GroupMetadata(zarr_format=place.layout.zarr_format, implicit=True)
     return node
 
@@ -126,11 +130,20 @@ def _decodable(node: Metadata | FrazilError | None, path: str) -> Metadata | Fra
 
 
 def _is_implied(place: Place) -> bool:
-    """Whether a group without a document is there: nodes lie below it; the root of a hierarchy is there with its entry point."""
+    """Whether a group without a document is there: nodes lie below it; the root of a hierarchy is there with its entry point. Raises StoreError where
+    the store cannot list, as nothing else tells."""
     layout, store = place.layout, place.store
     if not layout.implicit_groups:
         return False
-    return not place.path or (store.capabilities.listable and not store.is_empty(layout.documents_prefix(place.path)))
+    if not place.path:
+        return True
+    if not store.capabilities.listable:
+        raise StoreError(
+            f"{store!r} is not listable, and only a listing tells whether a group without a document is there",
+            path=place.path,
+            hint="open what lies below by its whole path, or use create_group, which gives the group a document",
+        )
+    return not store.is_empty(layout.documents_prefix(place.path))
 
 
 def find_nodes(place: Place, paths: Sequence[str]) -> dict[str, Metadata]:
@@ -225,7 +238,8 @@ def _children(place: Place) -> list[Candidate]:
 
 
 def node_exists(place: Place) -> bool:
-    """Whether an array or a group is there, whatever its document says. One request a document that it may have; one more for a group without one."""
+    """Whether an array or a group is there, whatever its document says. One request a document that it may have; one more for a group without one.
+    Raises StoreError where only a listing could tell, and the store cannot list."""
     if place.nodes is not None:
         return place.nodes.exists(place.path)
     keys = place.layout.document_keys(place.path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from frazil.array.arguments import check_flag, check_mapping
 from frazil.array.hierarchy.nodes import Metadata, Place, find_node
-from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
 from frazil.late import LateModule
 from frazil.metadata.extension_guard import Asking
 from frazil.metadata.extensions import Extension
@@ -30,12 +30,15 @@ else:
 FORMATS: tuple[ZarrFormat, ...] = (3, "draft", "draft-2021")
 
 
-def locate(place: Place, path: str, zarr_format: object = None) -> tuple[Place, Metadata | None]:
+def locate(
+    place: Place, path: str, zarr_format: object = None, *, to_create: bool = False
+) -> tuple[Place, Metadata | None]:
     """The place of the node at a path as its user wrote it, below the location that `place` is; and the node, None where nothing is there.
 
     One request; with a path one batch of two, as the zarr.json of the location itself may be the entry point of a hierarchy of the draft, in which
     nothing else counts. Such a hierarchy may also begin at the node, or between the two.
     zarr_format  the dialect, where it is known: 3 is one request always
+    to_create    as in find_node
     Raises MetadataError, UnknownExtensionError, InvalidInputError for a path that the dialect does not have."""
     known = _format(zarr_format)
     if place.nodes is not None:
@@ -44,16 +47,16 @@ def locate(place: Place, path: str, zarr_format: object = None) -> tuple[Place, 
     lenient = normalise(path, str)
     whole = join(place.path, lenient)
     if not lenient or known == 3:
-        found = _node_at(place, whole, _documents(place, [whole])[0]) or (
+        found = _node_at(place, whole, _documents(place, [whole])[0], to_create) or (
             place.at(join(place.path, normalise(path))),
             None,
         )
     else:
         first, last = _documents(place, [place.path, whole])
         if not isinstance(first, MetadataError) and is_draft_entry(first):
-            found = _inside(place, place.path, first, lenient)
+            found = _inside(place, place.path, first, lenient, to_create)
         else:
-            found = _node_at(place, whole, last) or _below(place, path, lenient, first)
+            found = _node_at(place, whole, last, to_create) or _below(place, path, lenient, first, to_create)
     node = found[1]
     if known is not None and node is not None and node.zarr_format != known:
         raise InvalidInputError(
@@ -71,14 +74,16 @@ def _without_documents(place: Place, path: str, known: ZarrFormat | None) -> Pla
     return place.at(place.below(path))
 
 
-def _below(place: Place, path: str, lenient: str, first: Json | MetadataError) -> tuple[Place, Metadata | None]:
+def _below(
+    place: Place, path: str, lenient: str, first: Json | MetadataError, to_create: bool
+) -> tuple[Place, Metadata | None]:
     """The node of a hierarchy of the draft that begins between a location, whose zarr.json is `first`, and the node."""
     if first is not None:
         _check_document(first, join(place.path, DOCUMENT_NAME))
     between = ancestors(lenient)[1:]
     for above, document in zip(between, _documents(place, [join(place.path, part) for part in between]), strict=True):
         if not isinstance(document, MetadataError) and is_draft_entry(document):
-            return _inside(place, join(place.path, above), document, lenient[len(above) + 1 :])
+            return _inside(place, join(place.path, above), document, lenient[len(above) + 1 :], to_create)
     return place.at(join(place.path, normalise(path))), None
 
 
@@ -111,24 +116,26 @@ def _documents(place: Place, paths: Sequence[str]) -> list[Json | MetadataError]
     return documents
 
 
-def _node_at(place: Place, path: str, document: Json | MetadataError) -> tuple[Place, Metadata | None] | None:
+def _node_at(
+    place: Place, path: str, document: Json | MetadataError, to_create: bool
+) -> tuple[Place, Metadata | None] | None:
     """The node that a zarr.json at a path is: of the final dialect, or the root of a hierarchy of the draft; None where there is none."""
     if document is None:
         return None
     if isinstance(document, MetadataError):
         raise document
     if is_draft_entry(document):
-        return _inside(place, path, document, "")
+        return _inside(place, path, document, "", to_create)
     normalise(path)  # refuses names that nodes of the final dialect do not have
     key = join(path, DOCUMENT_NAME)
     return place.at(path), parse_node(check_object(document, None), place.registry.metadata, key=key)
 
 
-def _inside(place: Place, root: str, entry: Json, path: str) -> tuple[Place, Metadata | None]:
+def _inside(place: Place, root: str, entry: Json, path: str, to_create: bool) -> tuple[Place, Metadata | None]:
     """The node at a path of the hierarchy of the draft that begins at `root`."""
     top = drafted(place, root, entry, join(root, DOCUMENT_NAME))
     found = top.at(normalise(path, top.layout.check_name))
-    return found, find_node(found)
+    return found, find_node(found, to_create=to_create)
 
 
 def _entry_at(place: Place) -> tuple[Place | None, bool]:
@@ -185,9 +192,14 @@ def as_store(made: object, maker: str, place: Place, part: str) -> Store:
 
 
 def _is_bare(store: Store, prefix: str) -> bool:
-    """Whether a prototype of 2020 put its chunks below `data/`, as zarrita did, and not below `data/root/`, as xtensor-zarr did: its documents do not say."""
+    """Whether a prototype of 2020 put its chunks below `data/`, as zarrita did, and not below `data/root/`, as xtensor-zarr did: its documents do not say.
+    Raises StoreError where the store cannot list: chunks in the other place would read as fill values."""
     if not store.capabilities.listable:
-        return False
+        raise StoreError(
+            f"{store!r} is not listable, and only a listing tells where a prototype of 2020 keeps its chunks",
+            path=prefix[:-1] or "/",
+            hint="open it where it can be listed, or convert it there to another dialect",
+        )
     return store.is_empty(f"{prefix}data/root/") or store.exists(f"{prefix}meta/root/root.array")
 
 

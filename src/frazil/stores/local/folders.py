@@ -19,6 +19,7 @@ __all__ = ["LOCK_SUFFIX", "check_names", "clear_below", "has_keys", "keys_below"
 LOCK_SUFFIX: Final = ".__lock"
 _LOCKED: Final = LOCK_SUFFIX + "/"
 _LONGEST_NAME: Final = 255  # bytes of a component, on all disks in use
+_OPEN_AT_ONCE: Final = 64  # folders of one listing
 _GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
 
 
@@ -71,54 +72,92 @@ def keys_below(root: int, prefix: str, after: str, limit: int | None) -> list[st
 
     A folder sorts as its name and a "/", as its keys do ("a-b" < "a/b" < "a0"); text sorts by code points, which is the order of the bytes."""
     found: list[str] = []
-    stack: list[
-        tuple[int, str, list[str]]
-    ] = []  # open folder, its prefix, what is still to come of it, the next one last
+    stack: list[_Level] = []
 
-    def descend(folder: int, path: str, name: str) -> None:
-        inner = enter_folder(folder, name)
-        if inner is None:
-            return
-        stack.append((inner, path + name, []))
-        names = _names(inner)
-        if after:
-            start = path + name
-            names = [one for one in names if start + one > after or (one[-1] == "/" and after.startswith(start + one))]
-        names.sort(reverse=True)
-        stack[-1][2].extend(names)
+    def descend(above: _Level | None, name: str) -> None:
+        path = name if above is None else above.path + name
+        folder = root if above is None else above.folder
+        inner = enter_folder(root, path) if folder is None else enter_folder(folder, name)
+        if inner is not None:
+            stack.append(_Level(inner, path, _names_after(inner, path, after)))
+            if len(stack) > _OPEN_AT_ONCE:
+                stack[-1 - _OPEN_AT_ONCE].close()
 
     try:
-        descend(root, "", prefix)
+        descend(None, prefix)
         while stack and len(found) != limit:
-            folder, path, names = stack[-1]
-            if not names:
-                stack.pop()
-                os.close(folder)
-            elif names[-1][-1] == "/":
-                descend(folder, path, names.pop())
+            level = stack[-1]
+            if not level.names:
+                stack.pop().close()
+            elif level.names[-1][-1] == "/":
+                descend(level, level.names.pop())
             else:
-                found.append(path + names.pop())
+                found.append(level.path + level.names.pop())
     finally:
-        for folder, _, _ in stack:
-            os.close(folder)
+        for level in stack:
+            level.close()
     return found
 
 
-def has_keys(folder: int, path: str) -> bool:
-    """Whether any key lies below `path`; stops at the first."""
-    inner = enter_folder(folder, path)
-    if inner is None:
-        return False
+class _Level:
+    """A folder on the way down. folder: its descriptor, None when it is closed; names: what is still to come of it, the next one last."""
+
+    __slots__ = ("folder", "names", "path")
+
+    def __init__(self, folder: int, path: str, names: list[str]) -> None:
+        self.folder: int | None = folder
+        self.path, self.names = path, names
+
+    def close(self) -> None:
+        if self.folder is not None:
+            os.close(self.folder)
+            self.folder = None
+
+
+def _names_after(folder: int, start: str, after: str) -> list[str]:
+    """The names in a folder of prefix `start` that are behind `after`, or may hold keys that are; the first one last. Closes the folder if it fails."""
     try:
-        folders = []
-        for name in _each_name(inner):
-            if name[-1] == "/":
-                folders.append(name)
-            elif not name.endswith(LOCK_SUFFIX):
-                return True
-        return any(has_keys(inner, name) for name in folders)
+        names = _names(folder)
+    except OSError:
+        os.close(folder)
+        raise
+    if after:
+        names = [one for one in names if start + one > after or (one[-1] == "/" and after.startswith(start + one))]
+    names.sort(reverse=True)
+    return names
+
+
+def has_keys(folder: int, path: str) -> bool:
+    """Whether any key lies below `path` ("" or ending in "/"); stops at the first."""
+    return any(not name.endswith((LOCK_SUFFIX, "/")) for _, names in _each_folder(folder, path) for name in names)
+
+
+def _each_folder(root: int, prefix: str) -> Iterator[tuple[str, Iterator[str]]]:
+    """Each folder at and below a prefix, those above others first: its prefix, and its names as _each_name gives them. What lies below is found as the names are
+    taken. One folder is open at a time, at any depth."""
+    left, at, folder = [prefix], "", os.dup(root)
+    try:
+        while left:
+            path = left.pop()
+            if path.startswith(at):  # below the last one, as most are
+                inner = enter_folder(folder, path[len(at) :])
+            else:
+                inner = enter_folder(root, path)
+            if inner is None:
+                continue
+            os.close(folder)
+            at, folder = path, inner
+            yield path, _noted(_each_name(inner), path, left)
     finally:
-        os.close(inner)
+        os.close(folder)
+
+
+def _noted(names: Iterator[str], path: str, left: list[str]) -> Iterator[str]:
+    """The names, with the folders among them put on the list of what is left to be visited."""
+    for name in names:
+        if name[-1] == "/":
+            left.append(path + name)
+        yield name
 
 
 def level_below(root: int, prefix: str) -> tuple[list[str], list[str]]:
@@ -135,37 +174,31 @@ def level_below(root: int, prefix: str) -> tuple[list[str], list[str]]:
 
 
 def clear_below(root: int, prefix: str, erase: Callable[[list[str]], object]) -> None:
-    """Has all keys below prefix erased, folder by folder, also those of which a crash left only the lock file; then removes the empty folders."""
-    head, _, name = prefix.rstrip("/").rpartition("/")
-    outer = enter_folder(root, head)
-    if outer is None:
+    """Has all keys below prefix erased, folder by folder, also those of which a crash left only the lock file; then removes the empty folders, the deepest
+    first."""
+    cleared = []
+    for at, names in _each_folder(root, prefix):
+        keys = {name.removesuffix(LOCK_SUFFIX) for name in names if name[-1] != "/"}
+        keys.discard("")
+        erase([at + name for name in sorted(keys)])
+        cleared.append(at)
+    for at in reversed(cleared):
+        _remove_empty(root, at)
+
+
+def _remove_empty(root: int, path: str) -> None:
+    """Removes the folder at a path that ends in "/", if nothing is in it; never the root ("")."""
+    above, _, name = path.rstrip("/").rpartition("/")
+    folder = enter_folder(root, above) if name else None
+    if folder is None:
         return
-    try:
-        inner = enter_folder(outer, name)
-        if inner is None:
-            return
-        try:
-            names = list(_each_name(inner))
-            keys = {name.removesuffix(LOCK_SUFFIX) for name in names if name[-1] != "/"}
-            keys.discard("")
-            erase([prefix + name for name in sorted(keys)])
-        finally:
-            os.close(inner)
-        for below in names:
-            if below[-1] == "/":
-                clear_below(root, prefix + below, erase)
-        if name:
-            _remove_empty(outer, name)
-    finally:
-        os.close(outer)
-
-
-def _remove_empty(folder: int, name: str) -> None:
     try:
         os.rmdir(name, dir_fd=folder)
     except OSError as error:
         if error.errno not in _GONE and error.errno != ENOTEMPTY:
             raise
+    finally:
+        os.close(folder)
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -63,7 +63,9 @@ class ShardKeys:
             at = self.coordinates(key)
             if at is None:
                 others.append(key)
-            elif all(i < _INT64_MAX // count for i, count in zip(at, self.counts, strict=True)):  # else it has no chunk
+            elif all(
+                i <= _INT64_MAX // count for i, count in zip(at, self.counts, strict=True)
+            ):  # else it has no chunk
                 names.append(key)
                 found.append(at)
         return names, np.array(found, np.int64).reshape(len(found), len(self.counts)), others
@@ -71,12 +73,14 @@ class ShardKeys:
     def chunks(
         self, names: Sequence[str], shards: Columns, there: Columns, leading: tuple[int, ...] = ()
     ) -> tuple[list[str], Columns]:
-        """The keys and coordinates of chunks, of those that have these leading coordinates. names, shards: keys and coordinates of shards; there:
+        """The keys and coordinates of chunks, of those that have these leading coordinates. Of the last shard those beyond 2^63 - 1 are left out, which have
+        no key. names, shards: keys and coordinates of shards; there:
         int64[n, 2], (row of shards, number) of each chunk."""
         if not self.counts:
             return [names[row] for row in there[:, 0].tolist()], np.zeros((len(there), 0), np.int64)
         inside = there[:, 1:] // np.array(self.strides, np.int64) % np.array(self.counts, np.int64)
-        found = shards[there[:, 0]] * self.counts + inside
+        found = shards[there[:, 0]] * self.counts + inside  # wraps around beyond 2^63 - 1
+        found = found[(found >= 0).all(axis=1)]
         if leading:
             found = found[(found[:, : len(leading)] == leading).all(axis=1)]
         return self.keys.encode_all(found, self.prefix), found
@@ -121,7 +125,7 @@ class ShardKeys:
         grid, if that is known."""
         axis = len(leading)
         first = shard * self.counts[axis]
-        last = first + self.counts[axis]
+        last = min(first + self.counts[axis], _INT64_MAX + 1)
         if self.grid is not None:
             inside = all(i < extent for i, extent in zip(leading, self.grid, strict=False))
             last = min(last, self.grid[axis]) if inside else first
