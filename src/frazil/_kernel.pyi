@@ -99,7 +99,8 @@ def publish_files(
     rows and pieces from `files` are copied inside the system where it can (copy_file_range). Names are handled in parallel."""
 
 def create_file(root: int, name: str, value: Buffer, sync: bool) -> int:
-    """Creates a file beneath a root, without a lock: 0, EEXIST where a file is there (which stays as it is), or the system's number for why not.
+    """Creates a file beneath a root, without a lock. Returns 0; EEXIST where a file is there, which stays as it is; the system's number where nothing was created;
+    or the negative of it where the file was created and its folder could not be synced.
 
     Missing folders are made. The file has no name while it is written (O_TMPFILE) and is linked to its name when it is whole; where the file system
     has no such files, it has a name in the same folder that begins with "~" and ends in ".__lock" until then. With `sync` the file is synced before it gets

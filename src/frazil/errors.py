@@ -137,13 +137,17 @@ class CommitUnknownError(FrazilError):
 
 class StoreError(FrazilError, OSError):
     """The store could not do what it was asked (I/O error, permission, disk full, a key that it cannot hold).
-    `errno` is the system's number where there is one."""
+    `errno` is the system's number where there is one.
+
+    done  of a write that failed. False: it was not done, and the store is sure that it will not be done later either. True: it was done, but a crash may
+          undo it, as it could not be synced. None: the store does not know; a request whose answer was lost may still arrive"""
 
     def __init__(
         self,
         message: str,
         *,
         errno: int | None = None,
+        done: bool | None = None,
         key: str | None = None,
         path: str | None = None,
         chunk: tuple[int, ...] | None = None,
@@ -151,6 +155,7 @@ class StoreError(FrazilError, OSError):
     ) -> None:
         super().__init__(message, key=key, path=path, chunk=chunk, hint=hint)
         self.errno = errno
+        self.done = done
 
     def _fields(self) -> dict[str, object]:
         return {**super()._fields(), "errno": self.errno}  # which is OSError's, not of the instance's own dict

@@ -146,7 +146,7 @@ def test_a_commit_whose_answer_was_lost_is_not_made_twice() -> None:
         array.append([2] * 4)
         assert len(array[...]) == before + 4  # what the commit needs is remembered
         puts, reads = store.calls["put_many"], store.calls["fetch"]
-        store.plan = FaultPlan([Fault("put_many", puts + 2, "lose"), *(Fault("fetch", reads + n) for n in (1, 2, 3))])
+        store.plan = FaultPlan([Fault("put_many", puts + 2, "lose"), *(Fault("fetch", reads + n) for n in (2, 3, 4))])
         with pytest.raises(CommitUnknownError):
             session.commit("lost")
         store.plan = FaultPlan([])

@@ -41,6 +41,7 @@ def array_of(session: frazil.Session) -> frazil.Array:
 
 
 TIP = ["list refs", "fetch refs"]
+LOOK = ["fetch refs", "fetch refs"]  # in one round: the branch file that is known, and the next
 
 
 def test_opening_a_repository_and_reading_one_chunk_is_five_requests() -> None:
@@ -92,17 +93,17 @@ def test_the_next_session_of_a_repository_looks_for_the_next_branch_file_alone()
     array_of(repo.readonly_session())[0, 0]
     store.clear()
     array_of(repo.readonly_session())[0, 0]
-    assert asked(store) == ["fetch refs"]
+    assert asked(store) == ["fetch refs", "fetch refs"], "the branch file that is known, and the next"
     with frazil.Repository.open(store.inner).transaction(message="other") as root:
         root["x"][0, 0] = 5.0  # type: ignore[index]
     assert array_of(repo.readonly_session())[0, 0] == 5.0
-    assert asked(store) == ["fetch refs", "list refs", "fetch snapshots", "fetch manifests", "fetch chunks"]
+    assert asked(store) == [*LOOK, "list refs", "fetch snapshots", "fetch manifests", "fetch chunks"]
 
 
 COMMIT = ["put manifests", "put snapshots", "put refs"]
 
 
-def test_a_commit_is_three_requests_beside_its_chunks() -> None:
+def test_a_commit_looks_ahead_and_is_three_requests_beside_its_chunks() -> None:
     store = repository()
     repo = frazil.Repository.open(store)
     session = repo.writable_session()
@@ -111,18 +112,18 @@ def test_a_commit_is_three_requests_beside_its_chunks() -> None:
         "a chunk that is written whole is not looked up, and waits for others"
     )
     session.commit("first")
-    assert asked(store) == ["put chunks", *COMMIT]
+    assert asked(store) == [*LOOK, "put chunks", *COMMIT]
     array_of(session)[:256] = VALUES[256:]
     session.commit("second")
-    assert asked(store) == ["put chunks", "fetch manifests", *COMMIT], (
+    assert asked(store) == [*LOOK, "put chunks", "fetch manifests", *COMMIT], (
         "two chunks in one file, and small manifests merged"
     )
     with repo.transaction(message="third") as root:
         root["x"][:256, :256] = VALUES[:256, :256]  # type: ignore[index]
-    assert asked(store) == ["fetch refs", "put chunks", *COMMIT], "what the repository committed it need not look for"
+    assert asked(store) == [*LOOK, *LOOK, "put chunks", *COMMIT], "what the repository committed it need not look for"
     with repo.transaction(message="fourth") as root:
         root["x"][0, 0] = 1.0  # type: ignore[index]
-    assert asked(store) == ["fetch refs", "fetch chunks", "put chunks", *COMMIT]
+    assert asked(store) == [*LOOK, "fetch chunks", *LOOK, "put chunks", *COMMIT]
 
 
 def test_creating_a_repository_is_few_requests() -> None:
@@ -136,7 +137,7 @@ def test_creating_a_repository_is_few_requests() -> None:
     assert asked(other) == ["list refs", "fetch repo", "fetch refs", "put snapshots", "put refs"]
 
 
-def test_a_commit_takes_three_rounds() -> None:
+def test_a_commit_takes_four_rounds() -> None:
     inner = repository().inner
     store = SlowStore(inner, 0.0)
     session = frazil.Repository.open(store).writable_session()
@@ -144,8 +145,9 @@ def test_a_commit_takes_three_rounds() -> None:
     store.clear()
     session.commit("one")
     calls = [(call.operation, call.requests) for call in store.calls]
-    assert calls == [("put", 1), ("put", 2), ("put", 1)], "chunks; manifest and snapshot together; the branch file"
-    assert store.rounds == 3
+    rounds = [("fetch", 2), ("put", 1), ("put", 2), ("put", 1)]
+    assert calls == rounds, "the branch file and the next; chunks; manifest and snapshot together; the new branch file"
+    assert store.rounds == 4
 
 
 # --- a repository that is not there ------------------------------------------------------------------------------------------------------

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import CommitUnknownError
+from frazil.errors import CommitUnknownError, ConflictError, StoreError
 from frazil.stores import MemoryStore
 from frazil.testing import FaultyStore
 from frazil.testing.faulty_store import Fault, FaultPlan
 
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
 
 def lost(store: FaultyStore, puts: int) -> FaultPlan:
-    """The answer to the put after so many is lost, and what it wrote cannot be read for a while."""
+    """The answer to the put after so many is lost, and what it wrote cannot be read for a while. The first fetch of a commit looks for the next branch file."""
     first = store.calls["fetch"]
     return FaultPlan(
         [
             Fault("put_many", store.calls["put_many"] + puts, "lose"),
-            *(Fault("fetch", first + number) for number in range(1, 4)),
+            *(Fault("fetch", first + number) for number in range(2, 5)),
         ]
     )
 
@@ -52,22 +57,124 @@ def test_an_unknown_commit_keeps_everything(act: str) -> None:
         array[...] = 3
     else:
         array[5] = 7
-        with pytest.raises(frazil.errors.ConflictError):
+        with pytest.raises(ConflictError):
             session.commit("two")
     np.testing.assert_array_equal(repo.readonly_session().root["a"][1:4], [3, 3, 3])
 
 
-def test_what_did_not_happen_is_committed_again() -> None:
+@pytest.mark.parametrize("failures", [1, 99])
+def test_a_write_without_an_answer_is_repeated(failures: int) -> None:
+    """What is read back as absent may still arrive, so the same file is written again, a few times at most."""
     inner = MemoryStore()
     repo = frazil.Repository.create(inner)
     store = FaultyStore(inner)
     session = frazil.Repository.open(store).writable_session()
     session.root.attrs["a"] = 1
-    first = store.calls["fetch"]
-    store.plan = FaultPlan([Fault("put_many", store.calls["put_many"] + 2), Fault("fetch", first + 1)])
-    with pytest.raises(frazil.errors.StoreError):
-        session.commit("one")
-    store.plan = FaultPlan([])
-    assert session.has_changes
+    first = store.calls["put_many"] + 2
+    store.plan = FaultPlan([Fault("put_many", call) for call in range(first, first + failures)])
+    if failures > 1:
+        with pytest.raises(CommitUnknownError) as told:
+            session.commit("one")
+        assert told.value.snapshot is not None
+        assert f"snapshots/{told.value.snapshot}" in inner.list(), "nothing is removed"
+        store.plan = FaultPlan([])
+        assert session.has_changes
     session.commit("one")
     assert repo.readonly_session().root.attrs["a"] == 1
+    assert len(inner.list_prefix("snapshots/")) == 2, "the snapshot that was not committed is removed then"
+
+
+class Final(MemoryStore):
+    """A store that says of a failed creation that it was not done and will not be."""
+
+    fails = False
+
+    def create(self, key: str, value: Buffer) -> bool:
+        if self.fails:
+            raise StoreError("the disk is full", done=False)
+        return super().create(key, value)
+
+
+def test_a_failure_that_is_final_removes_the_files_of_the_commit() -> None:
+    store = Final()
+    repo = frazil.Repository.create(store)
+    session = repo.writable_session()
+    session.root.create_array("a", shape=(4,), dtype="i4", chunks=(2,))[...] = 1
+    before = store.list()
+    store.fails = True
+    with pytest.raises(StoreError, match="full"):
+        session.commit("one")
+    assert store.list() == before
+    store.fails = False
+    session.commit("one")
+    assert repo.readonly_session().root["a"][...].tolist() == [1, 1, 1, 1]
+
+
+class Held(MemoryStore):
+    """A store that holds back the next branch file: the writer is told of a failure, and `arrive` puts it in place later."""
+
+    armed = False
+    held: tuple[str, bytes] | None = None
+    failing = False
+
+    def create(self, key: str, value: Buffer) -> bool:
+        if "branch" in key and (self.armed or self.failing):
+            self.armed, self.failing = False, True
+            self.held = key, bytes(value)
+            raise StoreError("timed out")
+        return super().create(key, value)
+
+    def arrive(self) -> None:
+        assert self.held is not None
+        self.failing = False
+        super().create(*self.held)
+
+
+@pytest.mark.parametrize("then", ["commit", "discard", "change", "rival", "run", "overtaken"])
+def test_a_branch_file_that_arrives_late(then: str) -> None:
+    store = Held()
+    repo = frazil.Repository.create(store, chunk_packing="off")
+    with repo.transaction(message="base") as root:
+        root.create_array("a", shape=(2**21,), dtype="u1", chunks=(2**21,), codecs=[])[...] = 1
+    session = repo.writable_session()
+    session.open("a").append(np.full(2**21, 2, "u1"))
+    store.armed = True
+    if then == "run":
+        with pytest.raises(CommitUnknownError):
+            repo.run(lambda root: root["a"].append(np.full(2**21, 2, "u1")), message="late")
+    else:
+        with pytest.raises(CommitUnknownError):
+            session.commit("late")
+    if then == "overtaken":  # the next commit has the number, so the late file cannot get it any more
+        store.failing = False
+        session.open("a")[0] = 1
+        session.commit("second")
+        with pytest.raises(AssertionError):
+            assert store.arrive() or len(list(repo.history())) > 3
+    elif then == "rival":
+        store.failing = False
+        with repo.transaction(message="rival") as root:
+            root.attrs["rival"] = 1
+        files = len(store.list())
+        session.commit("late", rebase="disjoint")
+        assert len(store.list()) == files + 1, (
+            "the files of the commit that was lost are removed: snapshot and manifest"
+        )
+    else:
+        store.arrive()
+    if then == "commit":
+        assert session.commit("late", rebase="disjoint") == repo.lookup("main")
+        session.open("a")[0] = 3
+        session.commit("next")
+    elif then == "discard":
+        session.discard()
+    elif then == "change":
+        session.open("a")[-1] = 9
+        with pytest.raises(ConflictError, match="did happen"):
+            session.commit("more")
+        session.discard()
+        session.rebase()
+    array = repo.readonly_session().open("a")
+    assert isinstance(array, frazil.Array)
+    assert array.shape == (2 * 2**21,)
+    assert (array[2**21 :] == 2).all()

@@ -53,7 +53,7 @@ def plans(calls: int) -> Iterator[list[Fault]]:
     for call in range(1, calls + 1):
         for kind in ("fail", "cut", "lose"):
             yield [Fault("put_many", call, kind)]
-            yield [Fault("put_many", call, kind), *(Fault("fetch", number) for number in range(1, 4))]
+            yield [Fault("put_many", call, kind), *(Fault("fetch", number) for number in range(2, 5))]
         for operation in ("fetch", "erase_many", "list"):
             yield [Fault(operation, call)]  # type: ignore[arg-type]
     yield [Fault("erase_many", call) for call in range(1, 99)]

@@ -65,7 +65,11 @@ attributes = st.none() | objects | st.builds(AttributesReference, ids, U32)
 @st.composite
 def nodes(draw: st.DrawFn, least: int = 0) -> Nodes:
     chosen = draw(st.lists(paths, unique=True, min_size=least, max_size=8))
-    return Nodes({path: NodeSnapshot(draw(U32), path, draw(attributes), draw(st.none() | arrays)) for path in chosen})
+    ids = draw(st.lists(U32, unique=True, min_size=len(chosen), max_size=len(chosen)))
+    kinds = attributes, st.none() | arrays
+    return Nodes(
+        {path: NodeSnapshot(number, path, *map(draw, kinds)) for number, path in zip(ids, chosen, strict=True)}
+    )
 
 
 infos = st.builds(SnapshotInfo, ids, times, texts)

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from tests.stores.disk import fork
 
-__all__ = ["LACKS", "lack", "require_filters"]
+__all__ = ["LACKS", "lack", "lack_sync_of", "require_filters"]
 
 _NUMBERS: Final[dict[str, dict[str, int]]] = {
     "x86_64": {"openat": 257, "linkat": 265, "renameat2": 316, "fsync": 74},
@@ -36,12 +36,23 @@ _REFUSE, _ALLOW = 0x00050000, 0x7FFF0000
 
 def lack(*what: str) -> None:
     """From now on this thread, and what it begins, has a disk without these. It stays so until its end."""
-    rules = []
+    rules: list[tuple[int, int, int, int]] = []
     for call, argument, bits, answer in (LACKS[one] for one in what):
         rules += [(_LOAD, 0, 0, 0), (_EQUAL, 0, 3, _NUMBERS[platform.machine()][call])]
         test = (_HAS, 0, 1, bits) if bits != _ANY else (_HAS, 0, 0, bits)
         rules += [(_LOAD, 0, 0, 16 + 8 * argument), test, (_RETURN, 0, 0, _REFUSE | answer)]
-    rules.append((_RETURN, 0, 0, _ALLOW))
+    _filter(rules)
+
+
+def lack_sync_of(descriptor: int) -> None:
+    """From now on fsync of this descriptor fails, in this thread and in what it begins."""
+    call = (_EQUAL, 0, 3, _NUMBERS[platform.machine()]["fsync"])
+    test = (_EQUAL, 0, 1, descriptor)
+    _filter([(_LOAD, 0, 0, 0), call, (_LOAD, 0, 0, 16), test, (_RETURN, 0, 0, _REFUSE | errno.EIO)])
+
+
+def _filter(rules: list[tuple[int, int, int, int]]) -> None:
+    rules = [*rules, (_RETURN, 0, 0, _ALLOW)]
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
     filters = struct.pack("HxxxxxxQ", len(rules), ctypes.addressof(program))
     system = ctypes.CDLL(None, use_errno=True)

@@ -237,24 +237,29 @@ fn publish_new(
     Err(Errno::AGAIN.into())
 }
 
-/// True where the file is created, false where one is there.
-fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<bool, Trouble> {
+/// What became of a file that was to be created.
+enum Created {
+    /// It is there. The error says why its folder could not be synced: a crash may lose it.
+    Now(System<()>),
+    /// Another one is there.
+    Before,
+}
+
+/// Creates the one name of a batch. An error says that nothing was created.
+fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<Created, Trouble> {
     let sources = Sources { files: None, buffers: vec![value] };
     let wait = Wait { stop: &AtomicBool::new(false), signals: None };
     Desk::default().within(batch, &batch.names[0], true, |folder, base, scratch| {
         for _ in 0..TRIES {
             if present(folder, base)?.is_some() {
-                return Ok(false);
+                return Ok(Created::Before);
             }
             let created = create_whole(folder, base, &wait, |file| {
                 write_pieces(file, &sources, &[[-1, 0, -1]], scratch)?;
                 finish(file, None, batch.sync)
             })?;
             if created.is_some() {
-                if batch.sync {
-                    sync(folder)?;
-                }
-                return Ok(true);
+                return Ok(Created::Now(if batch.sync { sync(folder) } else { Ok(()) }));
             }
         }
         Err(Errno::AGAIN.into())
@@ -347,8 +352,9 @@ fn create_file(py: Python<'_>, root: i32, name: String, value: &Bound<'_, PyAny>
     let value = Bytes::new(value, "value")?;
     let bytes = value.as_slice();
     Ok(match py.detach(|| create_one(&batch, bytes)) {
-        Ok(true) => 0,
-        Ok(false) => Errno::EXIST.raw_os_error(),
+        Ok(Created::Now(Ok(()))) => 0,
+        Ok(Created::Now(Err(error))) => -error.raw_os_error(),
+        Ok(Created::Before) => Errno::EXIST.raw_os_error(),
         Err(Trouble::System(error)) => error.raw_os_error(),
         Err(Trouble::Piece(_)) => Errno::IO.raw_os_error(),
     })

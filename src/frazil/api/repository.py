@@ -227,7 +227,8 @@ class Repository:
         rebase: Solver | str | None = None,
         isolation: Isolation = "snapshot",
     ) -> Iterator[Group]:
-        """The root group of a writable session, which is committed at the end of the block, where something was changed; on an exception nothing is.
+        """The root group of a session that is committed at the end of the block, where something was changed; on an exception nothing is. Afterwards the group
+        and all that was opened from it can only be read.
 
         with repo.transaction("main", message="second") as root: root["t"].append(rows)
         Raises what Session.commit raises."""
@@ -235,15 +236,10 @@ class Repository:
         session = self.writable_session(branch, isolation=isolation)
         try:
             yield session.root
-        except BaseException:
-            session.discard()
-            raise
-        if session.has_changes:
-            try:
+            if session.has_changes:
                 session.commit(message, metadata=metadata, rebase=rebase)
-            except ConflictError:
-                session.discard()  # as nobody has the session, nobody could go on with it
-                raise
+        finally:
+            session._transaction.end()
 
     def run(
         self,
@@ -256,6 +252,7 @@ class Repository:
         isolation: Isolation = "snapshot",
     ) -> T:
         """change(root) in a transaction of its own; what it returns. Where others commit first, it is called again on the new tip, after a pause that grows.
+        Afterwards what was opened from the group can only be read.
 
         Raises ConflictError when the last of `retries` repetitions was in vain."""
         _check_commit(message, None)
@@ -270,12 +267,12 @@ class Repository:
                 answer = change(session.root)
                 if session.has_changes:
                     session.commit(message, metadata=metadata)
-            except BaseException as error:
-                session.discard()
-                if not isinstance(error, ConflictError) or attempt == retries:
-                    raise
-            else:
                 return answer
+            except ConflictError:
+                if attempt == retries:
+                    raise
+            finally:
+                session._transaction.end()
             time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1.5))
             attempt += 1
 

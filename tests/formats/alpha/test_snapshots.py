@@ -347,3 +347,16 @@ def test_deep_nodes_are_refused_when_they_are_touched() -> None:
     snapshot = decode_snapshot(documents.snapshot([2, "/deep", {"Inline": {"x": deep}}, "Group"], documents.group("/")))
     assert isinstance(snapshot.nodes.get("/deep"), BrokenNode)
     assert isinstance(snapshot.nodes.get("/"), NodeSnapshot)
+
+
+@pytest.mark.parametrize("ids", [(1, 1), (2**31, 2**31), (0, 0)])
+def test_two_nodes_of_one_id_are_refused(ids: tuple[int, int]) -> None:
+    """The chunks of one would be read as those of the other."""
+    made = Snapshot(SnapshotInfo(b"a" * 12, 0, "x"), 0)
+    groups = {path: NodeSnapshot(number, path) for path, number in zip(("/a", "/b"), ids, strict=True)}
+    data = encode_snapshot(made._replace(nodes=Nodes({**groups, "/c": NodeSnapshot(5, "/c")})))
+    with pytest.raises(FormatError, match="/a and /b") as caught:
+        decode_snapshot(data, KEY)
+    assert caught.value.key == KEY
+    groups["/b"] = groups["/b"]._replace(id=6)
+    assert len(decode_snapshot(encode_snapshot(made._replace(nodes=Nodes(groups)))).nodes) == 2

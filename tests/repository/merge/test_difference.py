@@ -158,13 +158,6 @@ def test_nodes_are_told_by_path_alone_where_ids_say_nothing() -> None:
     )
 
 
-def test_ids_that_come_twice_tell_nothing() -> None:
-    old = nodes(group(1, "/a"), group(1, "/b"), group(2, "/c"))
-    new = nodes(group(1, "/a", {"x": 1}), group(1, "/d"), group(1, "/b", {"y": 1}), group(2, "/e"))
-    found = differ(empty_files(), old, new)
-    assert found == Difference(added=("/d",), renamed=(("/c", "/e"),), attributes=("/a", "/b"))
-
-
 def test_two_nodes_that_changed_places() -> None:
     old, new = nodes(group(1, "/a"), array(2, "/b")), nodes(array(2, "/a"), group(1, "/b", {"x": 1}))
     found = differ(empty_files(), old, new)

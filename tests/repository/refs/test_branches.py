@@ -44,6 +44,7 @@ from frazil.repository.refs.branches import (
     exists,
     list_branches,
     list_tags,
+    look_ahead,
     open_tip,
     put_next,
     read_first,
@@ -366,3 +367,43 @@ def test_foreign_folders_and_files_in_refs() -> None:
         files.store.set(key, b"x")
     assert list_branches(files) == [MAIN]
     assert list_tags(files) == []
+
+
+# --- a branch that was removed and made anew ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listable", [True, False])
+def test_a_tip_is_known_by_what_its_file_says(listable: bool) -> None:
+    inner = MemoryStore()
+    files, first = created(inner if listable else Without(inner, listable=False))
+    second = put_snapshot(files, 2, [1])
+    outcome, tip = put_next(files, first, second)
+    assert outcome == COMMITTED and tip is not None
+    assert open_tip(files, MAIN, tip) == tip
+    inner.erase_prefix("")
+    anew = create_repository(files, info(7).id, snapshot(info(7)))
+    assert open_tip(files, MAIN, tip) == anew, "the number of the known file is not there"
+    put_file(files, MAIN, 1, 7)
+    assert open_tip(files, MAIN, tip) == Tip(MAIN, 1, info(7).id), "it is there, and says something else"
+    for known in (tip, first):
+        with pytest.raises(ConflictError, match="not the one"):
+            look_ahead(files, known)
+    assert look_ahead(files, anew) == Tip(MAIN, 1, info(7).id)
+    assert look_ahead(files, Tip(MAIN, 1, info(7).id)) is None
+
+
+def test_a_reference_points_to_a_snapshot_that_can_be_read() -> None:
+    files, first = created()
+    damaged, absent = put_snapshot(files, 2, [1]), some_id()
+    files.store.set(f"snapshots/{encode_id(damaged)}", b"\\x9a")
+    before = files.store.list()
+    for snapshot_id, error in ((damaged, FormatError), (absent, NotFoundError)):
+        for change in (
+            lambda: create_tag(files, "t", snapshot_id),  # noqa: B023
+            lambda: create_branch(files, "b", snapshot_id),  # noqa: B023
+            lambda: reset_branch(files, MAIN, snapshot_id),  # noqa: B023
+        ):
+            with pytest.raises(error):
+                change()
+    assert files.store.list() == before
+    assert open_tip(files, MAIN) == first

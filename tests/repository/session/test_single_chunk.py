@@ -90,7 +90,7 @@ def test_what_was_published_under_another_version_is_told() -> None:
     assert array[:].tolist() == [2, 1, 0, 0]
 
 
-def test_a_small_commit_asks_for_the_next_tip_and_writes_three_files() -> None:
+def test_a_small_commit_looks_for_the_next_tip_and_writes_three_files() -> None:
     store = CountingStore(MemoryStore())
     repo = frazil.Repository.create(store)
     session = repo.writable_session()
@@ -103,7 +103,9 @@ def test_a_small_commit_asks_for_the_next_tip_and_writes_three_files() -> None:
         array_of(session)[turn] = turn + 2
         session.commit("next")
         asked.append([done.operation for done in store.requests])
-    assert asked == [["fetch", "put", "put", "put"]] * 12, "manifest, snapshot, branch file"
+    assert asked == [["fetch"] * 4 + ["put"] * 3] * 12, (
+        "this branch file and the next, twice; manifest, snapshot, branch file"
+    )
     assert array_of(repo.readonly_session())[:].tolist() == [*range(2, 14), *[1] * 8]
 
 

@@ -22,9 +22,6 @@ NOT_YET = (
     "unappend",
     "swap",  # moves and appends are carried over in the wrong order
     "move",
-    "interrupt",  # an interrupt at the write of the branch leaves its outcome unrecorded
-    "late",  # a failed write of the branch that arrives later is told as refused
-    "unsynced",  # and one whose folder was not synced as committed
     "fork_reads",  # reads in forks do not count
     "handles",  # a handle does not see what a fork appended
 )

@@ -5,6 +5,7 @@ What was changed over it is in nodes.py, one node as a value in node_values.py."
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -42,6 +43,7 @@ END: Final = 2
 _VALUE, _ID, _KIND, _ATTRIBUTES, _METADATA, _MANIFESTS = 1, 3, 4, 5, 6, 7
 _NO_ROWS: Final[memoryview[int]] = memoryview(b"").cast("q")
 _MOST_KNOWN, _FEW = 1024, 16  # metadata and arrays that are remembered
+_DENSE: Final = 16  # times as many ids as nodes, at most, to be counted in a table
 
 DocumentBytes: TypeAlias = tuple[bytes, bytes]
 
@@ -220,6 +222,26 @@ class NodeIndex:
         ids = self._ids()
         unknown = [self.id_at(row * ROW) or 0 for row in (ids < 0).nonzero()[0].tolist()]
         return max([int(ids.max(initial=0)), *unknown])
+
+    def check_ids(self) -> None:
+        """Raises FormatError where two nodes have one id: the chunks of both would be taken for chunks of each."""
+        ids = self._ids()
+        if len(self.entries) != len(self.paths):  # of a path that comes twice the last counts
+            ids = ids[np.fromiter(self.entries.values(), np.int64, len(self.entries)) // ROW]
+        lowest, highest = int(ids.min(initial=0)), int(ids.max(initial=0))
+        if lowest >= 0 and highest < _DENSE * len(ids) + _DENSE and np.bincount(ids, minlength=1).max() <= 1:
+            return  # told by one count, as ids are nearly dense
+        found = sorted(
+            (number, path) for path, entry in self.entries.items() if (number := self.id_at(entry)) is not None
+        )
+        for (number, path), (following, other) in pairwise(found):
+            if number == following:
+                raise FormatError(
+                    f"two nodes of a snapshot have the id {number}: {path} and {other}",
+                    key=self.key,
+                    path=path,
+                    hint="restore the snapshot from a copy, or use another one of the history",
+                )
 
     def _ids(self) -> Columns:
         return np.frombuffer(self.rows, np.int64)[_ID::ROW]

@@ -49,7 +49,7 @@ _NOTHING: Final = NodeIndex()
 
 
 def index_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[Nodes, int]:
-    """The nodes of a map whose `count` entries begin at `at`, and where it ends; of a path that comes twice the last counts. Raises FormatError where the bytes
+    """The nodes of a map whose `count` entries begin at `at`, and where it ends. Of a path that comes twice the last counts. Raises FormatError where the bytes
     end first, or a key is no text."""
     paths, rows, end = find_nodes(data, at, count, key)
     return _over(NodeIndex(data, key, paths, rows), {}), end
@@ -133,6 +133,10 @@ class Nodes:
             if node is not None and node.id == number:
                 return path
         return next((path for path in reversed(self._index.with_id(number)) if path not in self._changes), None)
+
+    def check_ids(self) -> None:
+        """Raises FormatError where two nodes of the file have one id."""
+        self._index.check_ids()
 
     def highest_id(self) -> int:
         """The highest id of any node, 0 where there is none."""

@@ -128,6 +128,7 @@ def decode_snapshot(data: bytes, key: str | None = None) -> Snapshot:
     reader.go(places, 10)
     count = reader.map("the nodes of a snapshot")
     nodes, reader.at = index_nodes(data, reader.at, count, key)
+    nodes.check_ids()
     reader.go(places, -1)
     reader.finish("the snapshot")
     return Snapshot(metadata, started, history, total, manifests, attributes, flags, properties, nodes)

@@ -15,6 +15,7 @@ from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, 
 from frazil.formats.alpha import manifests as columns_of
 from frazil.formats.alpha.manifests import Manifest, node_manifest
 from frazil.formats.alpha.nodes import AttributesReference, ManifestReference, Nodes, NodeSnapshot
+from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, encode_id, new_id
 from frazil.formats.msgpack import Json, pack
@@ -22,12 +23,12 @@ from frazil.record import Record
 from frazil.repository.files.freedoms import HISTORY, next_node, with_flag
 from frazil.repository.files.properties import commit_properties
 from frazil.repository.manifests.placement import ArrayPlacement, Placed, Placing
-from frazil.repository.refs.branches import COMMITTED, UNKNOWN, Tip, check_commits, open_tip, put_next
-from frazil.repository.refs.history import ancestry
+from frazil.repository.refs.branches import COMMITTED, UNKNOWN, Tip, check_commits, look_ahead, put_next
 from frazil.repository.session.change_set import ChangeSet, NodeChange, grid_of, rank_of
 from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL
 from frazil.repository.session.pending_chunks import PackingOrder, place_pending
-from frazil.repository.session.transaction import Transaction, UnknownCommit
+from frazil.repository.session.transaction import Transaction
+from frazil.repository.session.written_files import Intent
 from frazil.repository.virtual.file_checks import with_checks
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = ["Attempt", "attempt_commit", "settle_unknown"]
+__all__ = ["Attempt", "attempt_commit", "settle"]
 
 _WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
 _FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
@@ -67,33 +68,53 @@ def attempt_commit(
         if tip is None:
             raise InvalidInputError("a fork is not committed", hint="merge it into the session that it came from")
         check_commits(transaction.files)
-        known = settle_unknown(transaction)
-        if known is not None:
-            return Attempt(known, transaction.tip)
+        ahead = settle(transaction)
+        if transaction.tip is not tip:
+            return Attempt(transaction.base_id, transaction.tip)
         if transaction.changes.is_empty and not allow_empty:
             raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
+        if ahead is not None:
+            return Attempt(None, ahead)
         files, changes = transaction.files, transaction.changes
         place_pending(changes, files, packing=transaction.packing, order=order)
         finals, following = _final_ids(transaction)
         placed = _place(transaction, finals)
         identity = new_id(os.urandom)
         snapshot, attribute_file = _snapshot(transaction, placed, finals, following, identity, message, properties)
+        intent = Intent(identity, tip, finals, transaction.state, _names(placed, identity, attribute_file))
         written = files.write_snapshot(identity, snapshot, placed.files)
-        outcome, found = put_next(files, tip, identity)
-        if outcome == UNKNOWN:
-            transaction.unknown = UnknownCommit(identity, finals, transaction.state)
-            error = CommitUnknownError(
-                f"whether the commit to {tip.branch!r} happened is not known: the store's answer was lost",
-                key=files.key(f"snapshots/{encode_id(identity)}"),
-                hint="commit again without changing anything, which finds out, or discard the session; nothing was removed",
-            )
-            error.snapshot = encode_id(identity)
-            raise error
-        if outcome != COMMITTED:
-            _take_back(transaction, placed, identity, attribute_file)
-            return Attempt(None, found)
-        _go_on(transaction, identity, written, found, finals)
-        return Attempt(identity, found)
+        transaction.written.intents = (
+            *transaction.written.intents,
+            intent,
+        )  # before anything can be sent that may commit it
+        return _advance(transaction, intent, written)
+
+
+def _advance(transaction: Transaction, intent: Intent, written: Snapshot) -> Attempt:
+    """Writes the branch file of an intent. Whatever is raised, the intent stays until its outcome is known."""
+    try:
+        outcome, found = put_next(transaction.files, intent.tip, intent.snapshot)
+    except StoreError:  # the store is sure that nothing was written; an earlier intent may be there all the same
+        transaction.written.lost([intent])
+        raise
+    if outcome == UNKNOWN or found is None:
+        raise _unknown(transaction, intent)
+    if outcome == COMMITTED:
+        _go_on(transaction, intent, written, found)
+        return Attempt(intent.snapshot, found)
+    if _decide(transaction, found) is None:  # an earlier one of this session arrived late
+        return Attempt(transaction.base_id, transaction.tip)
+    return Attempt(None, found)
+
+
+def _unknown(transaction: Transaction, intent: Intent) -> CommitUnknownError:
+    error = CommitUnknownError(
+        f"whether the commit to {intent.tip.branch!r} happened is not known: the store's answer was lost",
+        key=transaction.files.key(f"snapshots/{encode_id(intent.snapshot)}"),
+        hint="commit again without changing anything, which finds out, or discard the session; nothing was removed",
+    )
+    error.snapshot = encode_id(intent.snapshot)
+    return error
 
 
 # --- manifests -------------------------------------------------------------------------------------------------------------------------
@@ -299,53 +320,53 @@ def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
 # --- before and afterwards ---------------------------------------------------------------------------------------------------------------
 
 
-def settle_unknown(transaction: Transaction) -> ObjectId | None:
-    """Finds out whether a commit happened whose answer was lost: its snapshot, where it did, and then the session goes on from it.
+def settle(transaction: Transaction) -> Tip | None:
+    """Reads the branch file after the session's tip. Returns what it says, None where it is not there.
 
-    Raises ConflictError where it did happen and something was changed since, which cannot be told from what was committed."""
-    unknown, tip = transaction.unknown, transaction.tip
-    if unknown is None or tip is None:
+    That file decides about all commits whose outcome was not known. Where one of them happened, the session goes on from it, and its tip is another one.
+    Raises ConflictError where it happened and something was changed since, and where the branch was removed and made anew; FormatError, StoreError."""
+    tip = transaction.tip
+    if tip is None:
         return None
-    now = open_tip(transaction.files, tip.branch, tip)
-    if all(commit.snapshot != unknown.snapshot for commit in ancestry(transaction.files, now.snapshot)):
-        return None
-    if unknown.state != transaction.state:
+    if transaction.written.intents:
+        tip = transaction.written.intents[0].tip  # an interrupt may have come when the session had its new tip already
+    ahead = look_ahead(transaction.files, tip)
+    return ahead if ahead is None or not transaction.written.intents else _decide(transaction, ahead)
+
+
+def _decide(transaction: Transaction, found: Tip) -> Tip | None:
+    """What `found`, the tip after that of all intents, says about them. None where one of them happened and the session goes on from it."""
+    happened = next((intent for intent in transaction.written.intents if intent.snapshot == found.snapshot), None)
+    if happened is None:
+        transaction.written.lost(transaction.written.intents)
+        return found
+    if happened.state != transaction.state and transaction.base_id != happened.snapshot:
         raise ConflictError(
             "the commit whose answer was lost did happen, and something was changed after it",
-            key=transaction.files.key(f"snapshots/{encode_id(unknown.snapshot)}"),
+            key=transaction.files.key(f"snapshots/{encode_id(happened.snapshot)}"),
             hint="discard the session, and make the later changes again in a new one",
         )
-    written = transaction.files.snapshot(unknown.snapshot)
-    there = tip._replace(sequence=tip.sequence + 1, snapshot=unknown.snapshot)
-    _go_on(transaction, unknown.snapshot, written, there, unknown.finals)
-    return unknown.snapshot
+    _go_on(transaction, happened, transaction.files.snapshot(happened.snapshot), found)
+    return None
 
 
-def _take_back(
-    transaction: Transaction, placed: _PlacedArrays, identity: ObjectId, attribute_file: ObjectId | None
-) -> None:
-    """Removes the files of a commit that certainly did not happen. What cannot be removed does no harm."""
-    files = transaction.files
-    keys = [files.key(f"manifests/{encode_id(file)}") for file, _ in placed.files]
-    keys.append(files.key(f"snapshots/{encode_id(identity)}"))
-    if attribute_file is not None:
-        keys.append(files.key(f"attributes/{encode_id(attribute_file)}"))
-    if files.store.capabilities.erasable:
-        try:
-            files.store.erase_values(keys)
-        except StoreError:
-            pass
-
-
-def _go_on(
-    transaction: Transaction, identity: ObjectId, snapshot: Snapshot, tip: Tip | None, finals: Mapping[int, int]
-) -> None:
-    """The session goes on from what it committed."""
-    transaction.tip = tip
-    if tip is not None:
-        transaction.tips[tip.branch] = tip
-    transaction.unknown = None
-    transaction.finals.update({key: transaction.handle(number) for key, number in finals.items()})
-    transaction.begin(identity, snapshot, ChangeSet(snapshot.nodes, transaction.changes.next_key), same=True)
+def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Tip) -> None:
+    """The session goes on from what it committed. An interrupt between any two steps leaves the intent, and the next commit takes them again."""
+    if transaction.base_id != intent.snapshot:
+        finals = {key: transaction.handle(number) for key, number in intent.finals.items()}
+        transaction.finals.update(finals)
+        changes = ChangeSet(snapshot.nodes, transaction.changes.next_key)
+        transaction.begin(intent.snapshot, snapshot, changes, same=True, tip=tip)
+    transaction.tips[tip.branch] = tip
+    others = [one for one in transaction.written.intents if one is not intent]
+    transaction.written.intents = ()
+    transaction.written.lost(others)
     transaction.forget_reads()
-    transaction.sweep()
+    transaction.written.sweep()
+
+
+def _names(placed: _PlacedArrays, identity: ObjectId, attribute_file: ObjectId | None) -> tuple[str, ...]:
+    """The files that a commit writes for itself alone."""
+    names = [manifest_key(file) for file, _ in placed.files]
+    names.append(snapshot_key(identity))
+    return tuple(names) if attribute_file is None else (*names, attributes_key(attribute_file))

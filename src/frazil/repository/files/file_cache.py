@@ -4,10 +4,10 @@ What is in them lives in format/; branches and tags, which are files of another 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
+from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes, encode_attributes
 from frazil.formats.alpha.manifests import Manifest, decode_manifest, encode_manifest, frozen_copy, nbytes_of
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
@@ -90,12 +90,18 @@ class Files:
         name = snapshot_key(file)
         known = self._known_snapshot(name)
         if known is None:
-            data = self._read([name])[0]
-            known = decode_snapshot(data, self.key(name))
-            self._keep_snapshot(name, known, len(data))
-        elif self.memory.limit:
+            return self.read_snapshot(file)
+        if self.memory.limit:
             self._last = name, known
         return known
+
+    def read_snapshot(self, file: ObjectId) -> Snapshot:
+        """As snapshot, read from the store also where it is remembered."""
+        name = snapshot_key(file)
+        data = self._read([name])[0]
+        snapshot = decode_snapshot(data, self.key(name))
+        self._keep_snapshot(name, snapshot, len(data))
+        return snapshot
 
     def _known_snapshot(self, name: str) -> Snapshot | None:
         last = self._last
@@ -195,6 +201,14 @@ class Files:
         name, data = attributes_key(file), encode_attributes(maps)
         self._write({name: data})
         self._kept.put(name, data, len(data))
+
+    def erase(self, names: Iterable[str]) -> None:
+        """Removes files by their names in the repository. What cannot be removed does no harm and stays."""
+        if self.store.capabilities.erasable:
+            try:
+                self.store.erase_values([self.key(name) for name in names])
+            except StoreError:
+                pass
 
     def _write(self, files: Mapping[str, Buffer]) -> None:
         if not files:

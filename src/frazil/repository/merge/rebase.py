@@ -13,7 +13,7 @@ from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.record import Record
-from frazil.repository.commit.commit import settle_unknown
+from frazil.repository.commit.commit import settle
 from frazil.repository.files.attributes import same_attributes
 from frazil.repository.manifests.coordinates import among
 from frazil.repository.merge.conflicts import Conflict, Solver, Taken, find_conflicts, solve
@@ -24,7 +24,8 @@ from frazil.repository.refs.history import shared_nodes
 from frazil.repository.session.array_chunks import id_texts
 from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above, append_of, kept_attributes
 from frazil.repository.session.changed_references import ChangedReferences
-from frazil.repository.session.transaction import Transaction, own_files
+from frazil.repository.session.transaction import Transaction
+from frazil.repository.session.written_files import own_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +106,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         transaction.require_writable()
         if transaction.tip is None:
             raise InvalidInputError("a fork is not rebased", hint="merge it into the session that it came from")
-        settle_unknown(transaction)
+        settle(transaction)
         tip, new, conflicts, same_below = meet(transaction)
         if tip.snapshot == transaction.base_id:
             transaction.tip = tip

@@ -29,6 +29,7 @@ from frazil.formats.alpha.refs import (
     folders_of,
     next_sequence,
     parse_folder,
+    parse_ref,
     snapshot_key,
 )
 from frazil.formats.alpha.snapshots import Snapshot
@@ -40,6 +41,7 @@ from frazil.repository.files.later_formats import later_format
 from frazil.repository.refs.alpha_library import keep_library_out
 from frazil.repository.refs.reference_files import (
     COMMITTED,
+    MOST_BYTES,
     TAKEN,
     UNKNOWN,
     Outcome,
@@ -65,6 +67,7 @@ __all__ = [
     "exists",
     "list_branches",
     "list_tags",
+    "look_ahead",
     "open_tip",
     "put_next",
     "read_first",
@@ -99,8 +102,8 @@ class Tip(Record):
 def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
     """The newest file of a branch, None where it has none; one that was deleted has a tip that says so (see open_tip).
 
-    known  a tip of this branch that was seen before: then only the numbers above are looked up, and nothing is listed unless each look-up is a request, and
-           there is a next number. Where that is missing, it is the tip still
+    known  a tip of this branch that was seen before: its file and the next one are read. Where the next one is missing, it is the tip still; else higher numbers are
+           looked up, by a listing where each look-up is a request. Where its own file is gone or says something else, it is as if nothing were known
     Without it, the folder is listed up to the first file that is one of the branch; foreign files do no harm.
     Raises InvalidInputError for a name that no branch can have, FormatError for a file that makes no sense, StoreError."""
     if known is not None and known.branch == branch:
@@ -145,32 +148,77 @@ def _folder(files: Files, tip: Tip) -> str:
     return tip.folder or _folders(files, "branch", tip.branch)[0]
 
 
-def _later_tip(files: Files, known: Tip) -> Tip:
+def _later_tip(files: Files, known: Tip) -> Tip | None:
+    """The newest file of a branch of which one is known. Where that file is gone or says something else, the branch was removed and made anew: it is read afresh."""
+    following = _next_file(files, known)
+    if following is None:
+        return read_tip(files, known.branch)
     folder, can = _folder(files, known), files.store.capabilities
-    if not can.direct and can.listable:
-        return _later_by_listing(files, known, folder)
-    sequence = highest_number(files.store, folder, known.sequence)
-    return known if sequence == known.sequence else _read_branch_file(files, known.branch, sequence, folder)
-
-
-def _later_by_listing(files: Files, known: Tip, folder: str) -> Tip:
-    """Where each look-up is a request: the next file is read at once, and where it is there, a listing says at once whether that is the newest."""
-    if known.sequence == LAST_SEQUENCE:
+    if following.is_missing:
         return known
-    following, ref, wrong = known.sequence + 1, None, None
-    try:
-        ref = read_reference(files.store, folder + branch_file(following))
-        if ref is None:
-            return known
-    except FormatError as error:  # a later one may make sense
-        wrong = error
-    newest = newest_number(files.store, folder)
-    if newest is not None and newest > following:
+    if not can.direct and can.listable:
+        newest = newest_number(files.store, folder)
+        newest = following.sequence if newest is None else max(newest, following.sequence)
+    else:
+        newest = highest_number(files.store, folder, following.sequence, behind=True)
+    if newest > following.sequence:
         return _read_branch_file(files, known.branch, newest, folder)
-    if ref is None:
-        assert wrong is not None
-        raise wrong
-    return _tip_of(files, known.branch, following, folder, ref)
+    if following.error is not None:
+        raise following.error
+    assert following.ref is not None
+    return _tip_of(files, known.branch, following.sequence, folder, following.ref)
+
+
+class _NextFile(Record):
+    """The branch file after a tip: what it says, or the error of one that makes no sense; neither where it is missing."""
+
+    sequence: int
+    ref: Ref | None = None
+    error: FormatError | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        return self.ref is None and self.error is None
+
+
+def _next_file(files: Files, tip: Tip) -> _NextFile | None:
+    """The branch file after a tip, read in one batch with the tip's own; None where that is not there as it was when the tip was read. Raises StoreError."""
+    folder, sequence = _folder(files, tip), tip.sequence + 1
+    keys = [folder + branch_file(number) for number in (tip.sequence, sequence) if number <= LAST_SEQUENCE]
+    own, *rest = files.store.get_partial_values([(key, (0, MOST_BYTES)) for key in keys])
+    try:
+        same = own is not None and _tip_of(files, tip.branch, tip.sequence, folder, parse_ref(own, keys[0])) == tip
+    except FormatError:
+        same = False
+    if not same:
+        return None
+    if not rest or rest[0] is None:
+        return _NextFile(sequence)
+    try:
+        return _NextFile(sequence, parse_ref(rest[0], keys[1]))
+    except FormatError as error:
+        return _NextFile(sequence, None, error)
+
+
+def look_ahead(files: Files, tip: Tip) -> Tip | None:
+    """The tip that the file after `tip` makes, None where nobody has written it. What lies behind it is not looked at.
+
+    Raises ConflictError where the file of `tip` is gone or says something else: then the branch was removed and made anew, and nothing may be written behind it;
+    FormatError for a next file that makes no sense; StoreError."""
+    following = _next_file(files, tip)
+    if following is None:
+        raise ConflictError(
+            f"the branch {tip.branch!r} is not the one that the session began from: its file number {tip.sequence} is gone, or says something else",
+            key=_folder(files, tip) + branch_file(tip.sequence),
+            hint="somebody removed the repository and made it anew; open it again and repeat the changes",
+        )
+    if following.error is not None:
+        raise following.error
+    return (
+        None
+        if following.ref is None
+        else _tip_of(files, tip.branch, following.sequence, _folder(files, tip), following.ref)
+    )
 
 
 def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> Tip:
@@ -206,8 +254,8 @@ def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = Fals
 
     COMMITTED, and the new tip  the file is there and says this. Also where the answer was lost, and reading the file back told it: a snapshot's id is its own
     TAKEN, and what is there    somebody else's file has this number
-    UNKNOWN, None               the answer was lost, and the file cannot be read back
-    Raises StoreError where the store failed and the file is not there; FormatError where a file of another writer has this number and makes no sense;
+    UNKNOWN, None               the answer was lost: the file may be there, or still arrive; or it may be lost by a crash of the machine
+    Raises StoreError where the store is sure that nothing was written; FormatError where a file of another writer has this number and makes no sense;
     InvalidInputError for the number behind the last; and what check_commits raises."""
     check_commits(files)
     sequence = next_sequence(tip.branch, tip.sequence)
@@ -417,11 +465,8 @@ def _names(files: Files, kind: RefKind) -> list[str]:
 
 
 def _read_snapshot(files: Files, snapshot: ObjectId) -> None:
-    """Reads a snapshot to point to. The store is asked whether it is there, as one that is remembered may have been removed."""
-    key = files.key(snapshot_key(snapshot))
-    if not files.store.exists(key):
-        raise NotFoundError("there is no such snapshot", key=key)
-    files.snapshot(snapshot)
+    """Reads the snapshot that a reference is to point to, from the store, as one that is remembered may be gone. Raises NotFoundError, FormatError, StoreError."""
+    files.read_snapshot(snapshot)
 
 
 def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:

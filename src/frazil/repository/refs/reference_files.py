@@ -8,10 +8,12 @@ from typing import Final, Literal, TypeAlias
 
 from frazil.errors import FormatError, StoreError
 from frazil.formats.alpha.refs import LAST_SEQUENCE, Ref, branch_key, emit_ref, parse_ref, parse_sequence
+from frazil.stores.retry import pause
 from frazil.stores.store import Store
 
 __all__ = [
     "COMMITTED",
+    "MOST_BYTES",
     "TAKEN",
     "UNKNOWN",
     "Outcome",
@@ -29,9 +31,11 @@ UNKNOWN: Final = "unknown"
 
 _PAGE: Final = 16  # keys of the first listing of a folder; the next ones are longer, should all of these be foreign
 _LONGEST_PAGE: Final = 4096
-_MOST_BYTES: Final = 2**16 + 1  # read of a reference file: one more than it may have
+MOST_BYTES: Final = 2**16 + 1  # read of a reference file: one more than it may have
 _PROBES: Final = 8  # names that are looked up at once
 _READS: Final = 3  # of a file whose content decides whether a commit happened
+_WRITES: Final = 4  # of a file whose answer is lost
+_PAUSE: Final = 0.05  # seconds, before a write is repeated again
 
 
 # --- which is the newest ------------------------------------------------------------------------------------------------------------------
@@ -63,13 +67,14 @@ def newest_number(store: Store, folder: str) -> int | None:
         page = min(page * 4, _LONGEST_PAGE)
 
 
-def highest_number(store: Store, folder: str, present: int) -> int:
+def highest_number(store: Store, folder: str, present: int, *, behind: bool = False) -> int:
     """A number that is there while the next one is not, from `present` upward, which is there (or is -1). Nothing is listed.
 
-    The next number is looked up alone. Strides that grow find a missing one, then the span to it is divided. Every number that is found to be there counts,
+    behind  the branch is known to have moved, so several numbers are looked up at once from the start; else the next one is looked up alone
+    Strides that grow find a missing one, then the span to it is divided. Every number that is found to be there counts,
     whatever was missing below: a gap, which is none of ours, does not stop the search."""
     missing: int | None = None
-    stride, probes = 1, 1
+    stride, probes = 1, _PROBES if behind else 1
     while present < LAST_SEQUENCE and missing != present + 1:
         if missing is None:
             steps = [stride << i for i in range(probes)]
@@ -90,41 +95,55 @@ def highest_number(store: Store, folder: str, present: int) -> int:
 
 
 def read_reference(store: Store, key: str) -> Ref | None:
-    """What a reference file says, None where it is not there. No more of it is read than tells that it is too long. Raises FormatError, StoreError."""
-    data = store.get_partial_values([(key, (0, _MOST_BYTES))])[0]
+    """What a reference file says, None where it is not there. No more of it is read than shows that it is too long. Raises FormatError, StoreError."""
+    data = store.get_partial_values([(key, (0, MOST_BYTES))])[0]
     return None if data is None else parse_ref(data, key)
 
 
 def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -> tuple[Outcome, Ref | None]:
-    """Creates a reference file, and returns the outcome with what the file says now.
+    """Creates a reference file. Returns the outcome, and what the file says now.
 
-    unique  nobody else would write the same, so that a file that says this is ours. Otherwise that is believed only where an answer was lost
+    unique  nobody else writes the same, so a file that says this is ours. Otherwise that is believed only where an answer was lost
     COMMITTED, ref      it is there and ours
     TAKEN, other        somebody else's is there; None where it was not read
-    UNKNOWN, None       the answer was lost, and the file cannot be read back
-    Raises StoreError where the store failed and the file is not there; FormatError where there is one of another writer that makes no sense."""
-    failed: StoreError | None = None
-    try:
-        created = store.create(key, emit_ref(ref))
-    except StoreError as error:
-        failed = error
-    else:
-        if created:
-            return COMMITTED, ref
-        if not unique:
-            return TAKEN, None
+    UNKNOWN, None       it may be there, may still arrive, or may be lost by a crash of the machine
+    A write whose answer is lost may arrive at any time. So it is repeated until a file has the name, which rules the others out, a few times at most.
+    Raises StoreError where the store is sure that nothing was written; FormatError where another writer's file has the name and makes no sense."""
+    lost = False
+    for attempt in range(_WRITES):
+        if attempt > 1:
+            pause(_PAUSE * attempt)
+        try:
+            created = store.create(key, emit_ref(ref))
+        except StoreError as error:
+            if error.done:
+                return UNKNOWN, None
+            if error.done is False and not lost:
+                raise
+            lost = lost or error.done is None
+        else:
+            if created:
+                return COMMITTED, ref
+            if not unique and not lost:
+                return TAKEN, None
+        outcome, present = _read_back(store, key, ref, lost=lost)
+        if outcome is not None:
+            return outcome, present
+    return UNKNOWN, None
+
+
+def _read_back(store: Store, key: str, ref: Ref, *, lost: bool) -> tuple[Outcome | None, Ref | None]:
+    """The outcome that the file tells; None where it is not there. lost: the answer to a write of it was lost."""
     for _ in range(_READS):
         try:
             present = read_reference(store, key)
         except StoreError:
             continue
         except FormatError:
-            if failed is None:
+            if not lost:
                 raise
             return UNKNOWN, None
-        if present is not None:
-            return (COMMITTED if present == ref else TAKEN), present
-        if failed is not None:
-            raise failed
-        break  # it was there, and is not any more: whose it was cannot be told
+        if present is None:
+            return None, None
+        return (COMMITTED if present == ref else TAKEN), present
     return UNKNOWN, None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.alpha.attributes import same_json
@@ -14,6 +15,10 @@ from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.record import Record
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes
 from frazil.repository.virtual.file_checks import FileCheck, distinct_location
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "Append",
@@ -73,6 +78,9 @@ class ChangeSet:
         self.nodes: dict[int, NodeChange] = {}
         self.removed: dict[int, str] = {}  # nodes of the base that are gone, and where they were
         self.pending = PendingBytes()
+        self.packs: list[
+            NDArray[np.uint8]
+        ] = []  # ids of the packs that were written: they go when all changes are given up
         self.locations: list[str] = []  # of virtual chunks
         self.location_checks: dict[str, FileCheck] = {}
         self.next_key = next_key
@@ -85,6 +93,7 @@ class ChangeSet:
 
     def leave_files(self) -> None:
         """From now on others refer to the chunk files that were written so far: they are nobody's to remove, but garbage collection's."""
+        self.packs = []
         for change in self:
             if change.references is not None:
                 change.references.share_files()
@@ -234,6 +243,7 @@ class ChangeSet:
         """An empty change set over another base, which goes on with keys, pending bytes and locations."""
         other = ChangeSet(base, self.next_key)
         other.pending, other.locations, other.location_checks = self.pending, self.locations, self.location_checks
+        other.packs = self.packs
         return other
 
     def copy(self) -> ChangeSet:
@@ -241,7 +251,7 @@ class ChangeSet:
         other = ChangeSet(self.base, self.next_key)
         other.nodes = {key: change.copy() for key, change in self.nodes.items()}
         other.removed, other._paths = dict(self.removed), dict(self._paths)
-        other.pending = self.pending.copy()
+        other.pending, other.packs = self.pending.copy(), list(self.packs)
         other.locations, other.location_checks = list(self.locations), dict(self.location_checks)
         other.identity, other.origin = self.identity, self.origin
         other.begun, other.begun_rows, other.begun_removed = self.begun, self.begun_rows, self.begun_removed

@@ -88,6 +88,8 @@ def _write_packs(
     bounds = np.searchsorted(packed.object[packed.rows], np.arange(count + 1))
     ids = np.frombuffer(os.urandom(ID_BYTES * count), np.uint8).reshape(count, ID_BYTES)
     names = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
+    if not changes.origin:  # who else may refer to the files of a fork is not known here
+        changes.packs.append(ids)
     pieces = Pieces(Sources(None, changes.pending.segments), rows, bounds.astype(np.int64))
     files.store.put_many(names, pieces, [None] * count)
     first = 0

@@ -6,16 +6,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
+from frazil.errors import (
+    AlreadyExistsError,
+    FrazilError,
+    InvalidInputError,
+    NotFoundError,
+    ReadOnlyError,
+)
 from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
-from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, encode_ids
+from frazil.formats.ids import ObjectId, encode_id
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import MetadataExtensions
 from frazil.record import Record
@@ -32,6 +38,7 @@ from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, 
 from frazil.repository.session.changed_references import ChangedReferences, Rows, removed_rows
 from frazil.repository.session.pending_chunks import place_pending
 from frazil.repository.session.read_log import ReadLog
+from frazil.repository.session.written_files import WrittenFiles, own_files
 from frazil.repository.virtual.virtual_fetch import NO_PLACES, VirtualPlaces
 from frazil.runtime import DEFAULT, Runtime
 
@@ -41,13 +48,12 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = ["Options", "Transaction", "UnknownCommit", "own_files"]
+__all__ = ["Options", "Transaction"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 _WAITING_BYTES: Final = 2**26  # of chunks in memory, before they are written
 _ID_BITS: Final = 40  # more than ids of nodes have
-_GRACE: Final = 16  # superseded chunk files that stay for those who may be reading them
 
 
 class Options(Record):
@@ -59,14 +65,6 @@ class Options(Record):
     serializable: bool = False
     runtime: Runtime = DEFAULT
     virtual: VirtualPlaces = NO_PLACES
-
-
-class UnknownCommit(Record):
-    """A commit of which is not known whether it happened; what it wrote is not removed. finals: the ids of its new nodes; state: of the session at that time"""
-
-    snapshot: ObjectId
-    finals: Mapping[int, int]
-    state: int
 
 
 class Transaction:
@@ -93,16 +91,22 @@ class Transaction:
         self.tips: dict[str, Tip] = {}
         self.forked = False
         self.state = self.renewals = 0
-        self.unknown: UnknownCommit | None = None
+        self.ended = False
+        self.written = WrittenFiles(files)
         self.finals: dict[int, int] = {}  # ids of nodes that were new, and were committed
         self.moved: list[Container[int]] = []  # for each rebase, the ids that may be other nodes' since
         self.reads = ReadLog() if options.serializable and tip is not None else None
-        self._dropped: list[Octets] = []
         self.begin(base_id, base, ChangeSet(base.nodes))
 
-    def begin(self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False) -> None:
-        """Goes on from another snapshot with these changes. same: all nodes are as they were, so that who knows one need not look anew"""
-        self.base_id, self.base, self.changes = base_id, base, changes
+    def begin(
+        self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False, tip: Tip | None = None
+    ) -> None:
+        """Goes on from another snapshot with these changes.
+
+        same  all nodes are as they were, so that who knows one need not look anew
+        tip   the one that points to the snapshot, where that is another than before. It is set together with the snapshot: a commit behind a tip whose
+              snapshot the session does not have would undo what others committed"""
+        self.base_id, self.base, self.changes, self.tip = base_id, base, changes, self.tip if tip is None else tip
         self.started_at = time.time_ns()
         self._references: dict[int, BaseReferences | None] = {}
         self.state += 1
@@ -114,7 +118,7 @@ class Transaction:
 
     @property
     def read_only(self) -> bool:
-        return self.tip is None and not self.forked
+        return self.ended or (self.tip is None and not self.forked)
 
     @property
     def version(self) -> tuple[object, int]:
@@ -137,6 +141,11 @@ class Transaction:
         return self.options.runtime.checked().threads
 
     def require_writable(self) -> None:
+        if self.ended:
+            raise ReadOnlyError(
+                f"the transaction on {self!r} is over: its arrays and groups can only be read",
+                hint="to go on writing after a commit, use repo.writable_session()",
+            )
         if self.read_only:
             raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
 
@@ -390,26 +399,7 @@ class Transaction:
             place_pending(self.changes, self.files, packing=self.packing)
 
     def superseded(self, ids: Octets) -> None:
-        """Removes chunk files of this session that nothing refers to any more; the last few stay a while for those who may be reading them. All stay where a commit
-        that refers to them may have happened."""
-        if len(ids) and self.unknown is None:
-            self._dropped.append(ids)
-            every = np.concatenate(self._dropped)
-            self._erase_files(every[:-_GRACE])
-            self._dropped = [every[-_GRACE:]]
-
-    def sweep(self) -> None:
-        """Removes those, too, that were kept for readers."""
-        for ids in self._dropped:
-            self._erase_files(ids)
-        self._dropped = []
-
-    def _erase_files(self, ids: Octets) -> None:
-        if len(ids) and self.files.store.capabilities.erasable:
-            try:
-                self.files.store.erase_values([self.files.key(f"chunks/{text}") for text in encode_ids(ids)])
-            except StoreError:
-                pass  # what is left does no harm
+        self.written.superseded(ids)
 
     @property
     def notes_reads(self) -> bool:
@@ -445,17 +435,24 @@ class Transaction:
             return made
 
     def discard(self) -> None:
-        """Gives up all changes, with the chunk files that were written for them."""
+        """Gives up all changes, with the chunk files that were written for them; but not those of a commit that may have happened."""
         with self.lock:
             self.require_writable()
-            left = own_files(self.changes)
+            left = np.concatenate([own_files(self.changes), *self.changes.packs])
             empty = ChangeSet(self.base.nodes, self.changes.next_key)
             empty.origin = self.changes.origin  # a fork remains one
             self.begin(self.base_id, self.base, empty)
-            self.superseded(left)
-            self.sweep()
-            self.unknown = None  # nothing of it is left here
+            self.written.superseded(left)
+            self.written.sweep()
+            self.written.forget()
             self.forget_reads()
+
+    def end(self) -> None:
+        """From now on the nodes of the session can only be read. What was not committed is given up, unless a commit of it may have happened."""
+        with self.lock:
+            if not self.read_only and not self.written.intents and not self.changes.is_empty:
+                self.discard()
+            self.ended = True
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.tip is not None and not self.forked:
@@ -484,13 +481,3 @@ def _restored(
         changes.identity = b""  # its own forks know the one that was pickled: rows are numbered anew here
         made.begin(base_id, base, changes)
     return made
-
-
-def own_files(changes: Iterable[NodeChange]) -> Octets:
-    """The chunk files that a session wrote for one chunk each, and refers to: uint8[n, 12]."""
-    found = [
-        change.references.whole_files(change.references.current())
-        for change in changes
-        if change.references is not None
-    ]
-    return np.concatenate([np.zeros((0, ID_BYTES), np.uint8), *found])

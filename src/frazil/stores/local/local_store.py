@@ -20,7 +20,7 @@ from frazil.late import LateModule
 from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.local import case_folding, folders
 from frazil.stores.local.kernel_results import answered, expected, has_suffix, is_young, raw, unknown_sizes
-from frazil.stores.local.system_errors import NOWHERE, reason_of, refused
+from frazil.stores.local.system_errors import NOWHERE, failed_creation, reason_of, refused
 from frazil.stores.retry import patiently
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -246,7 +246,7 @@ class LocalStore(Store):
             if code != errno.ENOENT or not root.is_gone():  # else somebody removed the root folder
                 break
         if code not in {0, errno.EEXIST}:
-            raise refused("cannot be written", code, key)
+            raise failed_creation(code, key)
         return code == 0
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:

@@ -8,7 +8,9 @@ from typing import Final
 
 from frazil.errors import StoreError
 
-__all__ = ["NOWHERE", "reason_of", "refused"]
+__all__ = ["NOWHERE", "failed_creation", "reason_of", "refused"]
+
+_REMOTE: Final = frozenset((errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTCONN, errno.ECONNRESET))
 
 NOWHERE: Final = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
@@ -45,7 +47,22 @@ def reason_of(code: int) -> tuple[str, str | None]:
     return _REASONS.get(code) or (os.strerror(code), None)
 
 
-def refused(what: str, code: int, key: str) -> StoreError:
-    """The error of an object that "cannot be read" (written, erased, listed)."""
+def refused(what: str, code: int, key: str, *, done: bool | None = None) -> StoreError:
+    """The error of an object that "cannot be read" (written, erased, listed). done: as in StoreError."""
     reason, hint = reason_of(code)
-    return StoreError(f"the object {what}: {reason}", errno=code, key=key, hint=hint)
+    return StoreError(f"the object {what}: {reason}", errno=code, done=done, key=key, hint=hint)
+
+
+def failed_creation(code: int, key: str) -> StoreError:
+    """The error of a file that the kernel could not create; a negative code says that the file is there and its folder could not be synced.
+
+    Most codes of the system mean that nothing was done. Those in _REMOTE may come from a file system on a network, where a request may still arrive."""
+    if code >= 0:
+        return refused("cannot be written", code, key, done=None if code in _REMOTE else False)
+    return StoreError(
+        f"the object is written, but its folder could not be synced: {os.strerror(-code)}",
+        errno=-code,
+        done=True,
+        key=key,
+        hint="a crash of the machine may lose it; check the disk",
+    )

@@ -1,0 +1,103 @@
+"""The files that a session wrote: which of them may be removed, and when.
+
+How they are written is in commit/; what refers to them is the session's change set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.formats.ids import ID_BYTES, ObjectId, encode_ids
+from frazil.record import Record
+from frazil.repository.files.file_cache import Files
+from frazil.repository.refs.branches import Tip
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.repository.session.change_set import NodeChange
+
+    Octets = NDArray[np.uint8]
+
+__all__ = ["Intent", "WrittenFiles", "own_files"]
+
+_GRACE: Final = 16  # superseded chunk files that stay for those who may be reading them
+
+
+class Intent(Record):
+    """A commit whose branch file may have been sent, and whose outcome is not known yet. Nothing that belongs to it is removed.
+
+    snapshot  the id that the commit has if it happened
+    tip       where the branch stood: the file after it decides
+    finals    the ids of its new nodes, by their keys
+    state     of the session at that time
+    files     names of the files that were written for it alone: manifests, snapshot, attributes"""
+
+    snapshot: ObjectId
+    tip: Tip
+    finals: Mapping[int, int]
+    state: int
+    files: tuple[str, ...]
+
+
+class WrittenFiles:
+    """Removes files of one session that nothing refers to, but none that an intent may refer to. Whoever uses it holds the session's lock.
+
+    intents  commits of the session whose outcome is not known, all with the same tip"""
+
+    def __init__(self, files: Files) -> None:
+        self.intents: tuple[Intent, ...] = ()
+        self._files = files
+        self._dropped: list[Octets] = []  # chunk files that are removed a little later
+        self._held: list[Octets] = []  # chunk files that the session does not refer to, and an intent may
+
+    def superseded(self, ids: Octets) -> None:
+        """Removes chunk files that the session does not refer to any more. The last few stay a while for those who may be reading them; all stay while there are
+        intents."""
+        if not len(ids):
+            return
+        if self.intents:
+            self._held.append(ids)
+            return
+        self._dropped.append(ids)
+        every = np.concatenate(self._dropped)
+        self._erase_chunks(every[:-_GRACE])
+        self._dropped = [every[-_GRACE:]]
+
+    def sweep(self) -> None:
+        """Removes those, too, that were kept for readers."""
+        for ids in self._dropped:
+            self._erase_chunks(ids)
+        self._dropped = []
+
+    def lost(self, intents: Iterable[Intent]) -> None:
+        """Removes what was written for commits that did not happen and never will."""
+        intents = tuple(intents)
+        self.intents = tuple(intent for intent in self.intents if intent not in intents)
+        names = [name for intent in intents for name in intent.files]
+        if names:
+            self._files.erase(names)
+        if not self.intents:
+            held, self._held = self._held, []
+            for ids in held:
+                self.superseded(ids)
+
+    def forget(self) -> None:
+        """Leaves what intents may refer to where it is, as the session has given it up: a garbage collection removes it if it may."""
+        self._held, self.intents = [], ()
+
+    def _erase_chunks(self, ids: Octets) -> None:
+        if len(ids):
+            self._files.erase(f"chunks/{text}" for text in encode_ids(ids))
+
+
+def own_files(changes: Iterable[NodeChange]) -> Octets:
+    """The chunk files that a session wrote for one chunk each, and refers to: uint8[n, 12]."""
+    found = [
+        change.references.whole_files(change.references.current())
+        for change in changes
+        if change.references is not None
+    ]
+    return np.concatenate([np.zeros((0, ID_BYTES), np.uint8), *found])

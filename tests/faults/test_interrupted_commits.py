@@ -1,0 +1,245 @@
+"""Every store operation of a change of a repository is interrupted, before and after it is done, by every kind of exception: what a branch names is complete, an
+acknowledged commit stays, and what a lost race wrote is removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pytest
+from tests.api.stored_files import check_files
+
+import frazil
+from frazil.errors import ConflictError, FrazilError, StoreError
+from frazil.stores import MemoryStore
+from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.wrappers import WrappedStore
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
+T = TypeVar("T")
+
+LARGE = 2**20 + 1  # bytes of a chunk that has a file of its own
+
+
+class OwnInterrupt(BaseException):
+    """One that nothing expects."""
+
+
+KINDS = [KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit, OwnInterrupt, StoreError, RuntimeError]
+
+
+class Interrupting(WrappedStore):
+    """Raises `error` at the operation number `at`, before or after it is done."""
+
+    def __init__(self, inner: MemoryStore, at: int, error: type[BaseException], *, after: bool) -> None:
+        super().__init__(inner)
+        self.left, self.error, self.after = at, error, after
+
+    def _done(self, call: Callable[[], T]) -> T:
+        self.left -= 1
+        if self.left == -1 and not self.after:
+            raise self.error("interrupted")
+        answer = call()
+        if self.left == -1:
+            raise self.error("interrupted")
+        return answer
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        return self._done(lambda: self.inner.fetch(names, spans, expect=expect, held=held, once=once))
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self._done(lambda: self.inner.put_many(names, pieces, expect))
+
+    def create(self, key: str, value: Buffer) -> bool:
+        return self._done(lambda: self.inner.create(key, value))
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        return self._done(lambda: self.inner.erase_many(names, expect))
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        return self._done(lambda: self.inner.list_keys(prefix, start_after, limit))
+
+    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
+        return self._done(lambda: self.inner.list_dir(prefix))
+
+
+def fill(root: frazil.Group, value: int) -> None:
+    root["large"][...] = value  # type: ignore[index]
+    root["small"][...] = value  # type: ignore[index]
+    root["large"][...] = value  # type: ignore[index] # whose first file is superseded
+    root.attrs["value"] = value
+
+
+def begin() -> MemoryStore:
+    store = MemoryStore()
+    with frazil.Repository.create(store).transaction(message="first") as root:
+        root.create_array("large", shape=(2 * LARGE,), dtype="u1", chunks=(LARGE,), codecs=["bytes"])
+        root.create_array("small", shape=(3000,), dtype="u1", chunks=(1000,), codecs=["bytes"])
+        root.create_array("other", shape=(4,), dtype="u1", chunks=(4,))
+        fill(root, 1)
+    return store
+
+
+def rival(store: MemoryStore) -> None:
+    with frazil.Repository.open(store).transaction(message="rival") as root:
+        root["other"][...] = 9  # type: ignore[index]
+
+
+def commit(store: Interrupting, inner: MemoryStore) -> None:
+    session = frazil.Repository.open(store).writable_session()
+    try:
+        fill(session.root, 2)
+        session.commit("second")
+    finally:
+        fill(session.root, 3)
+        session.discard()
+
+
+def commit_again(store: Interrupting, inner: MemoryStore) -> None:
+    session = frazil.Repository.open(store).writable_session()
+    fill(session.root, 2)
+    try:
+        session.commit("second")
+    except BaseException:
+        if session.has_changes:
+            session.commit("second", rebase="disjoint")
+        assert frazil.Repository.open(inner).readonly_session().root.attrs["value"] == 2
+        raise
+
+
+def run(store: Interrupting, inner: MemoryStore) -> None:
+    frazil.Repository.open(store).run(lambda root: fill(root, 2), message="second")
+
+
+def transaction(store: Interrupting, inner: MemoryStore) -> None:
+    with frazil.Repository.open(store).transaction(message="second") as root:
+        fill(root, 2)
+
+
+def rebase(store: Interrupting, inner: MemoryStore) -> None:
+    session = frazil.Repository.open(store).writable_session()
+    try:
+        fill(session.root, 2)
+        rival(inner)
+        session.commit("second", rebase="disjoint")
+    finally:
+        session.discard()
+
+
+def reset(store: Interrupting, inner: MemoryStore) -> None:
+    repo = frazil.Repository.open(store)
+    with frazil.Repository.open(inner).transaction(message="second") as root:
+        fill(root, 2)
+    repo.reset_branch("main", next(commit.id for commit in repo.history() if commit.message == "first"))
+
+
+def name(store: Interrupting, inner: MemoryStore) -> None:
+    repo = frazil.Repository.open(store)
+    repo.create_tag("tag", "main")
+    repo.create_branch("branch", "main")
+    repo.delete_branch("branch")
+
+
+@pytest.mark.parametrize(
+    "change", [commit, commit_again, run, transaction, rebase, reset, name], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("after", [False, True])
+def test_what_a_branch_names_is_complete(change: Callable[[Interrupting, MemoryStore], None], after: bool) -> None:
+    for kind in KINDS:
+        at = 0
+        while True:
+            inner = begin()
+            store = Interrupting(inner, at, kind, after=after)
+            raised = True
+            try:
+                change(store, inner)
+                raised = False
+            except (kind, FrazilError):
+                pass
+            check(inner, told=not raised and change in (run, transaction, rebase))
+            if store.left >= 0:
+                assert not raised
+                break
+            at += 1
+        assert at > 3, "every operation was interrupted"
+
+
+def check(inner: MemoryStore, *, told: bool) -> None:
+    """Whoever opens the repository afterwards finds one whole state, and can go on."""
+    repo = frazil.Repository.open(inner)
+    check_files(inner, reached=[commit.id for branch in repo.branches for commit in repo.history(branch)])
+    messages = [commit.message for commit in repo.history()]
+    assert len(messages) == len(set(messages))
+    for branch in repo.branches:
+        root = repo.readonly_session(branch).root
+        value = root.attrs["value"]
+        assert value in (1, 2)
+        assert not told or value == 2
+        for array in ("large", "small"):
+            np.testing.assert_array_equal(root[array][...], value)  # type: ignore[call-overload]
+    with repo.transaction(message="after") as root:
+        root.attrs["after"] = True
+
+
+# --- lost races ------------------------------------------------------------------------------------------------------------------------
+
+
+class Overtaken(MemoryStore):
+    """Where somebody else commits just before a branch file is created."""
+
+    armed = False
+
+    def create(self, key: str, value: Buffer) -> bool:
+        if self.armed and "branch" in key:
+            self.armed = False
+            with frazil.Repository.open(self).transaction(message="rival") as root:
+                root.attrs["rival"] = root.attrs.get("rival", 0) + 1  # type: ignore[operator]
+            self.armed = True
+        return super().create(key, value)
+
+
+@pytest.mark.parametrize("packing", ["auto", "off"])
+@pytest.mark.parametrize("way", ["run", "commit", "transaction", "stale"])
+def test_a_hundred_lost_races_leave_nothing(way: str, packing: str) -> None:
+    """But the one snapshot and the one branch file of each rival."""
+    store = Overtaken()
+    repo = frazil.Repository.create(store, chunk_packing=packing)
+    with repo.transaction(message="first") as root:
+        root.create_array("large", shape=(2 * LARGE,), dtype="u1", chunks=(LARGE,), codecs=["bytes"])
+        root.create_array("small", shape=(3000,), dtype="u1", chunks=(1000,), codecs=["bytes"])
+    before = len(store.list())
+    store.armed = way != "stale"
+    for _ in range(100 if way != "run" else 50):
+        with pytest.raises(ConflictError):
+            if way == "run":
+                repo.run(lambda root: fill(root, 2), message="mine", retries=1)
+            elif way == "transaction":
+                with repo.transaction(message="mine") as root:
+                    fill(root, 2)
+            else:
+                session = repo.writable_session()
+                fill(session.root, 2)
+                if way == "stale":
+                    with repo.transaction(message="rival") as root:
+                        root.attrs["rival"] = root.attrs.get("rival", 0) + 1  # type: ignore[operator]
+                try:
+                    session.commit("mine")
+                finally:
+                    session.discard()
+    store.armed = False
+    messages = [commit.message for commit in repo.history()]
+    assert messages.count("rival") == 100
+    assert len(store.list()) == before + 200

@@ -1,0 +1,105 @@
+"""A disk on which a folder cannot be synced: with `durable`, nothing that was put there is told as done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.stores.disk import fork
+from tests.stores.lacking import lack_sync_of, require_filters
+
+import frazil
+from frazil.errors import CommitUnknownError, StoreError
+from frazil.stores import LocalStore
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
+LARGE = 2**21
+
+
+class Unsynced(LocalStore):
+    """Folders cannot be synced from the creation of the first key with this in it."""
+
+    part = ""
+
+    def create(self, key: str, value: Buffer) -> bool:
+        if self.part and self.part in key:
+            self.part = ""
+            refuse_folder_syncs()
+        return super().create(key, value)
+
+
+def refuse_folder_syncs() -> None:
+    """The kernel opens the folder of a key first, and so as the lowest free descriptor."""
+    free = os.open("/dev/null", os.O_RDONLY)
+    os.close(free)
+    lack_sync_of(free)
+
+
+def commit(store: Unsynced, repo: frazil.Repository) -> None:
+    session = repo.writable_session()
+    session.root.attrs["a"] = 1
+    store.part = "branch.main"
+    with pytest.raises(CommitUnknownError):
+        session.commit("one")
+    assert session.has_changes
+
+
+def run(store: Unsynced, repo: frazil.Repository) -> None:
+    store.part = "branch.main"
+    with pytest.raises(CommitUnknownError):
+        repo.run(lambda root: root.attrs.update({"a": 1}), message="one")
+
+
+def tag(store: Unsynced, repo: frazil.Repository) -> None:
+    store.part = "tag.t"
+    with pytest.raises(CommitUnknownError):
+        repo.create_tag("t", "main")
+
+
+def branch(store: Unsynced, repo: frazil.Repository) -> None:
+    store.part = "branch.b"
+    with pytest.raises(CommitUnknownError):
+        repo.create_branch("b", "main")
+
+
+def reset(store: Unsynced, repo: frazil.Repository) -> None:
+    oldest = list(repo.history())[-1].id
+    store.part = "branch.main"
+    with pytest.raises(CommitUnknownError):
+        repo.reset_branch("main", oldest)
+
+
+def chunk(store: Unsynced, repo: frazil.Repository) -> None:
+    session = repo.writable_session()
+    array = session.root.create_array("x", shape=(LARGE,), dtype="u1", chunks=(LARGE,), codecs=[])
+    refuse_folder_syncs()
+    with pytest.raises(StoreError):
+        array[...] = 1
+
+
+def snapshot(store: Unsynced, repo: frazil.Repository) -> None:
+    session = repo.writable_session()
+    session.root.attrs["a"] = 1
+    refuse_folder_syncs()
+    with pytest.raises(StoreError):
+        session.commit("one")
+
+
+@pytest.mark.parametrize("act", [commit, run, tag, branch, reset, chunk, snapshot], ids=lambda act: act.__name__)
+def test_a_folder_that_cannot_be_synced(act: Callable[[Unsynced, frazil.Repository], None], tmp_path: Path) -> None:
+    require_filters()
+
+    def child() -> None:
+        store = Unsynced(tmp_path, sync=True)
+        repo = frazil.Repository.create(store)
+        with repo.transaction(message="first") as root:
+            root.create_group("g")
+        act(store, repo)
+
+    assert os.waitpid(fork(child), 0)[1] == 0
+    assert "g" in frazil.Repository.open(tmp_path).readonly_session(as_of=None).root or act is reset
