@@ -26,6 +26,11 @@ def asked(store: CountingStore) -> list[tuple[str, str, int, int]]:
     return found
 
 
+def asked_of_chunks(store: CountingStore) -> list[tuple[str, str, int, int]]:
+    """The requests without those for documents, which run beside the others."""
+    return [request for request in asked(store) if not request[1].endswith(".json")]
+
+
 def sharded(chunk: int = 32) -> tuple[CountingStore, frazil.Array]:
     """16 shards of 8 x 8 inner chunks of `chunk` bytes each, raw, all stored, and opened anew."""
     store = CountingStore(MemoryStore())
@@ -111,21 +116,43 @@ def test_whole_chunks_and_shards_are_written_without_reading() -> None:
     store, array = sharded()
     store.clear()
     array[...] = 2
-    assert [operation for operation, *_ in asked(store)] == ["put"] * 16
+    assert [operation for operation, *_ in asked_of_chunks(store)] == ["put"] * 16
     array[32:64, :64] = 3
-    assert asked(store) == [("put", "c/1/0", 0, 64 * 32 + INDEX)]
+    assert asked_of_chunks(store) == [("put", "c/1/0", 0, 64 * 32 + INDEX)]
     array[32:64, :64] = 0
-    assert asked(store) == [("erase", "c/1/0", 0, -1)]
+    assert asked_of_chunks(store) == [("erase", "c/1/0", 0, -1)]
     plain = frazil.create_array(store, shape=(10,), dtype="u1", chunks=(4,), codecs=[], overwrite=True)
     store.clear()
     plain[...] = 1
-    assert [found[:2] for found in asked(store)] == [("put", f"c/{i}") for i in range(3)]
+    found = [found[:2] for found in asked_of_chunks(store)]
+    assert sorted(found) == [("look up", "c/2"), *(("put", f"c/{i}") for i in range(3))]
     plain[8:10] = 2
-    assert [found[:2] for found in asked(store)] == [("put", "c/2")], "whole as far as the array goes"
+    found = [found[:2] for found in asked_of_chunks(store)]
+    assert found == [("look up", "c/2"), ("put", "c/2")], "whole as far as the array goes"
     plain[7:10] = 3
-    found = [found[:2] for found in asked(store)]
-    assert sorted(found) == [("fetch", "c/1"), ("put", "c/1"), ("put", "c/2")]
+    found = [found[:2] for found in asked_of_chunks(store)]
+    assert sorted(found) == [("fetch", "c/1"), ("look up", "c/2"), ("put", "c/1"), ("put", "c/2")]
     assert found.index(("fetch", "c/1")) < found.index(("put", "c/1"))
+
+
+def test_each_write_looks_once_at_the_document() -> None:
+    """Another array may have been put in its place. What changes the document first, or has just created it, does not look once more."""
+    store, array = sharded()
+    store.clear()
+    for value in (2, 3):
+        array[...] = value
+        array[0, 0] = value
+        array.vindex[[1, 40], [1, 1]] = value
+    documents = [request[:2] for request in asked(store) if request[1] == "zarr.json"]
+    assert documents == [("fetch", "zarr.json")] + [("look up", "zarr.json")] * 5
+    array.append(np.ones((32, array.shape[1]), "u1"))
+    assert [request[:2] for request in asked(store) if request[1] == "zarr.json"] == [
+        ("fetch", "zarr.json"),
+        ("put", "zarr.json"),
+    ]
+    other = CountingStore(MemoryStore())
+    frazil.create_array(other, data=np.ones(10, "u1"), chunks=(10,))
+    assert [request[0] for request in asked(other) if request[1] == "zarr.json"] == ["fetch", "put"]
 
 
 def test_a_write_into_a_shard_reads_what_it_keeps_once() -> None:
@@ -134,15 +161,17 @@ def test_a_write_into_a_shard_reads_what_it_keeps_once() -> None:
     array[0:4, 8:16] = 2  # one inner chunk, whole: those beside it are kept
     fetched = [("fetch", "c/0/0", -INDEX, INDEX), ("fetch", "c/0/0", 0, 64 * 32)]
     written = [("put", "c/0/0", 0, 64 * 32 + INDEX)]
-    assert asked(store) == fetched + written
+    assert asked_of_chunks(store) == fetched + written
     array[5, 5] = 3  # a part of one: the same, in one round
-    assert asked(store) == fetched + written
+    assert asked_of_chunks(store) == fetched + written
     array[:32, :64] = 0
     store.clear()
     array[5, 5] = 3
-    assert asked(store) == [fetched[0], ("put", "c/0/0", 0, 32 + INDEX)], "a shard that is not there"
+    assert asked_of_chunks(store) == [fetched[0], ("put", "c/0/0", 0, 32 + INDEX)], "a shard that is not there"
     array[4:8, 0:8] = 4
-    assert asked(store) == [(*fetched[0][:2], -INDEX, INDEX), ("put", "c/0/0", 0, 32 + INDEX)], "nothing is kept"
+    assert asked_of_chunks(store) == [(*fetched[0][:2], -INDEX, INDEX), ("put", "c/0/0", 0, 32 + INDEX)], (
+        "nothing is kept"
+    )
 
 
 def test_a_write_and_a_read_of_the_same_handle() -> None:
@@ -151,14 +180,16 @@ def test_a_write_and_a_read_of_the_same_handle() -> None:
     array[0, 0] = 2
     store.clear()
     array[0, 0]
-    assert [length for _, _, _, length in asked(store)] == [INDEX, 32], "no request to find that the index is another"
+    assert [length for _, _, _, length in asked_of_chunks(store)] == [INDEX, 32], (
+        "no request to find that the index is another"
+    )
 
 
 def test_only_the_neighbours_of_what_is_replaced_are_fetched() -> None:
     store, array = sharded(chunk=GAP)
     store.clear()
     array[:32, GAP // 4 : 8 * GAP // 4] = 2  # seven columns of inner chunks of eight
-    index, *spans, put = asked(store)
+    index, *spans, put = asked_of_chunks(store)
     assert index == ("fetch", "c/0/0", -INDEX, INDEX)
     assert spans == [("fetch", "c/0/0", i * 8 * GAP, GAP) for i in range(8)]
     assert put == ("put", "c/0/0", 0, 64 * GAP + INDEX)
@@ -173,7 +204,7 @@ def test_nested_shards_are_an_index_a_level() -> None:
     store.clear()
     array[17:19]
     inner_nbytes = 16 + 4 * 16
-    assert asked(store) == [
+    assert asked_of_chunks(store) == [
         ("fetch", "c/0", -64, 64),
         ("fetch", "c/0", inner_nbytes + 16, 64),
         ("fetch", "c/0", inner_nbytes, 4),
@@ -187,9 +218,9 @@ def test_shards_within_another_codec_are_fetched_whole_and_once() -> None:
     array[...] = 1
     store.clear()
     array[3:5]
-    assert asked(store) == [("fetch", "c/0", 0, -1)]
+    assert asked_of_chunks(store) == [("fetch", "c/0", 0, -1)]
     array[3:5] = 2
-    assert [operation for operation, *_ in asked(store)] == ["fetch", "put"]
+    assert [operation for operation, *_ in asked_of_chunks(store)] == ["fetch", "put"]
 
 
 def test_what_a_remembered_index_says_is_empty_is_compared_with_the_object() -> None:
@@ -199,7 +230,7 @@ def test_what_a_remembered_index_says_is_empty_is_compared_with_the_object() -> 
     array[9, 9]
     store.clear()
     assert array[0, 0] == 0
-    assert asked(store) == [("look up", "c/0/0", 0, -1)]
+    assert asked_of_chunks(store) == [("look up", "c/0/0", 0, -1)]
     frazil.open_array(store, mode="r+")[0, 0] = 5
     assert array[0, 0] == 5
 
@@ -215,7 +246,8 @@ def test_nothing_is_fetched_twice(layout: Layout, seed: int, data: st.DataObject
         new = values(seed + turn, expected[selection].shape, array.dtype)
         store.clear()
         array[selection], expected[selection] = new, new
-        assert len(set(store.requests)) == len(store.requests)
+        of_chunks = asked_of_chunks(store)
+        assert len(set(of_chunks)) == len(of_chunks)
         store.clear()
         selection = data.draw(basic_selections(layout.shape))
         assert same(array[selection], expected[selection])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ from frazil.codecs import Bytes, Codec, Gzip, ShardingIndexed
 from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.stores import LocalStore, MemoryStore, ShardingStore, Store
+from frazil.stores.values import Fetched
+from frazil.stores.wrappers import WrappedStore
 
 KEYS = {"default": DefaultKeys, "v2": V2Keys, "draft": DraftKeys}
 URI = "https://purl.org/zarr/spec/extensions/storage_transformers/sharding/1.0"
@@ -77,15 +79,26 @@ class Sharded(NamedTuple):
         for counts in reversed(self.counts):
             keys = KEYS[self.keys](self.separator)
             above = ShardingStore(above, self.prefix, keys, counts, grid_shape=self.grid(), writing=self.writing)  # type: ignore[arg-type]
-        document = store.get(self.document)
-        store.set(self.document, plain.get(self.document) or b"")
-        through = frazil.open_array(above, "r+")
-        store.set(self.document, document or b"")
+        through = frazil.open_array(_WithDocument(above, self.document, plain), "r+")
         assert isinstance(above, ShardingStore)
         return direct, through, above
 
     def grid(self) -> tuple[int, ...]:
         return tuple(-(-length // extent) for length, extent in zip(self.shape, self.chunks, strict=True))
+
+
+class _WithDocument(WrappedStore):
+    """A store with the documents of another one."""
+
+    __slots__ = ("document", "documents")
+
+    def __init__(self, inner: Store, document: str, documents: Store) -> None:
+        super().__init__(inner)
+        self.document, self.documents = document, documents
+
+    def fetch(self, names: Sequence[str], *rest: object, **named: object) -> Fetched:  # type: ignore[override]
+        store = self.documents if self.document in names else self.inner
+        return store.fetch(names, *rest, **named)  # type: ignore[arg-type]
 
 
 @st.composite

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.array.hierarchy.nodes import Place
+    from frazil.array.hierarchy.stored_document import StoredDocument
     from frazil.metadata.model import ArrayMetadata
 
 Table: TypeAlias = (
@@ -47,9 +48,10 @@ MOST_OBJECTS = 128  # objects of one batch that are kept open
 
 
 class Access(Record):
-    """One array's way to its chunks. turn: held by a writer of this array that lost a race and tries again."""
+    """One array's way to its chunks. document: what is stored of the array by now; turn: held by a writer of this array that lost a race and tries again."""
 
     path: str
+    document: StoredDocument
     storage: ChunkStorage
     chain: Chain
     runtime: Runtime

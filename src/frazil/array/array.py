@@ -16,6 +16,7 @@ from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import settle
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
+from frazil.array.hierarchy.stored_document import StoredDocument, check_same_array
 from frazil.array.indexer import Indexer, as_values, empty_values
 from frazil.array.io.read import read
 from frazil.array.io.single_chunk import read_single, write_single
@@ -25,11 +26,9 @@ from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
-    ConflictError,
     FrazilError,
     InvalidInputError,
     MetadataError,
-    NotFoundError,
     SelectionError,
     UnknownExtensionError,
 )
@@ -68,20 +67,16 @@ Values: TypeAlias = "NDArray[np.generic]"
 Selection = BoxSelection | PointSelection
 Normalise = Callable[[object, tuple[int, ...]], Selection]
 
-# what an array keeps as long as it lives
-_FIXED = (
-    *("ndim", "data_type", "fill_value", "chunk_grid", "chunk_key_encoding"),
-    *("codecs", "storage_transformers", "zarr_format"),
-)
-
 
 class Array:
     """An N-dimensional array in chunks. Made by frazil.create_array, frazil.open_array and groups; safe to use from many threads; pickles.
 
-    What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Who replaces an
-    array (overwrite=True) while others write to it through handles of the old one gets chunks of both: nothing in a plain store can tell."""
+    What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Once the array was removed
+    or replaced (overwrite=True) every write raises NotFoundError or ConflictError; only a write that is under way at that moment may still leave chunks
+    in a plain store."""
 
     __slots__ = (
+        "_documented",
         "_fill",
         "_leaf",
         "_lengths",
@@ -94,8 +89,9 @@ class Array:
         "_storage",
     )
 
-    def __init__(self, place: Place, metadata: ArrayMetadata) -> None:
-        self._place = place
+    def __init__(self, place: Place, metadata: ArrayMetadata, *, documented: bool = True) -> None:
+        """documented: whether its document is stored; a conversion writes that behind the chunks."""
+        self._place, self._documented = place, documented
         try:
             self._settled = settle(place, metadata)
             self._storage = chunk_storage(place, metadata)
@@ -119,7 +115,8 @@ class Array:
         """The first that any thread adds counts."""
         chain, runtime = self._settled.chain, self._settled.runtime
         tables = table_shelf(self._place, self._metadata, chain)
-        access = Access(self._place.path, self._storage, chain, runtime, tables, Turn())
+        document = StoredDocument(self._place, self._metadata, self._documented)
+        access = Access(self._place.path, document, self._storage, chain, runtime, tables, Turn())
         self._reached.append((access, Turn()))
         return self._reached
 
@@ -363,6 +360,11 @@ class Array:
         self._place.require_writable()
         self._do(partial(write, self._access, self._plan(selection), self._source(selection, value)))
 
+    def fill_new(self, values: ArrayLike) -> None:
+        """self[...] = values for who has just created the array, which saves a look at its document."""
+        self._access.document.mark_new()
+        self[...] = values
+
     def _source(self, selection: Selection, value: ArrayLike) -> Values:
         """The value as it will be written. Raises InvalidInputError, SelectionError."""
         try:
@@ -446,7 +448,7 @@ class Array:
         place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
         edges = [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
-        self._do(partial(write, self._access, self._plan(basic(place, tuple(edges))), data))
+        self._do(partial(write, self._access, self._plan(basic(place, tuple(edges))), data, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:
@@ -454,10 +456,7 @@ class Array:
 
         Raises NotFoundError, ConflictError where another array has taken the place."""
         with self._changing:
-            node = find_node(self._place)
-            if not isinstance(node, ArrayMetadata):
-                raise NotFoundError("the array is gone", path=self.path or "/", hint="somebody removed it")
-            self._take(self._checked(node))
+            self._take(check_same_array(find_node(self._place), self._metadata, self.path))
         self._own.drop()
         return self
 
@@ -469,15 +468,12 @@ class Array:
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
         """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""
         with self._changing:
-            written = change_node(self._place, ArrayMetadata, lambda stored: change(self._checked(stored)))
+            opened, path = self._metadata, self.path
+            written = change_node(
+                self._place, ArrayMetadata, lambda stored: change(check_same_array(stored, opened, path))
+            )
             self._take(written)
         return written
-
-    def _checked(self, stored: ArrayMetadata) -> ArrayMetadata:
-        """The metadata that is stored by now; refused where its chunks are other ones than those that this handle reads and writes."""
-        if any(getattr(stored, member) != getattr(self._metadata, member) for member in _FIXED):
-            raise ConflictError("another array has taken this place", path=self.path or "/", hint="open it anew")
-        return stored
 
     # --- as an object --------------------------------------------------------------------------------------------------------------
 

@@ -451,7 +451,7 @@ def new_array(
     ):  # which gives the chunks of arrays that are there, and may keep less than the metadata says
         array = Array(place, _created(place))
     if values is not None:
-        array[...] = values
+        array.fill_new(values)
     return array
 
 

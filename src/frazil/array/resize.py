@@ -59,5 +59,5 @@ def _clear_chunk(
         box = tuple(slice(*((length, high) if d == axis else bounds)) for d, bounds in enumerate(inside))
         selection = basic(box, tuple(old))
         assert isinstance(selection, BoxSelection)
-        write(access, box_plan(selection, leaf, counts), selection.source_view(np.asarray(fill)))
+        write(access, box_plan(selection, leaf, counts), selection.source_view(np.asarray(fill)), confirmed=True)
         inside[axis] = (low, length)

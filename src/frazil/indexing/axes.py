@@ -23,7 +23,7 @@ class AxisEntries(Record):
     chunk    int64[k], coordinates of the chunks, ascending, unique
     entries  int64[k, 2]: (first run, number of runs), first counted from this range's first run
     runs     int64[r, 4]: (start, count, step, at) as in the kernel's decode_chunks
-    covers   bool[k]: every in-bounds element of the chunk along this axis is selected"""
+    covers   bool[k]: every element of the chunk along this axis is selected; False for a chunk that reaches beyond the array's end"""
 
     chunk: Columns
     entries: Columns
@@ -36,10 +36,11 @@ class RegularAxis:
 
     size: the length of this axis in the result; count: number of entries; length: the array's; extent: the leaf chunk's."""
 
-    __slots__ = ("_dense", "_first", "_start", "_step", "count", "extent", "length", "size")
+    __slots__ = ("_chunk_extent", "_dense", "_first", "_start", "_step", "count", "extent", "length", "size")
 
     def __init__(self, selection: AxisSelection, length: int, extent: int) -> None:
         self.length = length
+        self._chunk_extent = extent
         self.extent = min(extent, max(length, 1))  # a chunk that reaches beyond the array's end ends there
         self.size = selection.size
         self._start = selection.start
@@ -67,14 +68,12 @@ class RegularAxis:
             number = np.arange(low, high, dtype=np.int64)
             element = number * self._step + self._start
             chunk = element // self.extent
-            base = chunk * self.extent
-            room = np.minimum(self.length - base, self.extent)
-            np.subtract(element, base, out=runs[:, 0])
+            np.subtract(element, chunk * self.extent, out=runs[:, 0])
             runs[:, 1:3] = 1
             runs[:, 3] = number
         entries = np.ones((high - low, 2), np.int64)
         entries[:, 0] = np.arange(high - low)
-        return AxisEntries(chunk, entries, runs, runs[:, 1] == room)
+        return AxisEntries(chunk, entries, runs, runs[:, 1] == self._chunk_extent)
 
     def _selected(self, base: Columns, room: Columns) -> tuple[Columns, Columns]:
         """The range of the selection's numbers that lie within the elements base to base + room."""
@@ -124,10 +123,14 @@ class RegularAxis:
 class IndexAxis:
     """Any elements in any order, repeated ones too. As RegularAxis, but columns of the selection's size are kept."""
 
-    __slots__ = ("_chunk", "_covers", "_covers_before", "_first_run", "_runs", "count", "extent", "length", "size")
+    __slots__ = (
+        *("_chunk", "_chunk_extent", "_covers", "_covers_before", "_first_run", "_runs"),
+        *("count", "extent", "length", "size"),
+    )
 
     def __init__(self, indices: Columns, length: int, extent: int) -> None:
         self.length = length
+        self._chunk_extent = extent
         self.extent = min(extent, max(length, 1))
         self.size = indices.size
         chunk = indices // self.extent
@@ -166,7 +169,9 @@ class IndexAxis:
         np.subtract(first[:-1], first[0], out=entries[:, 0])
         np.subtract(first[1:], first[:-1], out=entries[:, 1])
         runs = self._runs[int(first[0]) : int(first[-1])]
-        return AxisEntries(self._chunk[low:high], entries, runs, self._covers[low:high])
+        chunk = self._chunk[low:high]
+        filled = chunk < self.length // self._chunk_extent
+        return AxisEntries(chunk, entries, runs, self._covers[low:high] & filled)
 
     def cut(self, low: int, shard_extent: int, limit: int) -> int:
         """As RegularAxis.cut."""

@@ -106,7 +106,7 @@ class BoxUnits:
         return np.concatenate([axis.chunk for axis in self._axes])[index] if self._axes else index
 
     def whole(self) -> NDArray[np.bool_]:
-        """bool[n]: every in-bounds element of the unit's chunk is selected."""
+        """bool[n]: every element of the unit's chunk is selected. False for a chunk that reaches beyond the array's end: others may have appended there."""
         total = np.ones(self.count, np.bool_)
         if not all(axis.covers.all() for axis in self._axes):
             column = np.concatenate([axis.covers for axis in self._axes])
@@ -173,7 +173,7 @@ class BoxBatch:
         return entries, np.concatenate([axis.runs for axis in self.axes]), before
 
     def whole_shards(self) -> NDArray[np.bool_]:
-        """bool[s]: every in-bounds element of the shard is selected (by the whole plan, not only by this part)."""
+        """bool[s]: every element of the shard that lies inside the array is selected (by the whole plan, not only by this part)."""
         whole = np.ones((1,), np.bool_)
         for axis, of_batch, extent in zip(self._plan.axes, self.axes, self._plan.shard_extents, strict=True):
             whole = np.logical_and.outer(whole, axis.whole_shards(of_batch.shard, extent))
@@ -204,6 +204,11 @@ class BoxPlan:
         self.axes = axes
         self.shard_extents = shard_extents
         self.chunk_count = math.prod(axis.count for axis in axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's, as the plan was made for."""
+        return tuple(axis.length for axis in self.axes)
 
     def batches(self, chunk_bytes: int, max_bytes: int, max_chunks: int) -> Iterator[BoxBatch]:
         """Batches of at most max_chunks units and max_bytes // chunk_bytes units (one at least), in C order of their ranges. A shard

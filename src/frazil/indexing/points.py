@@ -55,7 +55,15 @@ class PointUnits:
         return self._chunks[units]
 
     def whole(self) -> NDArray[np.bool_]:
-        """bool[n]: every in-bounds element of the unit's chunk is selected."""
+        """bool[n]: as BoxUnits.whole."""
+        plan = self._plan
+        whole = self.whole_inside()
+        for dimension, (length, extent) in enumerate(zip(plan.shape, plan.given_extents, strict=True)):
+            whole &= self._chunks[:, dimension] < length // extent
+        return whole
+
+    def whole_inside(self) -> NDArray[np.bool_]:
+        """bool[n]: every element of the unit's chunk that lies inside the array is selected."""
         elements = np.ones(self.count, np.float64)  # of a chunk; no count of points comes near to where this is inexact
         for dimension, (length, extent) in enumerate(zip(self._plan.shape, self._plan.chunk_extents, strict=True)):
             elements *= np.minimum(length - self._chunks[:, dimension] * extent, extent)
@@ -116,7 +124,7 @@ class PointBatch:
         return PointUnits(plan, plan.chunks[units], _before(of_unit), points, rows, _before(counts))
 
     def whole_shards(self) -> NDArray[np.bool_]:
-        """bool[s]: every in-bounds element of the shard is selected (never so in a part of a shard)."""
+        """bool[s]: every element of the shard that lies inside the array is selected (never so in a part of a shard)."""
         plan = self._plan
         if self.parts > 1:
             return np.zeros(self.shard_count, np.bool_)
@@ -130,7 +138,7 @@ class PointBatch:
         whole = np.zeros(self.shard_count, np.bool_)
         if candidates.size:
             units = self.units(candidates)
-            whole[candidates] = np.logical_and.reduceat(units.whole(), units.offsets[:-1])
+            whole[candidates] = np.logical_and.reduceat(units.whole_inside(), units.offsets[:-1])
         return whole
 
     def places(self, rows: Columns | None = None) -> Columns:
@@ -139,13 +147,14 @@ class PointBatch:
 
 
 class PointPlan:
-    """The points of a selection, sorted; chunk_count: number of units."""
+    """The points of a selection, sorted. chunk_count: number of units; given_extents: those of the leaf chunks; chunk_extents: the same, at most the array's lengths."""
 
     __slots__ = (
         "chunk_count",
         "chunk_extents",
         "chunks",
         "first",
+        "given_extents",
         "offsets",
         "points",
         "shape",
@@ -157,6 +166,7 @@ class PointPlan:
         self, selection: PointSelection, chunk_extents: tuple[int, ...], shard_extents: tuple[int, ...]
     ) -> None:
         self.shape = selection.shape
+        self.given_extents = chunk_extents
         self.chunk_extents = tuple(
             min(extent, max(length, 1)) for extent, length in zip(chunk_extents, self.shape, strict=True)
         )

@@ -141,6 +141,9 @@ class MemoryStore(Store):
                     status[i] = STALE
         return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
+    def has_version(self, key: str, version: Version) -> bool:
+        return self._table.objects.get(key, _NOTHING)[1] == version
+
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:

@@ -151,6 +151,12 @@ class Store(ABC):
         value = read_values(fetched, names, WHOLE)[0]
         return None if value is None else (value, fetched.versions[0])
 
+    def has_version(self, key: str, version: Version) -> bool:
+        """Whether the value of a key has this version. One request; an array asks it of its document before it writes. The key is valid.
+
+        False may be wrong: who is told so reads the value."""
+        return self.fetch([key], NO_SPANS).versions[0] == version
+
     def get_partial_values(
         self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]
     ) -> builtins.list[bytes | None]:

@@ -116,7 +116,8 @@ def test_writing_whole_chunks_and_shards_and_parts_of_them(shards: int | None) -
     store.clear()
     store.meet(LANES, "put")
     array[...] = DATA[::-1]
-    assert [(call.operation, call.requests) for call in store.calls] == [("put", 2)] * 32, "nothing is read"
+    calls = sorted((call.operation, call.requests) for call in store.calls)
+    assert calls == [("fetch", 1), *[("put", 2)] * 32], "nothing is read but the document"
     store.meet(LANES)
     array[5 : len(DATA) - 5 : SHARD // 2] = 1
     expected = DATA[::-1].copy()
@@ -132,7 +133,9 @@ def test_shards_that_are_decoded_whole_to_be_changed_share_what_may_be_in_flight
     array = opened(store, shards=2, mode="r+")
     store.clear()
     array[::SHARD] = 9
-    assert {call.requests for call in store.calls if call.operation == "fetch"} == {2}, "two shards a lane"
+    fetches = [call.requests for call in store.calls if call.operation == "fetch"]
+    fetches.remove(1)  # the document
+    assert set(fetches) == {2}, "two shards a lane"
     expected = DATA.copy()
     expected[::SHARD] = 9
     assert (frazil.open_array(inner)[...] == expected).all()

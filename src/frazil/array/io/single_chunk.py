@@ -9,6 +9,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
+from frazil.array.io.write import whole_versions
 from frazil.indexing import SingleChunk
 from frazil.stores.chunk_storage import Located
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, FOUND, Changed, Columns, Pieces, Sources, Version
@@ -94,8 +95,12 @@ def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], 
         source = np.full(counts, values)
     else:
         return False
+    confirmation = access.document.begin_confirmation(storage.direct)
     old, expect = None, _ANY
     whole = _covers(single, leaf.shape, lengths)
+    if whole and any(at == length // extent for at, extent, length in zip(chunk, leaf.shape, lengths, strict=True)):
+        versions = whole_versions(access, storage.locate_one(chunk), lengths)  # it reaches beyond the array's end
+        whole, expect = versions is not None, versions or expect
     if not whole:
         fetched = storage.fetch(storage.locate_one(chunk), _WHOLE)
         (version,), (status,) = fetched.versions, fetched.status
@@ -106,6 +111,8 @@ def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], 
         leaf.program, source, _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, old,
         _ONE, not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
     )  # fmt: skip
+    if confirmation is not None:
+        confirmation.await_answer()
     if failures:
         return False
     coords = np.array([chunk], np.int64).reshape(1, rank)

@@ -1,7 +1,10 @@
-"""Writing: from values in a caller's memory to chunks that are published whole_shard.
+"""Writing: from values in a caller's memory to chunks that are published whole.
 
-A chunk or shard that is covered wholly is never read. Of others only what is needed is: inner chunks that a write does not touch are
-carried over as encoded bytes. Every replacement names the version it replaces, and is done again when somebody else was quicker."""
+A chunk or shard that is covered whole is never read. Of others only what is needed is: inner chunks that a write does not touch are
+carried over as encoded bytes, and the replacement names the version that it replaces; it is done again when somebody else was quicker.
+
+A chunk that reaches beyond the array's end is covered whole only as long as nobody makes the array longer, which the handle may not know. It is replaced whole in
+this order: its version is read, then the document, and then it is published expecting that version (docs/design/024-handles.md)."""
 
 from __future__ import annotations
 
@@ -35,12 +38,15 @@ from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.record import Record
+from frazil.stores.chunk_storage import Located
 from frazil.stores.retry import pause
+from frazil.stores.store import NO_SPANS
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil.array.hierarchy.stored_document import Confirmation
     from frazil.codecs import whole_shard
 else:
     whole_shard = LateModule("frazil.codecs.whole_shard")
@@ -66,24 +72,34 @@ class Unlocated:
 
 
 class Source(Record):
-    """What a write takes its values from. turn: held while the kernel encodes (overlap.py), None where nothing else runs at the same time."""
+    """What a write takes its values from.
+
+    turn          held while the kernel encodes (overlap.py), None where nothing else runs at the same time
+    confirmation  to be awaited before anything is published; None: the document is confirmed already"""
 
     values: Values
     turn: AbstractContextManager[object] | None
+    confirmation: Confirmation | None
 
 
 class Part(Record):
-    """Chunks or shards that are written together: `rows` of a batch. whole: each is covered wholly."""
+    """Chunks or shards that are written together: `rows` of a batch.
+
+    whole  whether all that lies inside the array is written of each
+    shape  where they reach beyond the array's end: the lengths that the array has to have for that; None: they end with it, or before"""
 
     batch: Batch
     rows: Columns
     whole: bool
+    shape: tuple[int, ...] | None = None
 
 
-def write(access: Access, plan: BoxPlan | PointPlan, values: Values) -> None:
+def write(access: Access, plan: BoxPlan | PointPlan, values: Values, *, confirmed: bool = False) -> None:
     """Writes `values` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
 
-    Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError."""
+    confirmed: the array's document has just been read, or written.
+    Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError, also where another array has taken the place,
+    NotFoundError where the array was removed; then nothing is written."""
     leaf, runtime = access.chain.leaf, access.runtime
     chunks = prod(access.chain.leaf_counts)
     shard = leaf.nbytes * chunks
@@ -91,40 +107,58 @@ def write(access: Access, plan: BoxPlan | PointPlan, values: Values) -> None:
     least = min(shard, runtime.bytes_in_flight // 2) if shard <= runtime.bytes_in_flight else shard
     lanes = lanes_for(runtime, access.storage.direct, least)
     batches = plan.batches(leaf.nbytes, max(lanes.nbytes, shard), max(MOST_CHUNKS, chunks))
-    parts = _parts(batches, max(1, most_objects(access) // lanes.number))
-    in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn)), lanes.number)
+    parts = _parts(access, plan.shape, batches, max(1, most_objects(access) // lanes.number))
+    confirmation = None if confirmed else access.document.begin_confirmation(access.storage.direct)
+    try:
+        in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn, confirmation)), lanes.number)
+    except DataError:
+        access.document.confirm()  # the chunks may be those of another array, and then that is what is wrong
+        raise
+    finally:
+        if confirmation is not None:
+            confirmation.end()
 
 
-def _parts(batches: Iterator[Batch], most: int) -> Iterator[Part]:
-    """most: shards or chunks of a part that are read first."""
+def _parts(access: Access, shape: tuple[int, ...], batches: Iterator[Batch], most: int) -> Iterator[Part]:
+    """most: shards or chunks of a part that are looked up first."""
+    outer = [extent * count for extent, count in zip(access.chain.leaf.shape, access.chain.leaf_counts, strict=True)]
+    filled = [length // extent for length, extent in zip(shape, outer, strict=True)]  # chunks that end inside the array
+    ragged = any(length % extent for length, extent in zip(shape, outer, strict=True))
     for batch in batches:
         whole = batch.whole_shards()
         covered = np.flatnonzero(whole)
+        if ragged and len(covered):
+            inside = (batch.shards[covered] < filled).all(axis=1)
+            ends = covered[~inside]
+            covered = covered[inside]
+            for low in range(0, len(ends), most):
+                yield Part(batch, ends[low : low + most], True, shape)
         if len(covered):
-            yield Part(batch, covered, whole=True)
+            yield Part(batch, covered, True)
         rest = np.flatnonzero(~whole)
         for low in range(0, len(rest), most):
-            yield Part(batch, rest[low : low + most], whole=False)
+            yield Part(batch, rest[low : low + most], False)
 
 
 def _write_part(access: Access, source: Source, part: Part) -> None:
-    in_parts(part.rows, partial(_publish, access, part.batch, whole=part.whole, source=source))
+    in_parts(part.rows, lambda rows: _publish(access, part._replace(rows=rows), source))
 
 
-def _publish(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> None:
-    """Replaces the chunks or shards `rows` of a batch. After the first failure writers of this array take turns."""
-    attempt = _publish_shards if access.chain.levels else _publish_chunks
-    changed = attempt(access, batch, rows, whole, source)
+def _publish(access: Access, part: Part, source: Source) -> None:
+    """Replaces chunks or shards. After the first failure writers of this array take turns."""
+    rows = part.rows
+    changed = _attempt(access, part, source)
     if not changed:
         return
     with access.turn:
         for n in range(_ATTEMPTS):
             rows = rows[changed]
-            changed = attempt(access, batch, rows, whole, source)
+            access.document.confirm()  # what replaced the chunks may have been another array
+            changed = _attempt(access, part._replace(rows=rows), source)
             if not changed:
                 return
             pause(min(_LONGEST_PAUSE, 0.0005 * 2 ** min(n, 10)))
-    located = access.storage.locate(batch.shards[rows[changed]])
+    located = access.storage.locate(part.batch.shards[rows[changed]])
     raise ConflictError(
         f"a chunk was replaced by others {_ATTEMPTS} times while it was being written",
         key=located.key(0),
@@ -133,14 +167,40 @@ def _publish(access: Access, batch: Batch, rows: Columns, whole: bool, source: S
     )
 
 
-def _publish_chunks(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> list[int]:
-    """Chunks that are objects of their own. Answers which of `rows` somebody else replaced meanwhile."""
+def _attempt(access: Access, part: Part, source: Source) -> list[int]:
+    """Answers which of the part's rows somebody else replaced meanwhile."""
+    expect: Sequence[Version | None] | None = None
+    if part.shape is not None:
+        expect = whole_versions(access, access.storage.locate(part.batch.shards[part.rows]), part.shape)
+    elif part.whole:
+        expect = [ANY] * len(part.rows)
+    attempt = _publish_shards if access.chain.levels else _publish_chunks
+    return attempt(access, part.batch, part.rows, expect, source)
+
+
+def whole_versions(access: Access, located: Located, shape: tuple[int, ...]) -> list[Version | None] | None:
+    """The versions that a write of whole chunks is to expect which reach beyond the end of the array, whose lengths were `shape`; None where they are other ones by
+    now, so that the chunks have to be kept in part."""
+    versions = located.versions
+    if versions is None:
+        fetched = access.storage.fetch(located, NO_SPANS)
+        expect = expected(fetched.versions, fetched.status)
+    else:
+        expect = [ABSENT if version is None else version for version in versions]
+    kept = any(version != ABSENT for version in expect)
+    return None if kept and not access.document.has_shape(shape) else expect
+
+
+def _publish_chunks(
+    access: Access, batch: Batch, rows: Columns, expect: Sequence[Version | None] | None, source: Source
+) -> list[int]:
+    """Chunks that are objects of their own. expect: the versions that whole chunks replace; None: the chunks are kept in part. Answers which of `rows` somebody else
+    replaced meanwhile."""
     coords = batch.shards[rows]
     units = batch.units(rows)
     gathering, old = Gathering(), None
     keyed: Keyed = Unlocated(access, coords)
-    expect: list[Version | None] = [ANY] * len(rows)
-    if not whole:
+    if expect is None:
         keyed = located = access.storage.locate(coords)
         spans = np.zeros((len(rows), 3), np.int64)
         spans[:, 0], spans[:, 2] = np.arange(len(rows)), -1
@@ -148,21 +208,25 @@ def _publish_chunks(access: Access, batch: Batch, rows: Columns, whole: bool, so
         old = gathering.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
     # what cannot be erased on condition is kept, be it all fill value
-    keep_fill = not whole and not access.storage.conditional_erase
+    keep_fill = not access.storage.conditional_erase and any(version is not ANY for version in expect)
     groups = np.array([0, units.count], np.int64)
     values = encode(access, units, source, gathering, old, groups, keyed, keep_fill=keep_fill)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
+    if source.confirmation is not None:
+        source.confirmation.await_answer()
     return replace(access, coords, pieces, kept, empty, expect)
 
 
-def _publish_shards(access: Access, batch: Batch, rows: Columns, whole: bool, source: Source) -> list[int]:
-    """Shards. Answers which of `rows` somebody else replaced meanwhile."""
+def _publish_shards(
+    access: Access, batch: Batch, rows: Columns, expect: Sequence[Version | None] | None, source: Source
+) -> list[int]:
+    """Shards, as _publish_chunks."""
     coords = batch.shards[rows]
-    if whole:
+    if expect is not None:
         nowhere = np.full((len(rows), 3), -1, np.int64)
-        opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), [ANY] * len(rows), None)
-        changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, opened.versions, source)
+        opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), expect, None)
+        changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, expect, source)
         if access.tables:
             access.tables.drop(access.storage.locate(coords).labels())
         return changed
@@ -203,6 +267,8 @@ def _replace_shards(
     values = encode(access, units, source, gathering, kept.old, units.offsets, keyed)
     shards = assemble(Call(access, steps, units, keyed, gathering), values, kept)
     present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
+    if source.confirmation is not None:
+        source.confirmation.await_answer()
     return replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
 
 

@@ -257,4 +257,5 @@ def _recode(route: Route, array: ArrayPlan, chunks: Chunks, targets: Sequence[st
 
 
 def _open(store: Store, hierarchy: Hierarchy, route: Route, path: str, metadata: ArrayMetadata) -> Array:
-    return Array(Place(store, hierarchy.at(path), route.registry, route.runtime, layout=hierarchy.layout), metadata)
+    place = Place(store, hierarchy.at(path), route.registry, route.runtime, layout=hierarchy.layout)
+    return Array(place, metadata, documented=False)

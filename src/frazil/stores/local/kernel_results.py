@@ -5,6 +5,7 @@ A version is (inode, size, time of change in ns), 24 bytes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Final
 
 import numpy as np
@@ -22,8 +23,10 @@ from frazil.stores.values import (
     object_rows,
 )
 
-__all__ = ["answered", "changed_at", "expected", "has_suffix", "is_young", "raw", "unknown_sizes"]
+__all__ = ["answered", "changed_at", "expected", "has_suffix", "is_young", "pack_version", "raw", "unknown_sizes"]
 
+_PACK: Final = Struct("<QqQ").pack
+_WORD: Final = 2**64 - 1
 _NEVER: Final[Version] = b"\xff" * 24  # the version of no file
 _YOUNG_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
 _YOUNG_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
@@ -75,6 +78,11 @@ def raw(rows: Columns) -> bytes:
 def expected(version: Version | None) -> Version | None:
     """The version in the kernel's form; what is no version of this store is that of no file."""
     return version if version is None or len(version) in {0, 24} else _NEVER
+
+
+def pack_version(inode: int, size: int, changed: int) -> Version:
+    """The version of a file with these numbers, which os.stat gives."""
+    return _PACK(inode, size, changed & _WORD)
 
 
 def changed_at(version: Version) -> int:

@@ -19,7 +19,15 @@ from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, 
 from frazil.late import LateModule
 from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.local import case_folding, folders
-from frazil.stores.local.kernel_results import answered, expected, has_suffix, is_young, raw, unknown_sizes
+from frazil.stores.local.kernel_results import (
+    answered,
+    expected,
+    has_suffix,
+    is_young,
+    pack_version,
+    raw,
+    unknown_sizes,
+)
 from frazil.stores.local.system_errors import NOWHERE, failed_creation, reason_of, refused
 from frazil.stores.retry import patiently
 from frazil.stores.store import Store
@@ -192,6 +200,17 @@ class LocalStore(Store):
                 del files  # closed now, not when the error is forgotten
                 raise refused("cannot be read", code, names[i])
         return Sources(files, ()), versions, stat[:, 2], young if True in young else None, folders
+
+    def has_version(self, key: str, version: Version) -> bool:
+        """As the port says, in one system call."""
+        root = self._open()
+        try:
+            stat = None if root is None else os.stat(key, dir_fd=root.fd, follow_symlinks=False)
+        except OSError:  # also where the root folder was removed, and made again
+            return False
+        if stat is None:
+            return False
+        return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns) == version
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,144 @@
+"""The document of an open array as it is stored by now, which a write compares with the one that the handle was opened from.
+
+A handle keeps the layout of its chunks for as long as it lives. Others may change the lengths and the attributes meanwhile, which a handle tolerates; where they put
+another array in its place, chunks of the old layout would make the new array unreadable (docs/design/024-handles.md). Nodes in repositories have a storage that refuses
+such writes itself. How documents are read and changed is in nodes.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from frazil.array.hierarchy.nodes import Place, find_node
+from frazil.errors import ConflictError, NotFoundError
+from frazil.late import LateModule
+from frazil.metadata.model import ArrayMetadata
+from frazil.record import Record
+from frazil.stores.content import read_values
+from frazil.stores.store import WHOLE
+from frazil.stores.values import Version
+
+if TYPE_CHECKING:
+    import threading
+else:
+    threading = LateModule("threading")
+
+__all__ = ["Confirmation", "StoredDocument", "check_same_array"]
+
+# what an array keeps as long as it lives
+_FIXED: Final = (
+    *("ndim", "data_type", "fill_value", "chunk_grid", "chunk_key_encoding"),
+    *("codecs", "storage_transformers", "zarr_format"),
+)
+
+
+def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayMetadata:
+    """The stored metadata, where its chunks are those that a handle reads and writes which was opened with other metadata of the array.
+
+    Raises NotFoundError where no array is stored, ConflictError where another array is."""
+    if not isinstance(stored, ArrayMetadata):
+        raise NotFoundError("the array is gone", path=path or "/", hint="somebody removed it; open or create another")
+    if any(getattr(stored, member) != getattr(opened, member) for member in _FIXED):
+        raise ConflictError("another array has taken this place", path=path or "/", hint="open it anew")
+    return stored
+
+
+class _Known(Record):
+    """A document that was compared, and how to recognise it: by its bytes, and by its version where that is safe to remember."""
+
+    version: Version | None
+    document: bytes
+    shape: tuple[int, ...]
+
+
+class StoredDocument:
+    """Safe to use from many threads: what it remembers is replaced as one value."""
+
+    __slots__ = ("_known", "_new", "_opened", "_place", "_there")
+
+    def __init__(self, place: Place, opened: ArrayMetadata, there: bool) -> None:
+        """there: whether a document is to be stored; else there is nothing to compare, as of a node in a repository."""
+        self._place, self._opened, self._there = place, opened, there and place.nodes is None
+        self._known: _Known | None = None
+        self._new = False
+
+    def mark_new(self) -> None:
+        """The array has just been created: the next write needs no look at the document."""
+        self._new = True
+
+    def confirm(self) -> None:
+        """Raises NotFoundError where the array was removed, ConflictError where another array has taken its place, MetadataError, StoreError.
+
+        Of an array in a repository nothing is asked. Else one request; on a local disk one system call where the document is the same as the last time."""
+        if self._new:
+            self._new = False
+        elif self._there:
+            self._shape_now()
+
+    def begin_confirmation(self, direct: bool) -> Confirmation | None:
+        """`confirm`, done at once where it takes no request (direct: Capabilities.direct); else beside the other requests of a write, which awaits it before it
+        publishes anything."""
+        if direct or self._new or not self._there:
+            self.confirm()
+            return None
+        return Confirmation(self)
+
+    def has_shape(self, shape: tuple[int, ...]) -> bool:
+        """Whether the array has these lengths, by a document that is read after the call. Raises as `confirm`."""
+        place = self._place
+        if place.nodes is None:
+            return self._shape_now() == shape
+        node = find_node(
+            place
+        )  # a handle stays with an array that is renamed: what is at its old path may be any node, or none
+        return isinstance(node, ArrayMetadata) and node.shape == shape
+
+    def _key(self) -> str:
+        return self._place.layout.document_key(self._place.path, ArrayMetadata)
+
+    def _shape_now(self) -> tuple[int, ...]:
+        """The stored lengths, of a document that was compared."""
+        place, known, names = self._place, self._known, [self._key()]
+        if known is not None and known.version is not None and place.store.has_version(names[0], known.version):
+            return known.shape
+        fetched = place.store.fetch(names, WHOLE)
+        document = read_values(fetched, names, WHOLE)[0]
+        version = None if fetched.young is not None and fetched.young[0] else fetched.versions[0]
+        if document is None or known is None or known.document != document:
+            registry = place.registry.silent()
+            stored = None if document is None else place.layout.parse(names[0], document, registry)
+            known = _Known(version, document or b"", check_same_array(stored, self._opened, place.path).shape)
+        self._known = known._replace(version=version)
+        return known.shape
+
+
+class Confirmation:
+    """`confirm` of one write, on a thread of its own."""
+
+    __slots__ = ("_document", "_error", "_thread")
+
+    def __init__(self, document: StoredDocument) -> None:
+        self._document = document
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = threading.Thread(target=self._run, name="frazil document")
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads are to be had
+            self._thread = None
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self._document.confirm()
+        except BaseException as error:
+            self._error = error
+
+    def await_answer(self) -> None:
+        """Raises what `confirm` raised. May be called by many threads."""
+        self.end()
+        if self._error is not None:
+            raise self._error
+
+    def end(self) -> None:
+        """Awaits the request, whatever becomes of it."""
+        if self._thread is not None:
+            self._thread.join()
