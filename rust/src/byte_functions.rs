@@ -206,7 +206,7 @@ fn encode_bytes(py: Python<'_>, codecs: &Bound<'_, PyAny>, values: &Bound<'_, Py
             if let Ok(mut made) = made[unit].lock()
                 && let Err(fault) = chain.encode(&mut worker.tools, values[unit], &mut made)
             {
-                failures.add(unit, fault);
+                failures.add(unit as i64, unit, fault);
             }
         });
     })?;

@@ -1,15 +1,14 @@
-//! What the data got wrong, as rows for Python: (unit, code, text). At most `KEPT` of them, those of the lowest units.
+//! What the data got wrong, as rows for Python: (unit, code, text), one for each object that failed, of its lowest unit. An object is a file, a buffer, or a chunk that is
+//! encoded; so there are never more rows than objects in the call, and no object hides another.
 
-use std::collections::BinaryHeap;
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
 
 use pyo3::prelude::*;
 use rustix::io::Errno;
 
 /// The blob of a row that is not there.
 pub const MISSING: i64 = i64::MIN;
-
-const KEPT: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i64)]
@@ -20,6 +19,7 @@ pub enum Code {
     Checksum = 4,
     Size = 5,
     Io = 6,
+    Encode = 7,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,31 +43,36 @@ impl Fault {
 
 pub type Outcome<T = ()> = Result<T, Fault>;
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Row(usize, Code, String);
-
-/// Collects failures from many threads.
+/// Collects failures from many threads: for each object its first.
 #[derive(Default)]
-pub struct Failures(Mutex<BinaryHeap<Row>>);
+pub struct Failures(Mutex<BTreeMap<i64, (usize, Fault)>>);
 
 impl Failures {
+    /// `object`: a blob, where there are any.
     #[cold]
-    pub fn add(&self, unit: usize, fault: Fault) {
-        let mut rows = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        rows.push(Row(unit, fault.code, fault.text));
-        if rows.len() > KEPT {
-            rows.pop();
+    pub fn add(&self, object: i64, unit: usize, fault: Fault) {
+        let mut first = self.first();
+        if first.get(&object).is_none_or(|known| unit < known.0) {
+            first.insert(object, (unit, fault));
         }
     }
 
-    /// Forgets the failures of the units for which `gone` holds.
-    pub fn drop_units(&self, gone: impl Fn(usize) -> bool) {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).retain(|row| !gone(row.0));
+    /// Says that an object is stale, whatever else was found wrong with it.
+    #[cold]
+    pub fn set_stale(&self, object: i64, unit: usize, fault: Fault) {
+        self.first().insert(object, (unit, fault));
     }
 
+    fn first(&self) -> MutexGuard<'_, BTreeMap<i64, (usize, Fault)>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// In order of unit.
     pub fn into_rows(self) -> Vec<(usize, i64, String)> {
-        let rows = self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        rows.into_sorted_vec().into_iter().map(|row| (row.0, row.1 as i64, row.2)).collect()
+        let first = self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut rows: Vec<_> = first.into_values().map(|(unit, fault)| (unit, fault.code as i64, fault.text)).collect();
+        rows.sort_unstable();
+        rows
     }
 }
 
@@ -80,6 +85,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ("FAILED_CHECKSUM", Code::Checksum),
         ("FAILED_SIZE", Code::Size),
         ("FAILED_IO", Code::Io),
+        ("FAILED_ENCODE", Code::Encode),
     ] {
         module.add(name, code as i64)?;
     }
@@ -91,14 +97,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_lowest_units_in_order() {
+    fn has_the_first_of_each_object_in_order_of_unit() {
         let failures = Failures::default();
-        for unit in (0..40).rev() {
-            failures.add(unit, Fault::new(Code::Size, "x"));
+        for unit in (0..400).rev() {
+            failures.add(99 - unit as i64 % 100, unit, Fault::new(Code::Size, format!("{unit}")));
         }
-        failures.drop_units(|unit| unit % 2 == 1);
-        let units: Vec<usize> = failures.into_rows().into_iter().map(|row| row.0).collect();
-        assert_eq!(units, [0, 2, 4, 6, 8, 10, 12, 14]);
+        failures.set_stale(95, 4, Fault::new(Code::Stale, "stale"));
+        let rows = failures.into_rows();
+        assert_eq!(rows.len(), 100);
+        for (at, row) in rows.into_iter().enumerate() {
+            let expected = if at == 4 { (4, Code::Stale as i64, "stale".to_owned()) } else { (at, Code::Size as i64, format!("{at}")) };
+            assert_eq!(row, expected);
+        }
     }
 
     #[test]

@@ -187,10 +187,9 @@ pub fn fetch<S: Sink>(sources: &Sources<'_>, rows: &[[i64; 3]], watch: Option<&W
     share(groups.len(), threads, start, |(worker, local), ticket| fetch.group(worker, local, &reads[groups[ticket].clone()]));
     if let (Some(watch), Some(files)) = (watch, sources.files) {
         watch.check_again(files);
-        failures.drop_units(|unit| watch.is_stale(rows[unit][0]));
-        for (unit, row) in rows.iter().enumerate() {
+        for (unit, row) in rows.iter().enumerate().rev() {
             if watch.is_stale(row[0]) {
-                failures.add(unit, stale());
+                failures.set_stale(row[0], unit, stale());
             }
         }
     }
@@ -238,7 +237,7 @@ impl<S: Sink> Fetch<'_, S> {
     fn group(&self, worker: &mut Worker, local: &mut S::Local, reads: &[Read]) {
         if let Some(Blob::File(files, number)) = self.sources.blob(reads[0].blob) {
             if let Err(fault) = self.file_group(worker, local, files, number, reads) {
-                reads.iter().for_each(|read| self.failures.add(read.unit, fault.clone()));
+                reads.iter().for_each(|read| self.failures.add(read.blob, read.unit, fault.clone()));
             }
             return;
         }
@@ -253,7 +252,7 @@ impl<S: Sink> Fetch<'_, S> {
 
     fn note(&self, read: &Read, done: Outcome) {
         if let Err(fault) = done {
-            self.failures.add(read.unit, fault);
+            self.failures.add(read.blob, read.unit, fault);
         }
     }
 

@@ -9,7 +9,8 @@ Sources. A blob is a whole object or part of one. `files` holds names beneath a 
 nothing at all (the fill value). start < 0 counts from the object's end (and fails where the object is shorter); length < 0 means up to the
 object's end. Several chunks of one call never go to the same place of `out`. threads < 1 counts as 1.
 
-Failures are rows (unit, code, text), at most 16 of them, in order of unit; empty when all went well. Codes:
+Failures are rows (unit, code, text), one for each object that failed, of its first unit, in order of unit; empty when all went well. An object is a
+blob, or a chunk that is encoded. A stale file fails as stale, whatever else was found wrong in it. So no object hides another. Codes:
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ FAILED_DECODE: int  # 3: a codec refused its bytes
 FAILED_CHECKSUM: int  # 4: a checksum does not match
 FAILED_SIZE: int  # 5: decoded to another size than the chunk's
 FAILED_IO: int  # 6: the system refused; the text begins with its errno and a space
+FAILED_ENCODE: int  # 7: a codec refused what it was to encode
 
 def kernel_info() -> dict[str, str]:
     """Versions of the kernel and of the codec libraries in it."""

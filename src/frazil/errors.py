@@ -1,4 +1,4 @@
-"""Every exception that Frazil raises. What a caller does next decides the class; no other module defines exceptions.
+"""Every exception that Frazil raises, and how their messages show a value. What a caller does next decides the class; no other module defines exceptions.
 
 FrazilError
 ├── NotFoundError (KeyError)         nothing is there: check the location, or create it
@@ -42,7 +42,20 @@ __all__ = [
     "SelectionError",
     "StoreError",
     "UnknownExtensionError",
+    "shown",
 ]
+
+_SHOWN = 60  # characters
+
+
+def shown(value: object) -> str:
+    """A value that a user gave, as messages show it: its repr, cut short. Raises nothing, also for what has no repr, such as an integer of too many digits."""
+    try:
+        text = repr(value)
+    except Exception:
+        bits = f" of {value.bit_length()} bits" if isinstance(value, int) else ""
+        return f"a value of type {type(value).__name__}{bits}"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 class FrazilError(Exception):

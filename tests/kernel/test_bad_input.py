@@ -162,25 +162,38 @@ def test_rows_outside_their_object(tmp_path: Path, start: int, length: int) -> N
         assert not out.any()
 
 
-def test_only_the_row_at_fault_fails(tmp_path: Path) -> None:
+def test_the_first_row_at_fault_of_each_object_is_told(tmp_path: Path) -> None:
     (tmp_path / "shared").write_bytes(DATA * 3)
+    (tmp_path / "other").write_bytes(DATA)
     root = os.open(tmp_path, os.O_RDONLY)
-    files = _kernel.open_files(root, ["shared"], np.zeros((1, 4), np.int64))
+    files = _kernel.open_files(root, ["shared", "other"], np.zeros((2, 4), np.int64))
     os.close(root)
-    rows = np.array([(0, 0, 200), (0, 200, 199), (0, 400, 200), (0, 500, 200)])
+    rows = np.array([(0, 0, 200), (0, 200, 199), (1, 0, 200), (0, 500, 200)])
     out = np.zeros((4, 100), np.uint16)
     boxes = columns([[[(i, 1, 1, 0)][:0] or [(0, 1, 1, i)], [(0, 100, 1, 0)]] for i in range(4)], 2)
     made = _kernel.program((1, 100), 2, (0, 1), [], [], b"\0\0")
     found = _kernel.decode_chunks(made, files, [], rows, None, *boxes, out, 1)
-    assert [failure[:2] for failure in found] == [(1, _kernel.FAILED_SIZE), (3, _kernel.FAILED_RANGE)]
+    assert [failure[:2] for failure in found] == [(1, _kernel.FAILED_SIZE)]
+    rows[2, 2] = 201
+    found = _kernel.decode_chunks(made, files, [], rows, None, *boxes, out, 2)
+    assert [failure[:2] for failure in found] == [(1, _kernel.FAILED_SIZE), (2, _kernel.FAILED_RANGE)]
     assert out[0].tobytes() == out[2].tobytes() == DATA
 
 
-def test_at_most_16_failures_in_order() -> None:
-    rows = np.array([(-1, 0, 1)] * 50)
-    boxes = columns([[[(0, 1, 1, i)]] for i in range(50)], 1)
-    found = _kernel.decode_chunks(program(), None, [b"x"], rows, None, *boxes, np.zeros(50, np.uint16), 3)
-    assert [failure[0] for failure in found] == list(range(16))
+def test_every_object_that_fails_is_told_in_order_of_its_first_unit() -> None:
+    boxes = columns([[[(0, 1, 1, i)]] for i in range(5000)], 1)
+    out = np.zeros(5000, np.uint16)
+    rows = np.array([(-1 - i % 50, 0, 1) for i in range(5000)])
+    for threads in (1, 3):
+        found = _kernel.decode_chunks(program(), None, [b"x"] * 50, rows, None, *boxes, out, threads)
+        assert [failure[0] for failure in found] == list(range(50))
+        rows[:, 0] = -1
+        found = _kernel.decode_chunks(program(), None, [b"x"], rows, None, *boxes, out, threads)
+        assert [failure[0] for failure in found] == [0]
+        rows[:, 0] = [-1 - i for i in range(5000)]
+        found = _kernel.decode_chunks(program(), None, [b"x"] * 5000, rows, None, *boxes, out, threads)
+        assert [failure[0] for failure in found] == list(range(5000))
+        rows[:, 0] = [-1 - i % 50 for i in range(5000)]
 
 
 class TestFiles:
@@ -237,9 +250,25 @@ class TestFiles:
                 file.write(b"x")
             os.utime(tmp_path / "a", ns=(5, 5))
         found = _kernel.decode_chunks(program(), files, [], rows, versions, *boxes, out, 2)
-        assert [failure[:2] for failure in found] == [(0, _kernel.FAILED_STALE), (2, _kernel.FAILED_STALE)]
+        assert [failure[:2] for failure in found] == [(0, _kernel.FAILED_STALE)], "whatever else is wrong with row 2"
         found = _kernel.decode_chunks(program(), files, [], rows, [None, versions[1]], *boxes, out, 2)
         assert all(failure[1] != _kernel.FAILED_STALE for failure in found)
+
+    def test_no_stale_file_hides_another(self, tmp_path: Path) -> None:
+        names = [f"{i}" for i in range(20)]
+        for name in names:
+            (tmp_path / name).write_bytes(DATA)
+        files, stat = self.opened(tmp_path, names)
+        versions = [row[1:].astype("<i8").tobytes() for row in stat]
+        for name in names[:19]:
+            os.utime(tmp_path / name, ns=(5, 5))
+        rows = np.array([(i // 40, 0, 200) for i in range(800)])
+        boxes = columns([[[(0, 1, 1, i)]] for i in range(800)], 1)
+        for threads in (1, 3):
+            found = _kernel.decode_chunks(
+                program(), files, [], rows, versions, *boxes, np.zeros(800, np.uint16), threads
+            )
+            assert [failure[:2] for failure in found] == [(40 * i, _kernel.FAILED_STALE) for i in range(19)]
 
     def test_a_late_file_is_compared_when_it_is_opened(self, tmp_path: Path) -> None:
         (tmp_path / "a").write_bytes(DATA)

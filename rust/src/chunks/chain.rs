@@ -128,8 +128,15 @@ impl Chain {
         })
     }
 
-    /// Does the codecs and appends what comes out; the number of bytes.
+    /// Does the codecs and appends what comes out; the number of bytes. What a codec refuses is a failure of encoding, not of the bytes that are stored.
     pub fn encode(&self, tools: &mut Tools, input: &[u8], out: &mut Growing) -> Outcome<usize> {
+        self.encode_all(tools, input, out).map_err(|fault| match fault.code {
+            Code::Io => fault, // there is no memory
+            _ => Fault { code: Code::Encode, ..fault },
+        })
+    }
+
+    fn encode_all(&self, tools: &mut Tools, input: &[u8], out: &mut Growing) -> Outcome<usize> {
         let start = out.len();
         let last = self.codecs.iter().rposition(Codec::is_compressor);
         let mut at = Decoded::Input(0..input.len());
@@ -164,7 +171,7 @@ impl Chain {
 }
 
 fn bound(codec: &Codec, len: usize) -> Outcome<usize> {
-    codec.bound(len).ok_or_else(|| Fault::new(Code::Decode, format!("{}: {len} bytes are more than it can take", codec.name())))
+    codec.bound(len).ok_or_else(|| Fault::new(Code::Encode, format!("{}: {len} bytes are more than it can take", codec.name())))
 }
 
 #[cold]
@@ -319,6 +326,14 @@ mod tests {
                 assert_eq!(fault.code, Code::Size, "{}", fault.text);
             }
         }
+    }
+
+    #[test]
+    fn what_cannot_be_encoded_is_no_failure_of_decoding() {
+        let codec = Codec::Blosc(Blosc { compressor: c"unknown".into(), level: 5, shuffle: 1, typesize: 2, blocksize: 0 });
+        let fault = Chain { codecs: vec![codec] }.encode(&mut Tools::default(), &data(100), &mut Growing::default()).unwrap_err();
+        assert_eq!(fault.code, Code::Encode);
+        assert_eq!(bound(&LZ4, 1 << 31).unwrap_err().code, Code::Encode);
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl<G: Gather> Encode<'_, G> {
         for unit in slot.units.clone() {
             let start = slot.segment.len();
             let length = self.unit(worker, local, unit, &mut slot.segment).unwrap_or_else(|fault| {
-                failures.add(unit, fault);
+                failures.add(unit as i64, unit, fault);
                 Some(0)
             });
             if length.is_none_or(|length| length == 0) {

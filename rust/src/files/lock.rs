@@ -6,7 +6,7 @@
 //! holds: the next writer takes it over. What is written and when it is published is publish.rs's affair.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::io::{Errno, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::files::beneath::retry;
 
 const SUFFIX: &str = ".__lock";
+const PERMISSIONS: RawMode = 0o777;
 pub(crate) const LONGEST_NAME: usize = 255 - SUFFIX.len(); // bytes of a key's last component, so that its lock file has a name
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(2);
@@ -50,6 +51,7 @@ pub(crate) struct Lock<'f> {
     folder: BorrowedFd<'f>,
     name: String,
     file: OwnedFd,
+    mode: RawMode,
     published: bool,
 }
 
@@ -72,7 +74,7 @@ impl<'f> Lock<'f> {
                     unlock(file.as_fd());
                     continue;
                 }
-                let lock = Lock { folder, name, file, published: false };
+                let lock = Lock { folder, name, file, mode: held.st_mode, published: false };
                 if held.st_size > 0 {
                     retry(|| rustix::fs::ftruncate(&lock.file, 0))?;
                 }
@@ -93,6 +95,19 @@ impl<'f> Lock<'f> {
 
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// Gives the file the permissions of the one that it is to replace. Where they are not ours to give, as the lock file is one that another user left behind, it
+    /// fails if others could do more with the new file than with the old one.
+    pub fn keep_mode(&self, mode: RawMode) -> Result<()> {
+        let (wanted, given) = (mode & PERMISSIONS, self.mode & PERMISSIONS);
+        if wanted == given {
+            return Ok(());
+        }
+        match retry(|| rustix::fs::fchmod(&self.file, Mode::from_raw_mode(wanted))) {
+            Err(Errno::PERM) if given & !wanted == 0 => Ok(()),
+            done => done,
+        }
     }
 
     /// Renames the lock file to `key`, if nothing has that name (EXIST), where the file system can rename so (else cannot_rename).

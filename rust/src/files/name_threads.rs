@@ -1,7 +1,7 @@
 //! Threads that share the names of one call, with the GIL released. What is done with a name is the caller's affair.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::Thread;
+use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -23,8 +23,8 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Does `step` for each row of the result, on some threads, of which each has a desk; Ctrl-C stops it between two rows and while it waits. `lost` is the answer of
-/// those whose thread died.
+/// Does `step` for each row of the result, on at most so many threads, of which each has a desk; Ctrl-C stops it between two rows and while it waits. `lost` is the answer
+/// of those whose thread died.
 pub(crate) fn carry_out<const W: usize, Desk: Default>(
     py: Python<'_>,
     threads: usize,
@@ -63,7 +63,18 @@ pub(crate) fn carry_out<const W: usize, Desk: Default>(
             true
         };
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| work(Wait { stop: &stop, signals: None }))).collect();
+            let mut others = Vec::new();
+            for started in 1..threads {
+                let spawned = Builder::new().spawn_scoped(scope, || work(Wait { stop: &stop, signals: None }));
+                match spawned {
+                    Ok(other) => others.push(other),
+                    Err(_) => {
+                        // The system has no more threads: those that there are do it all.
+                        busy.fetch_sub(threads - started, Ordering::Release);
+                        break;
+                    }
+                }
+            }
             let wait = || Wait { stop: &stop, signals: Some(&signals) };
             let mut answers = work(wait());
             let mut asked = Instant::now();

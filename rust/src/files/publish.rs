@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pyo3::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::{Errno, Result as System};
 
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
@@ -132,15 +132,20 @@ impl Desk {
     }
 }
 
-/// The file under a name in a folder; what is not a regular file is refused.
+/// The version of the file under a name in a folder.
 fn present(folder: BorrowedFd<'_>, base: &str) -> System<Option<Version>> {
+    Ok(look_up(folder, base)?.as_ref().map(Version::of))
+}
+
+/// The file under a name in a folder; what is not a regular file is refused.
+fn look_up(folder: BorrowedFd<'_>, base: &str) -> System<Option<Stat>> {
     let stat = match retry(|| rustix::fs::statat(folder, base, AtFlags::SYMLINK_NOFOLLOW)) {
         Ok(stat) => stat,
         Err(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error),
     };
     match FileType::from_raw_mode(stat.st_mode as _) {
-        FileType::RegularFile => Ok(Some(Version::of(&stat))),
+        FileType::RegularFile => Ok(Some(stat)),
         FileType::Directory => Err(Errno::ISDIR),
         FileType::Symlink => Err(Errno::LOOP),
         _ => Err(Errno::INVAL),
@@ -191,9 +196,13 @@ fn publish_one(
             }
         }
         let lock = Lock::acquire(folder, base, wait)?;
-        let before = present(folder, base)?;
+        let old = look_up(folder, base)?;
+        let before = old.as_ref().map(Version::of);
         if !expect.admits(before) {
             return Ok(changed(before));
+        }
+        if let Some(old) = old {
+            lock.keep_mode(old.st_mode)?; // before there is anything to read in the new one
         }
         let version = write(lock.file(), before)?;
         let answer = match expect {

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable
+from errno import ENOMEM
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet
@@ -110,13 +111,30 @@ _ERRORS: dict[int, type[DataError]] = {
 
 
 def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[int, ...] | None) -> FrazilError:
-    """The error for what the kernel could not read or decode; chunk: coordinates of the (inner) chunk in the array's grid of such chunks."""
+    """The error for what the kernel could not read, decode or encode; chunk: coordinates of the (inner) chunk in the array's grid of such chunks."""
     path = access.path or "/"
-    if isinstance(text, Refusal) and isinstance(text.error, InvalidInputError):  # what could not be encoded
-        text.error.key, text.error.path, text.error.chunk = key, path, chunk
-        return text.error
+    if code == _kernel.FAILED_ENCODE:
+        if isinstance(text, Refusal):
+            text.error.key, text.error.path, text.error.chunk = key, path, chunk
+            return text.error
+        return InvalidInputError(
+            f"a chunk could not be encoded: {text}",
+            key=key,
+            path=path,
+            chunk=chunk,
+            hint="nothing is wrong with what is stored: the codecs of the array cannot take these values",
+        )
     if code == _kernel.FAILED_IO:
         number, _, message = text.partition(" ")
+        if number == str(ENOMEM):
+            return StoreError(
+                f"there is not enough memory to decode or encode a chunk: {message}",
+                errno=ENOMEM,
+                key=key,
+                path=path,
+                chunk=chunk,
+                hint="use fewer threads or fewer bytes_in_flight (frazil.Runtime), or smaller chunks",
+            )
         return StoreError(
             f"a chunk could not be read: {message or text}",
             errno=int(number) if number.isdigit() else None,

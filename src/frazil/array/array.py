@@ -31,6 +31,7 @@ from frazil.errors import (
     MetadataError,
     SelectionError,
     UnknownExtensionError,
+    shown,
 )
 from frazil.indexing import (
     BoxPlan,
@@ -428,7 +429,7 @@ class Array:
         Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array has taken the place, StoreError."""
         data = self._values(values)
         if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or not -self.ndim <= axis < self.ndim:
-            raise SelectionError(f"axis {axis} is not one of {self.ndim} dimensions", path=self.path or "/")
+            raise SelectionError(f"axis {shown(axis)} is not one of {self.ndim} dimensions", path=self.path or "/")
         axis %= self.ndim
         old: list[tuple[int, ...]] = []
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Protocol
 
-from frazil.errors import InvalidInputError, NotFoundError
+from frazil.errors import InvalidInputError, NotFoundError, shown
+from frazil.metadata.json_text import copied
 
 Update = Callable[[dict[str, object]], dict[str, object]]
 
@@ -14,7 +15,7 @@ class Owner(Protocol):
     """The array or group that attributes belong to."""
 
     def read_attributes(self) -> Mapping[str, object]:
-        """The attributes as they are known."""
+        """The attributes as they are known: those of the metadata, which nobody may change."""
 
     def change_attributes(self, update: Update) -> None:
         """Writes what `update` makes of the stored attributes."""
@@ -23,7 +24,7 @@ class Owner(Protocol):
 class Attributes(MutableMapping[str, object]):
     """JSON values by name. Every change is written at once, on top of what is stored by then; several go together in `update`.
 
-    Values are copies: to change one, assign it again."""
+    Values are copies, those within lists and objects too: to change one, assign it again."""
 
     __slots__ = ("_owner",)
 
@@ -33,18 +34,18 @@ class Attributes(MutableMapping[str, object]):
     def __getitem__(self, name: str) -> object:
         attributes = self._owner.read_attributes()
         if not isinstance(name, str) or name not in attributes:
-            raise NotFoundError(f"there is no attribute {name!r}")
-        return attributes[name]
+            raise NotFoundError(f"there is no attribute {shown(name)}")
+        return copied(attributes[name])
 
     def __setitem__(self, name: str, value: object) -> None:
         if not isinstance(name, str):
-            raise InvalidInputError(f"the name of an attribute is {name!r}; it must be text", path="attributes")
+            raise InvalidInputError(f"the name of an attribute is {shown(name)}; it must be text", path="attributes")
         self._owner.change_attributes(lambda attributes: {**attributes, name: value})
 
     def __delitem__(self, name: str) -> None:
         def without(attributes: dict[str, object]) -> dict[str, object]:
             if not isinstance(name, str) or name not in attributes:
-                raise NotFoundError(f"there is no attribute {name!r}")
+                raise NotFoundError(f"there is no attribute {shown(name)}")
             return {key: value for key, value in attributes.items() if key != name}
 
         self._owner.change_attributes(without)
@@ -60,7 +61,8 @@ class Attributes(MutableMapping[str, object]):
         self._owner.change_attributes(lambda _: dict(new))
 
     def asdict(self) -> dict[str, object]:
-        return dict(self._owner.read_attributes())
+        """All of them, as a dict of one's own."""
+        return {name: copied(value) for name, value in self._owner.read_attributes().items()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._owner.read_attributes())

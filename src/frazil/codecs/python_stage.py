@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 Columns: TypeAlias = "NDArray[np.int64]"
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-FAILED_ENCODE: Final = -1  # as the kernel's codes: a codec of Python's refused what it was to encode
 _CODES: dict[type[FrazilError], int] = {
     ChecksumError: _kernel.FAILED_CHECKSUM,
     FormatError: _kernel.FAILED_RANGE,
@@ -95,12 +94,17 @@ class Middle(Record):
         """The raw chunks that the leaf's own program gathered, encoded; and by their number what a codec refused."""
         results = _on_threads(self._attempt_encoding, list(chunks), threads)
         failures = [
-            (i, FAILED_ENCODE, Refusal(result)) for i, result in enumerate(results) if isinstance(result, FrazilError)
+            (i, _kernel.FAILED_ENCODE, Refusal(result))
+            for i, result in enumerate(results)
+            if isinstance(result, FrazilError)
         ]
         values = [result for result in results if not isinstance(result, FrazilError)]
         if failures or not self.native:
             return values, list(failures)
-        return [bytes(segment) for segment in _kernel.encode_bytes(self.native, values, threads)], []
+        try:
+            return [bytes(segment) for segment in _kernel.encode_bytes(self.native, values, threads)], []
+        except ValueError as error:
+            return [], [(0, _kernel.FAILED_ENCODE, str(error))]
 
     def _attempt_encoding(self, chunk: memoryview) -> bytes | FrazilError:
         try:

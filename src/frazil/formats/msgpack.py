@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import FormatError, InvalidInputError, shown
 
 __all__ = [
     "DEPTH_LIMIT",
@@ -352,7 +352,7 @@ def write_integer(out: bytearray, value: int) -> None:
         out.append(value & 0xFF)
         return
     if not _LOW <= value <= _HIGH:
-        raise InvalidInputError(f"a number in a repository file must be from -2^63 to 2^64 - 1, found {value}")
+        raise InvalidInputError(f"a number in a repository file must be from -2^63 to 2^64 - 1, found {shown(value)}")
     step = next(n for n in range(4) if (value < 1 << (8 << n) if value >= 0 else value >= -(1 << ((8 << n) - 1))))
     out.append((0xD0 if value < 0 else 0xCC) + step)
     out += value.to_bytes(1 << step, "big", signed=value < 0)

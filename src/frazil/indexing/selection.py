@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.errors import SelectionError
+from frazil.errors import SelectionError, shown
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -197,12 +197,11 @@ def _array(part: object) -> int | _Array:
 def _told(part: object) -> str:
     if isinstance(part, np.ndarray):
         return f"an array of type {part.dtype} and shape {part.shape}"
-    text = repr(part)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return shown(part)
 
 
 def _out_of_bounds(asked: int, axis: int, length: int) -> SelectionError:
-    return SelectionError(f"index {asked} is out of bounds for axis {axis} with length {length}")
+    return SelectionError(f"index {shown(asked)} is out of bounds for axis {axis} with length {length}")
 
 
 def _box(items: list[_Item], shape: tuple[int, ...]) -> BoxSelection:

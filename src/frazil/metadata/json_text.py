@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import numpy as np
 
-from frazil.errors import MetadataError
+from frazil.errors import MetadataError, shown
 from frazil.late import LateModule
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def found(value: object) -> str:
         try:
             text = json.dumps(value, ensure_ascii=False)
         except (TypeError, ValueError, RecursionError):
-            text = f"{value!r} of type {type(value).__name__}"
+            return f"{shown(value)} of type {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
@@ -209,6 +209,16 @@ def as_json(value: object, path: str | None, depth: int = DEPTH_LIMIT) -> Json:
         return _copied(value, depth)
     except TypeError:
         return _as_json(value, path, depth)
+
+
+def copied(value: object) -> object:
+    """A value out of a document with lists and dicts of its own, on every level; all else cannot be changed anyway."""
+    kind = type(value)
+    if kind is list:
+        return [copied(child) for child in value]  # type: ignore[attr-defined]
+    if kind is dict:
+        return {name: copied(child) for name, child in value.items()}  # type: ignore[attr-defined]
+    return value
 
 
 def _copied(value: object, depth: int) -> Json:

@@ -17,6 +17,7 @@ import pytest
 from tests.stores.disk import Folder, fork, has_open, locked, mounted, pack_version
 
 from frazil import _kernel
+from frazil.stores import LocalStore
 
 
 @pytest.fixture
@@ -133,6 +134,52 @@ def test_modes_follow_the_umask(folder: Folder) -> None:
         os.umask(before)
     assert stat.S_IMODE((folder.path / "a").stat().st_mode) == 0o750
     assert stat.S_IMODE((folder.path / "a/b").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o400, 0o777])
+def test_a_value_that_is_replaced_keeps_its_mode(folder: Folder, mode: int) -> None:
+    folder.publish({"a": b"1"})
+    os.chmod(folder.path / "a", mode)
+    for conditional in (False, True):
+        expect = [folder.version("a") if conditional else None]
+        assert folder.publish({"a": b"22"}, expect=expect)[0][0] == 0
+        assert stat.S_IMODE((folder.path / "a").stat().st_mode) == mode
+    os.chmod(folder.path / "a", 0o600)
+    store = LocalStore(folder.path)
+    store.set("a", b"3")
+    store.append("a", b"4")
+    store.update("a", lambda old: (old or b"") + b"5")
+    store.put_stream("a", 2, iter([b"6", b"7"]))
+    assert store.get("a") == b"67"
+    assert stat.S_IMODE((folder.path / "a").stat().st_mode) == 0o600
+    store.erase("a")
+    store.set("a", b"")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE((folder.path / "a").stat().st_mode) == 0o666 & ~umask
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
+def test_fewer_threads_where_the_system_has_no_more(tmp_path: Path) -> None:
+    code = """
+import resource, sys
+import numpy as np
+from frazil.stores import LocalStore
+store = LocalStore(sys.argv[1])
+names = [f"{i}" for i in range(400)]
+from frazil.stores.values import pieces_of
+pieces = pieces_of([b"%d" % i for i in range(400)])
+from frazil import _kernel
+result = np.empty((400, 4), np.int64)
+store.set("first", b"")
+root = store._root.fd
+size = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (size + 2**20,) * 2)  # no room for a thread's stack
+_kernel.publish_files(root, names, None, pieces.sources.buffers, pieces.rows, pieces.offsets, [None] * 400, False, 16, result)
+assert not result[:, 0].any()
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert {int(path.read_bytes()) for path in tmp_path.iterdir() if path.name != "first"} == set(range(400))
 
 
 def test_synced_values(folder: Folder) -> None:

@@ -81,6 +81,7 @@ def write_file(root: int, name: str, parts: Iterable[Buffer], *, sync: bool) -> 
 def _write_new(folder: int, base: str, parts: Iterable[Buffer], sync: bool) -> None:
     made, between = _new(folder)
     try:
+        _keep_mode(made, folder, base)
         for part in parts:
             rest = memoryview(part).cast("B")  # type: ignore[arg-type] # which NumPy's arrays are
             while len(rest):
@@ -93,6 +94,15 @@ def _write_new(folder: int, base: str, parts: Iterable[Buffer], sync: bool) -> N
         os.close(made)
         if between is not None:
             os.unlink(between, dir_fd=folder)
+
+
+def _keep_mode(made: int, folder: int, base: str) -> None:
+    """Gives a file that is still empty the permissions of the one that it is to replace."""
+    try:
+        mode = os.stat(base, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    os.fchmod(made, mode & 0o777)
 
 
 def _made(folders: OpenFolders, name: str) -> tuple[int, str]:

@@ -1,0 +1,82 @@
+"""Reads of shards that others replace meanwhile: every one of them is read again, however many there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.codecs.leaf import decode_units
+from frazil.errors import ChunkDecodeError, DataError
+from frazil.stores import LocalStore
+
+SHARDS, INNER = 20, 40  # more than 16 inner chunks in each, which is what a call once told of
+
+
+def replaced(folder: Path, codecs: list[object]) -> tuple[frazil.Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
+    """A handle that remembers the indexes of shards that have been replaced since, and what it has to read now."""
+    length = SHARDS * INNER * 4
+    arguments = {"shape": (length,), "dtype": "i4", "chunks": (4,), "shards": (4 * INNER,), "codecs": codecs}
+    store = LocalStore(folder)
+    frazil.create_array(store, **arguments)[:] = 1  # type: ignore[arg-type]
+    array = frazil.open_array(store)
+    while True:  # an index is remembered once its file is old enough to be told from the next
+        array[:]
+        remembered = [array._access.tables.get(label) for label in array._access.storage.locate(np.arange(SHARDS)[:, None]).labels()]  # fmt: skip
+        if None not in remembered:
+            break
+    values = np.arange(length, dtype="i4") + 2
+    frazil.open_array(store, "r+")[:] = values
+    return array, values
+
+
+@pytest.mark.parametrize("codecs", [[], ["zstd"]], ids=["raw", "compressed"])
+def test_shards_that_were_replaced_are_all_read_again(tmp_path: Path, codecs: list[object]) -> None:
+    array, values = replaced(tmp_path / "a", codecs)
+    out = np.full(len(values), -7, "i4")
+    assert (array.read(out=out) == values).all()
+    array, values = replaced(tmp_path / "b", codecs)
+    out = np.full(len(values), -7, "i4")
+    order = np.random.default_rng(1).permutation(len(values))
+    assert (array.vindex[order] == values[order]).all()
+
+
+@pytest.mark.parametrize("codecs", [[], ["zstd"]], ids=["raw", "compressed"])
+def test_shards_that_are_rewritten_in_place_while_they_are_read_are_all_read_again(
+    tmp_path: Path, codecs: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other programs do that. The files are open by then, so that the kernel alone can find out."""
+    length = SHARDS * INNER * 4
+    arguments = {"shape": (length,), "dtype": "i4", "chunks": (4,), "shards": (4 * INNER,), "codecs": codecs}
+    values = np.random.default_rng(1).integers(0, 2**31, length, "i4")
+    for name, data in (("a", np.repeat(np.arange(length // 4, dtype="i4") + 1, 4)), ("b", values)):
+        frazil.create_array(tmp_path / name, **arguments)[:] = data  # type: ignore[arg-type]
+    calls = 0
+
+    def decode(*given: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            for shard in range(SHARDS):
+                with (tmp_path / "a" / "c" / f"{shard}").open("wb") as file:
+                    file.write((tmp_path / "b" / "c" / f"{shard}").read_bytes())
+        return decode_units(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("frazil.array.io.read.decode_units", decode)
+    out = np.full(length, -7, "i4")
+    assert (frazil.open_array(tmp_path / "a").read(out=out) == values).all()
+    assert calls > 1
+
+
+def test_a_fault_behind_many_replaced_shards_is_told(tmp_path: Path) -> None:
+    array, _ = replaced(tmp_path, ["zstd"])
+    last = tmp_path / "c" / f"{SHARDS - 1}"
+    broken = bytearray(last.read_bytes())
+    broken[: len(broken) // 2] = b"\xff" * (len(broken) // 2)
+    last.write_bytes(broken)
+    with pytest.raises(DataError) as caught:
+        array[:]
+    assert caught.value.key == f"c/{SHARDS - 1}"
+    assert isinstance(caught.value, ChunkDecodeError)
