@@ -1,4 +1,6 @@
-"""Repositories that Frazil and the library of the alpha work on by turns (library.py tells that one): each reads exactly what the other committed, and goes on."""
+"""Repositories that Frazil and the alpha library work on by turns (library.py is a model of that one): each reads exactly what the other committed, and goes on.
+
+The library itself, built from its source, was run the same way; where it differed from the model, the model was corrected."""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import ConflictError
+from frazil.errors import ConflictError, FormatError
 from frazil.repository.refs.alpha_library import GUARD
 from frazil.stores import MemoryStore
 from tests.conformance.alpha.library import FIRST, Library, Refused, unpack
@@ -200,14 +202,16 @@ def chunks(store: MemoryStore) -> list[str]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("creator", ["frazil", "library"])
 def test_by_turns(creator: str, seed: int) -> None:
+    """With the defect of the library: it is harmless as long as each of its commits is followed by one of ours."""
     store = MemoryStore()
     repo = compatible(store) if creator == "frazil" else None
     library = Library(store) if repo else Library.create(store)
+    library.repaired = False
     repo = repo or frazil.Repository.open(store)
     both = Both(repo, seed)
     messages = [FIRST]
     for number in range(12):
-        if both.random.random() < 0.5:
+        if both.random.random() < 0.5 and not messages[0].startswith("library"):
             both.by_library(library, "main", f"library {number}")
             messages.insert(0, f"library {number}")
         else:
@@ -300,3 +304,120 @@ def test_references_filed_under_other_nodes() -> None:
     for path, node in library.checkout("main").nodes.items():
         found = [key for one in node.manifests for key in library.manifest(one) if key[0] == node.id]
         assert path != "/plane" or all(len(key) == 2 for _, key in found)
+
+
+# --- the defect of arrays that share a manifest -------------------------------------------------------------------------------------------
+
+
+AXES = ("lat", "lon", "time")
+
+
+def axes(store: MemoryStore, length: int = 600, *, more: bool = False) -> tuple[frazil.Repository, Library]:
+    """A compatible repository with three arrays of one chunk grid. Chunks are native from 513 bytes on. more: and an array of two dimensions"""
+    repo, library = compatible(store), Library(store, repaired=False)
+    with repo.transaction(message="ours") as root:
+        for number, name in enumerate(AXES):
+            array = root.create_array(name, shape=(length,), dtype="f4", chunks=(length // 2,), codecs=["bytes"])
+            array[...] = np.arange(length) + 1000 * (number + 1)
+        if more:
+            root.create_array("temp", shape=(4, 4), dtype="f4", chunks=(2, 2), codecs=["bytes"])[...] = 1
+    return repo, library
+
+
+def commit_of_library(library: Library, message: str) -> None:
+    at = library.checkout("main")
+    at.set_attributes("/", {"by": message})
+    at.commit("main", message)
+
+
+def manifests_of(library: Library) -> dict[str, list[set[int]]]:
+    """For each array the nodes whose references its manifests hold."""
+    nodes = library.checkout("main").nodes
+    return {
+        path: [{number for number, _ in library.manifest(manifest)} for manifest in node.manifests]
+        for path, node in nodes.items()
+        if node.metadata is not None
+    }
+
+
+@pytest.mark.rule("trap 54")
+def test_every_array_has_manifests_of_its_own() -> None:
+    """Also where it was not changed, in the commit that follows one of the library."""
+    store = MemoryStore()
+    repo, library = axes(store, more=True)
+    for number in range(3):
+        assert all(held == [{library.checkout("main").nodes[path].id}] for path, held in manifests_of(library).items())
+        commit_of_library(library, f"theirs {number}")
+        assert all(held == [{2, 3, 4, 5}] for held in manifests_of(library).values()), "the library is told rightly"
+        for index, name in enumerate(AXES):
+            np.testing.assert_array_equal(repo.readonly_session().root[name][...], np.arange(600) + 1000 * (index + 1))
+        with repo.transaction(message=f"ours {number}") as root:
+            root.attrs["n"] = number
+    with repo.transaction(message="time alone") as root:
+        root["time"][0] = -1
+    listed = {manifest for node in library.checkout("main").nodes.values() for manifest in node.manifests}
+    named = unpack(store.get(f"snapshots/{repo.lookup('main')}") or b"")[2]
+    assert sorted(identity for identity, _ in named) == sorted(listed)
+
+
+@pytest.mark.parametrize("length", [600, 20])
+def test_references_that_the_library_mixed_up_are_refused(length: int) -> None:
+    """Native ones at once; inline ones where a reference of another rank shows that it happened."""
+    store = MemoryStore()
+    repo, library = axes(store, length, more=True)
+    good = repo.lookup("main")
+    commit_of_library(library, "first")
+    commit_of_library(library, "second")
+    session = repo.writable_session()
+    for name in ("lat", "lon"):
+        for read in (
+            lambda name=name: session.root[name][...],
+            lambda name=name: session.root[name][0],
+            lambda name=name: session.store.get(f"{name}/c/0"),
+            lambda name=name: session.root[name].nchunks_initialized(),
+        ):
+            with pytest.raises(FormatError, match="418") as caught:
+                read()
+            assert caught.value.path == f"/{name}"
+    assert session.root["time"][0] == 3000
+    assert (session.root["temp"][...] == 1).all()
+    session.root.attrs["a"] = 1
+    with pytest.raises(FormatError, match="418"):
+        session.commit("nothing to do with them")
+    assert repo.readonly_session(snapshot=good).root["lat"][0] == 1000
+    session.root["lat"][...] = 7  # whole: nothing of it is left
+    del session.root["lon"]
+    session.commit("mended")
+    root = repo.readonly_session().root
+    assert sorted(root) == ["lat", "temp", "time"]
+    assert (root["lat"][...] == 7).all()
+    assert root["time"][0] == 3000
+
+
+def test_references_outside_the_grid_show_the_defect_too() -> None:
+    store = MemoryStore()
+    repo, library = compatible(store), Library(store, repaired=False)
+    with repo.transaction(message="ours") as root:
+        for name, length in (("short", 4), ("long", 8), ("other", 2)):
+            root.create_array(name, shape=(length,), dtype="i4", chunks=(2,), codecs=["bytes"])[...] = length
+    commit_of_library(library, "first")
+    assert repo.readonly_session().root["short"][0] == 4
+    commit_of_library(library, "second")
+    root = repo.readonly_session().root
+    with pytest.raises(FormatError, match="418"):
+        root["short"][...]
+    assert (root["other"][...] == 2).all()
+
+
+def test_equal_chunks_alone_show_nothing() -> None:
+    """Two arrays may have the same inline chunks: they are read, also beside others in a manifest of the library."""
+    store = MemoryStore()
+    repo, library = compatible(store), Library(store, repaired=False)
+    with repo.transaction(message="ours") as root:
+        for name in ("a", "b"):
+            root.create_array(name, shape=(8,), dtype="i4", chunks=(2,), codecs=["bytes"])[...] = 5
+    commit_of_library(library, "theirs")
+    for _ in range(2):
+        assert (repo.readonly_session().root["a"][...] == 5).all()
+        with repo.transaction(message="ours") as root:
+            root["b"][0] = 6

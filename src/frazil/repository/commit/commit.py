@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,11 +21,13 @@ from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, encode_id, new_id
 from frazil.formats.msgpack import Json, pack
 from frazil.record import Record
-from frazil.repository.files.freedoms import HISTORY, next_node, with_flag
+from frazil.repository.files.freedoms import HISTORY, has_own_manifests, next_node, with_flag, with_own_manifests
 from frazil.repository.files.properties import commit_properties
+from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.manifests.placement import ArrayPlacement, Placed, Placing
+from frazil.repository.manifests.shared_manifests import check_references
 from frazil.repository.refs.branches import COMMITTED, UNKNOWN, Tip, check_commits, look_ahead, put_next
-from frazil.repository.session.change_set import ChangeSet, NodeChange, grid_of, rank_of
+from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
 from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL
 from frazil.repository.session.pending_chunks import PackingOrder, place_pending
 from frazil.repository.session.transaction import Transaction
@@ -136,10 +139,14 @@ def _place(transaction: Transaction, finals: Mapping[int, int]) -> _PlacedArrays
     """Which manifests there will be."""
     changes, freedoms = transaction.changes, transaction.freedoms
     touched = [change for change in changes if change.references is not None and change.references.count]
+    if not freedoms and not has_own_manifests(transaction.base):
+        touched += _sharing_arrays(changes, {change.key for change in touched})
     arrays = [_array_placement(changes, change, finals) for change in touched]
     placing = Placing(arrays, freedoms=freedoms, trusted=freedoms)
     wanted = placing.wanted()
     loaded = dict(zip(wanted, transaction.files.manifests(wanted), strict=True))
+    if not freedoms:
+        _check_loaded(transaction, touched, arrays, loaded)
     placed = placing.place(loaded, lambda: new_id(os.urandom))
     gone: set[ObjectId] = set()
     for key in changes.removed:
@@ -147,6 +154,36 @@ def _place(transaction: Transaction, finals: Mapping[int, int]) -> _PlacedArrays
         if isinstance(node, NodeSnapshot) and node.array is not None:
             gone |= {manifest.id for manifest in node.array.manifests}
     return _PlacedArrays(touched, placed, frozenset(gone))
+
+
+def _sharing_arrays(changes: ChangeSet, known: set[int]) -> list[NodeChange]:
+    """The other arrays that may share manifests in a compatible repository, changed or not; `known`: the keys of those that are not asked for."""
+    bases = [changes.base.get(path) for path in changes.untouched()]
+    unchanged = [NodeChange(node.id, node, node) for node in bases if isinstance(node, NodeSnapshot)]
+    return [
+        change
+        for change in (*changes, *unchanged)
+        if change.key not in known
+        and change.base is not None
+        and change.base.array is not None
+        and change.base.array.manifests
+    ]
+
+
+def _check_loaded(
+    transaction: Transaction,
+    changes: Sequence[NodeChange],
+    arrays: Sequence[ArrayPlacement],
+    loaded: Mapping[ObjectId, Manifest],
+) -> None:
+    """Refuses to carry on references that the alpha library mixed up. Of an array that is written whole there are none."""
+    for change, array in zip(changes, arrays, strict=True):
+        if change.base is None or change.base.array is None or array.written.size == prod(array.grid):
+            continue
+        grid = grid_of(change.base.array.metadata)
+        for reference in array.manifests:
+            key = transaction.files.key(manifest_key(reference.id))
+            check_references(loaded[reference.id], change.base.id, grid, key, change.base.path)
 
 
 def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int, int]) -> ArrayPlacement:
@@ -231,7 +268,7 @@ def _snapshot(
     changed: dict[str, NodeSnapshot | None] = {}
     for path in transaction.changes.vanished():
         changed[path] = None
-    for change in transaction.changes:
+    for change in (*transaction.changes, *placed.changes):
         changed[change.node.path] = _final_node(change, finals, lists)
     attribute_file = _separate_attributes(transaction, changed)
     nodes = base.nodes.changed(changed)
@@ -240,6 +277,8 @@ def _snapshot(
     written_at = max(time.time_ns(), base.metadata.written_at + _FUTURE)
     attribute_files = _attribute_files(base, nodes, changed, attribute_file)
     kept, flags = commit_properties(base, properties)
+    if not freedoms:
+        flags = with_own_manifests(flags, identity)
     snapshot = Snapshot(
         SnapshotInfo(identity, written_at, message),
         min(transaction.started_at, written_at),

@@ -9,13 +9,15 @@ from typing import Final
 
 from frazil.errors import FormatError
 from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.msgpack import Reader, pack
 
-__all__ = ["HISTORY", "has_freedoms", "next_node", "with_flag"]
+__all__ = ["HISTORY", "has_freedoms", "has_own_manifests", "next_node", "with_flag", "with_own_manifests"]
 
 HISTORY: Final = 8  # ancestors that a snapshot names
 _FLAG: Final = "frazil"
 _NEXT: Final = "next_node"
+_OWN: Final = "frazil.own_manifests"  # the id of the snapshot that it was written for, as programs may carry flags on
 
 
 def has_freedoms(snapshot: Snapshot) -> bool:
@@ -39,3 +41,13 @@ def next_node(snapshot: Snapshot) -> int:
 def with_flag(flags: Mapping[str, bytes], following: int) -> dict[str, bytes]:
     """The flags of a snapshot, with ours. following: the lowest id that no node has had."""
     return {**flags, _FLAG: pack({_NEXT: following})}
+
+
+def has_own_manifests(snapshot: Snapshot) -> bool:
+    """Whether a commit of ours gave every array of a compatible repository manifests of its own (manifests/shared_manifests.py)."""
+    return snapshot.flags.get(_OWN) == pack(encode_id(snapshot.metadata.id))
+
+
+def with_own_manifests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[str, bytes]:
+    """The flags of a snapshot of this id in which every array has manifests of its own."""
+    return {**flags, _OWN: pack(encode_id(snapshot))}

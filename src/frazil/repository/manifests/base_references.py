@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.formats.alpha.manifests import nbytes_of
-from frazil.formats.alpha.nodes import ManifestReference
+from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
+from frazil.formats.alpha.refs import manifest_key
 from frazil.formats.ids import ObjectId
+from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.manifests.references import Extents, References, read_extents
+from frazil.repository.manifests.shared_manifests import check_references
 from frazil.repository.virtual.file_checks import FileCheck, read_checks
 from frazil.stores.caches.byte_cache import Shelf
 
@@ -33,18 +36,19 @@ _ROW: Final = 32  # bytes of an index for each reference
 class BaseReferences:
     """Safe to use from many threads that hold the session's lock.
 
-    trusted  whether extents are ours, so that a manifest in whose box no wanted chunk lies need not be loaded"""
+    trusted  whether extents are ours, so that a manifest in whose box no wanted chunk lies need not be loaded. Elsewhere the alpha library may have mixed up
+             references: those that are known to be another array's raise FormatError (shared_manifests.py)"""
 
-    def __init__(
-        self, files: Files, manifests: Sequence[ManifestReference], node: int, rank: int, *, trusted: bool
-    ) -> None:
-        self._files, self._node, self._rank = files, node, rank
+    def __init__(self, files: Files, node: NodeSnapshot, array: ArrayData, *, trusted: bool) -> None:
+        manifests, rank = array.manifests, len(array.metadata.shape)
+        self._files, self._node, self._rank = files, node.id, rank
+        self._checked = None if trusted else (grid_of(array.metadata), node.path)
         self._ids = [manifest.id for manifest in manifests]
         self._extents: list[Extents | None] = [
             read_extents(manifest.extents, rank) if trusted else None for manifest in manifests
         ]
         self._at_hand: dict[int, References] = {}  # what the last look-up needed
-        self._kept: Shelf[References] = Shelf(files.memory, ("references", node, rank))
+        self._kept: Shelf[References] = Shelf(files.memory, ("references", node.id, rank))
         self._checks: dict[int, Mapping[str, FileCheck]] = {}
 
     def find(self, coordinates: Columns) -> tuple[Columns, Columns]:
@@ -127,6 +131,9 @@ class BaseReferences:
         if numbers:
             ids = [self._ids[number] for number in numbers]
             for identity, manifest in zip(ids, self._files.manifests(ids), strict=True):
+                if self._checked is not None:
+                    grid, path = self._checked
+                    check_references(manifest, self._node, grid, self._files.key(manifest_key(identity)), path)
                 made.append(References([manifest], self._node, self._rank))
                 self._kept.put(identity, made[-1], nbytes_of(manifest) + _ROW * manifest.size)
         return made

@@ -1,4 +1,5 @@
-"""Sets of chunk coordinates, as columns: int64[n, d] with rows that are distinct and sorted. Pure; what the coordinates refer to lives elsewhere."""
+"""Sets of chunk coordinates, as columns: int64[n, d] with rows that are distinct and sorted; and the grid that they lie in. Pure; what the coordinates refer to
+lives elsewhere."""
 
 from __future__ import annotations
 
@@ -10,11 +11,18 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
+
     Columns = NDArray[np.int64]
 
-__all__ = ["among", "no_coordinates", "sorted_coordinates", "within"]
+__all__ = ["among", "grid_of", "no_coordinates", "sorted_coordinates", "within"]
 
 _INT64_MAX: Final = 2**63 - 1
+
+
+def grid_of(metadata: ZarrArrayMetadata) -> tuple[int, ...]:
+    """Chunks along each dimension of an array."""
+    return tuple([-(-length // chunk) for length, chunk in zip(metadata.shape, metadata.chunk_shape, strict=True)])
 
 
 def no_coordinates(rank: int) -> Columns:

@@ -16,7 +16,7 @@ a grid that has shrunk. Manifests that lie beyond it, or whose whole box is writ
 sizes fit no more are merged.
 
 Without freedoms (docs/design/013-manifests-of-a-commit.md) written chunks are first taken out of the manifests that have them: no chunk is in two manifests of an array. Extents
-are not trusted then, and none are written. Where extents are not trusted, or one of them is no such thing, all manifests of the array are loaded; their references may be
+are not trusted then, and none are written. No file has references of two arrays (shared_manifests.py says why): those that have are written anew, one for each array. Where extents are not trusted, or one of them is no such thing, all manifests of the array are loaded; their references may be
 anywhere, and where the parts are not disjoint, all are merged."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ArrayPlacement(Record):
 
 
 class Placed(Record):
-    """The manifests of a commit. Several arrays may share a file; each has at most SPLIT references."""
+    """The manifests of a commit. Several arrays may share a file, but not without freedoms; each has at most SPLIT references."""
 
     files: tuple[tuple[ObjectId, Manifest], ...]  # to be written
     references: tuple[tuple[ManifestReference, ...], ...]  # for each ArrayPlacement its new list
@@ -139,7 +139,7 @@ class Placing:
         """As place_references."""
         freedoms = self._freedoms
         lists = [list_.place(loaded, trusted=self._trusted) for list_ in self._lists]
-        files, ids = _share(self._arrays, lists, self._split, new_id)
+        files, ids = _share(self._arrays, lists, self._split if freedoms else 0, new_id)
         references = tuple(
             tuple(
                 entry.reference or _reference(ids[number, at], entry.extents, freedoms=freedoms)
@@ -159,8 +159,8 @@ def _reference(identity: ObjectId, extents: Extents, *, freedoms: bool) -> Manif
 def _share(
     arrays: Sequence[ArrayPlacement], lists: Sequence[Sequence[_Entry]], split: int, new_id: Callable[[], ObjectId]
 ) -> tuple[list[tuple[ObjectId, Manifest]], dict[tuple[int, int], ObjectId]]:
-    """The new files, and the id for each new entry by number of the array and place in its list. Parts are files of their own; the rest fill files in order of node: the
-    first of every array, then (few have one) the second, so that no file has two of one array."""
+    """The new files, and the id for each new entry by number of the array and place in its list. Parts are files of their own (all are, where `split` is 0); the rest fill
+    files in order of node: the first of every array, then (few have one) the second, so that no file has two of one array."""
     files: list[tuple[ObjectId, Manifest]] = []
     ids: dict[tuple[int, int], ObjectId] = {}
     shared: list[tuple[int, int, int, int, Manifest]] = []
@@ -263,11 +263,16 @@ class _List:
         entries: dict[ObjectId, _Entry] = {}
         chunks = []
         for reference in self.array.manifests:
-            _, coordinates = rows_of_array(self._load(reference.id), self.array.node, self.array.rank)
+            manifest = self._load(reference.id)
+            _, coordinates = rows_of_array(manifest, self.array.node, self.array.rank)
             if len(coordinates) and reference.id not in entries:
                 extents = Extents(*box_of(coordinates), len(coordinates))
-                kept = _reference(reference.id, extents, freedoms=True) if self.freedoms else reference
-                entries[reference.id] = _Entry(extents, kept, None)
+                if self.freedoms:
+                    entries[reference.id] = _Entry(extents, _reference(reference.id, extents, freedoms=True), None)
+                elif len(coordinates) == manifest.size:
+                    entries[reference.id] = _Entry(extents, reference, None)
+                else:
+                    entries[reference.id] = self._entry(piece_of(manifest, self.array.node, self.array.rank))
                 chunks.append(coordinates)
         found = list(entries.values())
         overlays, _ = self._divide([entry.extents.count for entry in found])

@@ -14,6 +14,7 @@ from frazil.record import Record
 from frazil.repository.files.attributes import same_attributes
 from frazil.repository.files.freedoms import has_freedoms
 from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests
+from frazil.repository.manifests.coordinates import grid_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -304,6 +305,4 @@ class _Found:
 
 
 def _listed(snapshot: Snapshot, node: int, array: ArrayData) -> Listed:
-    lengths = zip(array.metadata.shape, array.metadata.chunk_shape, strict=True)
-    grid = tuple([-(-size // length) for size, length in lengths])
-    return Listed(node, grid, array.manifests, has_freedoms(snapshot))
+    return Listed(node, grid_of(array.metadata), array.manifests, has_freedoms(snapshot))

@@ -8,10 +8,10 @@ import numpy as np
 
 from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.repository.files.attributes import same_attributes
-from frazil.repository.manifests.coordinates import sorted_coordinates, within
+from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
 from frazil.repository.merge.conflicts import Reads
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
-from frazil.repository.session.change_set import Append, NodeChange, append_of, grid_of, same_node
+from frazil.repository.session.change_set import Append, NodeChange, append_of, same_node
 from frazil.repository.session.changed_references import REMOVED
 from frazil.repository.session.transaction import Transaction
 

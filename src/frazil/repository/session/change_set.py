@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.alpha.attributes import same_json
 from frazil.formats.alpha.nodes import AttributesReference, BrokenNode, Node, Nodes, NodeSnapshot
-from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.record import Record
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes
 from frazil.repository.virtual.file_checks import FileCheck, distinct_location
@@ -26,7 +25,6 @@ __all__ = [
     "NodeChange",
     "above",
     "append_of",
-    "grid_of",
     "kept_attributes",
     "rank_of",
     "same_node",
@@ -224,6 +222,10 @@ class ChangeSet:
             self.nodes[key].node = self.nodes[key].node._replace(path=path)
             self._paths[path] = key
 
+    def untouched(self) -> Iterator[str]:
+        """Paths of the base that this session did not change."""
+        return (path for path in self.base if path not in self._paths)
+
     def vanished(self) -> list[str]:
         """Paths of the base where nothing is now."""
         return [path for path, key in self._paths.items() if key is None]
@@ -282,11 +284,6 @@ def rank_of(node: NodeSnapshot) -> int:
     if node.array is None:
         raise InvalidInputError("a group has no chunks", path=node.path)
     return len(node.array.metadata.shape)
-
-
-def grid_of(metadata: ZarrArrayMetadata) -> tuple[int, ...]:
-    """Chunks along each dimension."""
-    return tuple([-(-length // chunk) for length, chunk in zip(metadata.shape, metadata.chunk_shape, strict=True)])
 
 
 def append_of(old: Sequence[int], new: Sequence[int]) -> Append | None:

@@ -31,10 +31,10 @@ from frazil.repository.files.attributes import same_attributes
 from frazil.repository.files.file_cache import Files
 from frazil.repository.files.freedoms import has_freedoms
 from frazil.repository.manifests.base_references import BaseReferences
-from frazil.repository.manifests.coordinates import within
+from frazil.repository.manifests.coordinates import grid_of, within
 from frazil.repository.refs.branches import Tip
 from frazil.repository.session.array_chunks import ArrayChunks
-from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above, grid_of, rank_of
+from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import ChangedReferences, Rows, removed_rows
 from frazil.repository.session.pending_chunks import place_pending
 from frazil.repository.session.read_log import ReadLog
@@ -387,7 +387,7 @@ class Transaction:
         node = change.base if change is not None else self.base.nodes.get(self.path_of(key)) if key >= 0 else None
         if not isinstance(node, NodeSnapshot) or node.array is None or not node.array.manifests:
             return None
-        return BaseReferences(self.files, node.array.manifests, node.id, rank_of(node), trusted=has_freedoms(self.base))
+        return BaseReferences(self.files, node, node.array, trusted=self.freedoms)
 
     def saw(self, key: int, coordinates: Columns) -> None:
         if self.reads is not None and (key := self.key_of(key)) >= 0:

@@ -1,0 +1,69 @@
+"""Manifests that several arrays share, in repositories of the alpha library: which of their references its defect replaced. Pure.
+
+A commit of that library files the references of each array also under all arrays with a lower node id that share its manifest (Icechunk issue 418, repaired in
+its version 0.1.0-alpha.6). Of two references to one chunk that of the highest id stays: the array `lat` gets the chunks of `time`.
+
+Commits to compatible repositories give every array manifests of its own, in placement.py: then one commit of that library does no harm, and a second one does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.errors import FormatError
+from frazil.formats.alpha.manifests import NATIVE, Manifest, index_node, rows_of_node
+from frazil.repository.manifests.coordinates import within
+from frazil.repository.manifests.references import rows_of_array, same_references
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["check_references"]
+
+
+def check_references(manifest: Manifest, node: int, grid: tuple[int, ...], key: str, path: str) -> None:
+    """Refuses the references of an array that are known to be another array's: raises FormatError with the manifest's key and the array's path.
+
+    Known are native references, as an object belongs to one array. Inline and virtual references that equal those of another array are refused if the array also has
+    references with another number of indices, or outside its grid: these come from the defect alone."""
+    own = rows_of_node(manifest, node)
+    if own.stop - own.start in (0, manifest.size):
+        return
+    rows, chunks = rows_of_array(manifest, node, len(grid))
+    if _have_native_twins(manifest, rows, own.stop) or (
+        (rows.size < own.stop - own.start or not within(chunks, grid).all())
+        and _have_twins(manifest, node, len(grid), own.stop)
+    ):
+        raise FormatError(
+            "the references of this array are those of another one: the alpha library mixed up arrays that share a manifest (Icechunk issue 418)",
+            key=key,
+            path=path,
+            hint="go back to an older snapshot, in which they are right; or write the whole array anew, or remove it",
+        )
+
+
+def _have_native_twins(manifest: Manifest, rows: Columns, stop: int) -> bool:
+    """Whether some of these rows name a chunk file that a row from `stop` on, of a node with a higher id, names too."""
+    native = rows[manifest.kinds[rows] == NATIVE]
+    others = np.flatnonzero(manifest.kinds[stop:] == NATIVE) + stop
+    if not native.size or not others.size:
+        return False
+    ids = np.ascontiguousarray(manifest.ids)
+    head = ids[:, :8].copy().view(np.uint64)[:, 0]  # 8 random bytes are as good as unique; all 12 decide
+    near = others[np.isin(head[others], head[native])]
+    return bool(near.size) and bool(set(map(bytes, ids[near])) & set(map(bytes, ids[native])))
+
+
+def _have_twins(manifest: Manifest, node: int, rank: int, stop: int) -> bool:
+    """Whether a node with a higher id has the same reference for the same chunk."""
+    finder = index_node(manifest, node, rank)
+    for other in np.unique(manifest.nodes[stop:]).tolist():
+        theirs, chunks = rows_of_array(manifest, other, rank)
+        ours = finder.find(chunks)
+        found = np.flatnonzero(ours >= 0)
+        if found.size and same_references(manifest, theirs[found], manifest, ours[found]).any():
+            return True
+    return False
