@@ -110,6 +110,7 @@ class SharedChunks:
         return answers
 
     conditional_erase = True
+    erasable = True
 
     def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
         answers: list[Changed | None] = []

@@ -1,6 +1,7 @@
 """What a shrinking array leaves behind: chunks outside are removed, and what is outside in a chunk at the edge is set to the fill value.
 
-The specification is silent on this; without it old values would come back when the array grows again (docs/design/005-shrink.md)."""
+The specification is silent on this; without it old values would come back when the array grows again (docs/design/005-shrink.md). In a store that cannot erase
+all that is outside is set to the fill value."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def clear_outside(
     stored = access.storage.stored(grid)
     first = stored * np.array(outer, np.int64).reshape(1, -1)
     lengths = np.array(new, np.int64).reshape(1, -1)
-    outside = (first >= lengths).any(axis=1)
+    outside = (first >= lengths).any(axis=1) & access.storage.erasable  # what cannot be erased is filled
     gone = stored[outside]
     for low in range(0, len(gone), _ERASE_AT_ONCE):
         part = np.ascontiguousarray(gone[low : low + _ERASE_AT_ONCE])

@@ -162,6 +162,11 @@ class ChunkStorage(Protocol):
         """Whether `erase` honours what is expected. Where it does not, a chunk is emptied by publishing one that holds nothing."""
 
     @property
+    def erasable(self) -> bool:
+        """Whether `erase` can remove chunks at all. Where it cannot, a chunk that becomes all fill value is published like any other, and a shard as one without
+        inner chunks."""
+
+    @property
     def direct(self) -> bool:
         """Whether chunks are at hand (Capabilities.direct), or for this thread alone. If not, requests take their time: several fetches are made at once, by several threads."""
 
@@ -239,7 +244,11 @@ class PlainChunks:
     @property
     def conditional_erase(self) -> bool:
         can = self.store.capabilities
-        return can.conditional_erase or not can.expects
+        return can.erasable and (can.conditional_erase or not can.expects)
+
+    @property
+    def erasable(self) -> bool:
+        return self.store.capabilities.erasable
 
     @property
     def direct(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidInputError, ReadOnlyError
@@ -62,6 +62,16 @@ class WrappedStore(Store):
         self._require("writable")
         self._require("conditional")
         return self.inner.create(key, value)
+
+    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
+        """As the port says, by the operation of `inner`, which an object of a user's may have itself. A subclass that changes how values are read or put has its way
+        here too: then whole values are read and put."""
+        kind = type(self)
+        if kind.put_many is not WrappedStore.put_many or kind.fetch is not WrappedStore.fetch:
+            super().set_partial_values(key_start_values)
+            return
+        self._require("writable")
+        self.inner.set_partial_values(key_start_values)
 
     def append_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

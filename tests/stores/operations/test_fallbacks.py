@@ -12,8 +12,8 @@ import pytest
 from tests.stores.tables import Table
 
 import frazil
-from frazil.errors import StoreError
-from frazil.stores import Store, adapt
+from frazil.errors import InvalidInputError, StoreError
+from frazil.stores import CachingStore, Store, WrappedStore, adapt
 from frazil.testing.checks import refusal
 
 # --- by which operations -----------------------------------------------------------------------------------------------------------------
@@ -39,6 +39,61 @@ class Counting:
             return answer
 
         return call
+
+
+SUBSETS_THAT_WRITE_PARTS = [
+    ("set_partial_values",),
+    ("set_partial_values", "set"),
+    ("set_partial_values", "size"),
+    ("set_partial_values", "get"),
+    ("set_partial_values", "get_partial_values", "erase"),
+    (
+        "set_partial_values",
+        "get",
+        "get_partial_values",
+        "set",
+        "erase",
+        "list",
+        "size",
+        "version",
+        "set_if",
+        "erase_if",
+    ),
+]
+
+
+@pytest.mark.rule("D63", "D65")
+@pytest.mark.parametrize("names", SUBSETS_THAT_WRITE_PARTS, ids="+".join)
+@pytest.mark.parametrize("wrap", [lambda store: store, WrappedStore, lambda store: CachingStore(store, 2**20)])
+def test_partial_values_are_written_by_the_objects_own_operation(
+    names: tuple[str, ...], wrap: Callable[[Store], Store]
+) -> None:
+    """One call for all keys, whatever else the object has; no whole value is written."""
+    inner = Counting(*names)
+    inner.table.values.update(a=b"0123456789", b=b"xyz")
+    store = adapt(inner)  # type: ignore[arg-type]
+    if store.capabilities.writable:
+        store = wrap(store)
+    store.set_partial_values([("a", 6, b"ST"), ("b", 3, b"new"), ("a", 1, b"AB"), ("c", 0, b"!")])
+    assert inner.table.values == {"a": b"0AB345ST89", "b": b"xyznew", "c": b"!"}
+    assert (inner.calls["set_partial_values"], inner.calls["set"], inner.calls["set_if"]) == (1, 0, 0)
+
+
+@pytest.mark.rule("D63", "X29")
+@pytest.mark.parametrize("names", SUBSETS_THAT_WRITE_PARTS[2:], ids="+".join)
+def test_partial_values_beyond_the_end_are_refused_wherever_the_end_is_known(names: tuple[str, ...]) -> None:
+    inner = Counting(*names)
+    inner.table.values.update(a=b"0123456789")
+    store = adapt(inner)  # type: ignore[arg-type]
+    for key, start in (("a", 11), ("new", 1)):
+        assert (
+            refusal(
+                InvalidInputError,
+                lambda key=key, start=start: store.set_partial_values([("a", 0, b"?"), (key, start, b"!")]),
+            ).key
+            == key
+        )  # type: ignore[misc]
+    assert inner.table.values == {"a": b"0123456789"}
 
 
 @pytest.mark.rule("D59", "D65")

@@ -192,14 +192,23 @@ def whole_versions(access: Access, located: Located, shape: tuple[int, ...]) -> 
 
 
 def _publish_chunks(
-    access: Access, batch: Batch, rows: Columns, expect: Sequence[Version | None] | None, source: Source
+    access: Access,
+    batch: Batch,
+    rows: Columns,
+    wanted: Sequence[Version | None] | None,
+    source: Source,
+    *,
+    keep_fill: bool = False,
 ) -> list[int]:
-    """Chunks that are objects of their own. expect: the versions that whole chunks replace; None: the chunks are kept in part. Answers which of `rows` somebody else
-    replaced meanwhile."""
+    """Chunks that are objects of their own. Answers which of `rows` somebody else replaced meanwhile.
+
+    wanted     the versions that whole chunks replace; None: the chunks are kept in part
+    keep_fill  chunks that are all fill value are written; else they are erased, if they can be"""
     coords = batch.shards[rows]
     units = batch.units(rows)
     gathering, old = Gathering(), None
     keyed: Keyed = Unlocated(access, coords)
+    expect = wanted
     if expect is None:
         keyed = located = access.storage.locate(coords)
         spans = np.zeros((len(rows), 3), np.int64)
@@ -208,14 +217,22 @@ def _publish_chunks(
         old = gathering.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
     # what cannot be erased on condition is kept, be it all fill value
-    keep_fill = not access.storage.conditional_erase and any(version is not ANY for version in expect)
+    keep_fill = keep_fill or (not access.storage.conditional_erase and any(version is not ANY for version in expect))
     groups = np.array([0, units.count], np.int64)
     values = encode(access, units, source, gathering, old, groups, keyed, keep_fill=keep_fill)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
     if source.confirmation is not None:
         source.confirmation.await_answer()
-    return replace(access, coords, pieces, kept, empty, expect)
+    if not len(empty) or access.storage.erasable:
+        return replace(access, coords, pieces, kept, empty, expect)
+    changed = replace(access, coords, pieces, kept, empty[:0], expect)
+    there = empty[access.storage.sizes(coords[empty]) >= 0]
+    if len(there):
+        replaced = None if wanted is None else [wanted[i] for i in there.tolist()]
+        again = _publish_chunks(access, batch, rows[there], replaced, source, keep_fill=True)
+        changed = sorted([*changed, *there[again].tolist()])
+    return changed
 
 
 def _publish_shards(
@@ -282,7 +299,8 @@ def replace(
 ) -> list[int]:
     """Publishes the objects `kept` and erases the `empty` ones that are there. Answers which were not as expected.
 
-    Where erasing cannot be conditional, shards are replaced by such without inner chunks, lest what another writer put there in between is lost."""
+    Shards are not erased but replaced by shards without inner chunks where the store cannot erase, and where it cannot erase on condition: then what another
+    writer put there in between would be lost."""
     changed: list[int] = []
     if len(kept):
         results = access.storage.publish(coords[kept], pieces, [expect[i] for i in kept.tolist()])
@@ -291,6 +309,9 @@ def replace(
     if gone and not access.storage.conditional_erase:
         emptied = [i for i in gone if expect[i] is not ANY]
         gone = [i for i in gone if expect[i] is ANY]
+        if gone and not access.storage.erasable:
+            there = access.storage.sizes(coords[gone]) >= 0
+            emptied, gone = sorted([*emptied, *np.array(gone, np.int64)[there].tolist()]), []
         if emptied:
             values = pieces_of([whole_shard.empty_shard(access.chain.levels[0])] * len(emptied))
             results = access.storage.publish(coords[emptied], values, [expect[i] for i in emptied])

@@ -373,6 +373,11 @@ class ArrayChunks:
     def conditional_erase(self) -> bool:
         return True
 
+    @property
+    def erasable(self) -> bool:
+        """A chunk is removed by dropping its reference, whatever the store can do."""
+        return True
+
     def _publish_one(
         self, coords: Columns, pieces: Pieces, lengths: Columns, expect: Version | None
     ) -> Version | Changed:

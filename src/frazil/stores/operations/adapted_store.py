@@ -314,13 +314,12 @@ class AdaptedStore(Store):
         return changed
 
     def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-        """As the port says; where the object can, into the value as it lies there, else by a new value (see `update`)."""
+        """As the port says; by the object's own operation where it has that, else by a new value (see `update`). An object that cannot be read has to refuse
+        a start beyond the end of a value itself."""
         if self._ops.set_partial_values is None:
             super().set_partial_values(key_start_values)
             return
         writes = grouped_writes(key_start_values)
-        self._require("readable")
-        self._require("writable")
         with self._guard.writing(writes.keys()):
             fallbacks.patch(self._ops, writes)
 

@@ -230,8 +230,8 @@ def put(can: Operations, values: Mapping[str, bytes]) -> None:
 
 def patch(can: Operations, writes: Mapping[str, Sequence[Write]]) -> None:
     """Stores partial values (of each key sorted by start) where they belong. Raises InvalidInputError, before anything is written, for a start beyond the
-    end of the value."""
-    for key, parts in writes.items():
+    end of the value; of an object that tells neither values nor sizes, nobody knows that end."""
+    for key, parts in writes.items() if is_readable(can) or can.size is not None else ():
         reach = needed = 0
         for start, value in parts:
             needed = start if start > reach else needed

@@ -236,7 +236,12 @@ class ShardWriter(Record):
         shards, group = np.unique(places.group[part], return_inverse=True)
         free = np.array([expect[row] is ANY for row in part.tolist()], np.bool_)
         given = np.bincount(group[free], minlength=len(shards)) == self.level.total
-        which = np.flatnonzero(~(given & wanted.known))
+        known = wanted.known
+        if (
+            isinstance(wanted, Erased) and not self.inner.capabilities.erasable
+        ):  # whether a shard is there decides whether it is replaced
+            known = False
+        which = np.flatnonzero(~(given & known))
         names = [places.shards[row] for row in shards.tolist()]
         opened = open_shards(self.inner, self.level, [names[row] for row in which.tolist()])
         tables = np.full((len(shards), self.level.total, 2), -1, np.int64)
@@ -344,7 +349,7 @@ class ShardWriter(Record):
         names = [batch.names[row] for row in groups.tolist()]
         versions = [batch.versions[row] for row in groups.tolist()]
         can = self.inner.capabilities
-        if can.expects and not can.conditional_erase:
+        if not can.erasable or (can.expects and not can.conditional_erase):
             return self.inner.put_many(names, pieces_of([whole_shard.empty_shard(self.level)] * len(names)), versions)
         return self.inner.erase_many(names, versions)
 

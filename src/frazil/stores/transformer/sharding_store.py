@@ -50,7 +50,7 @@ class ShardingStore(WrappedStore):
     writing           "rebuild": a changed shard is written anew, without unused space; "append": chunks and a new index are put behind it, so that only
                       the index is read, if `inner` can append, and until more than the part `unused` of the shard, and 64 KiB, is lost by it
 
-    A shard has its index at its end, without a checksum. The version of a chunk is that of its shard: it changes with every other chunk of the shard, which makes a
+    Chunks can be erased also where `inner` cannot erase, though the capabilities are those of `inner`. A shard has its index at its end, without a checksum. The version of a chunk is that of its shard: it changes with every other chunk of the shard, which makes a
     conditional write fail that need not have, and loses none. Writers of one shard, here and in the array engine, wait for each other.
     Raises InvalidInputError for arguments that do not fit; FormatError, with the shard's key, where an index makes no sense."""
 
@@ -192,7 +192,8 @@ class ShardingStore(WrappedStore):
         return Store.append_many(self, names, pieces, expect)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        """As the port says. A shard without any chunk left is erased; another one is written without them."""
+        """As the port says. A shard without any chunk left is erased; another one is written without them. Where `inner` cannot erase, a shard without any
+        chunk left is written too, with an index that marks all of them missing."""
         return self._changed(  # type: ignore[return-value] # what is erased has no version
             names,
             expect,
@@ -282,10 +283,11 @@ class ShardingStore(WrappedStore):
         return list(versions.values())
 
     def erase_values(self, keys: Iterable[str]) -> None:
-        """As the port says, shard by shard."""
+        """As the port says, shard by shard. Chunks are erased also where `inner` cannot erase: their shards mark them missing. Raises StoreError, before anything
+        is changed, for other keys there."""
         names = distinct_keys(keys)
-        self._require("erasable")
         rows, places = self._places(names)
+        self._require("writable" if len(rows) == len(names) else "erasable")
         if rows:
             self._writer.change(places, [None] * len(rows), Erased())
         chunks = set(rows)
@@ -293,10 +295,14 @@ class ShardingStore(WrappedStore):
             self.inner.erase_values([key for row, key in enumerate(names) if row not in chunks])
 
     def erase_prefix(self, prefix: str) -> None:
-        """As the port says: a prefix that has whole shards below it is one of `inner`; of others the chunks are erased one by one."""
+        """As the port says: a prefix that has whole shards below it is one of `inner`; of others the chunks are erased one by one, and of all where `inner` cannot
+        erase."""
         check_prefix(prefix)
-        self._require("erasable")
+        self._require("writable")
         self._require("listable")
+        if not self.inner.capabilities.erasable:
+            self.erase_values(self.list_keys(prefix))
+            return
         keys = self._keys
         if prefix.startswith(keys.prefix) and prefix != keys.prefix:
             leading = keys.leading(prefix) if keys.nested else None
