@@ -9,28 +9,23 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError, ReadOnlyError
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    DataError,
+    InvalidInputError,
+    NotFoundError,
+    ReadOnlyError,
+)
 from frazil.formats.alpha.snapshots import decode_snapshot
 from frazil.formats.ids import decode_id
 from frazil.repository.refs.alpha_library import GUARD
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.testing import CountingStore
 from tests.conformance.alpha.library import unpack
+from tests.conformance.alpha.repositories import contents, filled
 
 FOLDERS = ("refs/", "snapshots/", "attributes/", "manifests/", "chunks/")
-
-
-def filled(store: MemoryStore | CountingStore, **options: object) -> frazil.Repository:
-    """A repository with one commit: `a`, whose 4 chunks of 4,000 bytes are native, and `b`, whose chunk is inline."""
-    repo = frazil.Repository.create(store, **options)  # type: ignore[arg-type]
-    with repo.transaction(message="first") as root:
-        root.create_array("a", shape=(2000, 2), dtype="f4", chunks=(1000, 1), codecs=["bytes"])[...] = 1
-        root.create_array("b", shape=(4,), dtype="i4", chunks=(4,), codecs=["bytes"])[...] = 2
-    return repo
-
-
-def contents(store: MemoryStore) -> dict[str, bytes]:
-    return {key: store.get(key) or b"" for key in store.list()}
 
 
 def references(store: MemoryStore) -> list[dict[str, object]]:
@@ -159,7 +154,7 @@ def test_a_repository_is_where_main_is() -> None:
         frazil.Repository.open(store)
 
 
-@pytest.mark.rule("I144", "I209", "I210", "I211", "I213", "I343", "I345", "I346", "I347", "I348")
+@pytest.mark.rule("I144", "I209", "I210", "I211", "I343", "I346", "I347", "I348")
 def test_tags_are_made_once() -> None:
     store = MemoryStore()
     repo = filled(store)
@@ -172,7 +167,47 @@ def test_tags_are_made_once() -> None:
             repo.create_tag("new", target)
     assert contents(store) == before
     assert json.loads(before["refs/tag.old/ref.json"]) == {"snapshot": older}
-    assert not any("tag" in name for name in dir(repo) if name.startswith(("delete", "reset", "move")))
+
+
+@pytest.mark.rule("I213")
+def test_tags_are_never_deleted() -> None:
+    """There is no operation for it, and none does it beside its work. The tag outlives its branch."""
+    store = MemoryStore()
+    repo = filled(store)
+    repo.create_branch("dev", "main")
+    repo.create_tag("v1", "dev")
+    key = "refs/tag.v1/ref.json"
+    value = store.get(key)
+    with repo.transaction("dev", message="more") as root:
+        del root["a"]
+    repo.reset_branch("dev", list(repo.history())[-1].id)
+    repo.delete_branch("dev")
+    repo.create_branch("v1", "main")
+    repo.delete_branch("v1")
+    repo.writable_session().discard()
+    assert store.get(key) == value
+    assert repo.tags == ["v1"]
+    assert repo.readonly_session(tag="v1").root["a"][0, 0] == 1
+    about_tags = {name for name in dir(repo) if "tag" in name and not name.startswith("_")}
+    assert about_tags == {"create_tag", "lookup_tag", "tags"}
+
+
+@pytest.mark.rule("I345")
+def test_a_tag_is_made_of_a_snapshot_that_can_be_read() -> None:
+    store = MemoryStore()
+    repo = filled(store)
+    first, second = (commit.id for commit in list(repo.history())[:2])
+    store.erase(f"snapshots/{second}")
+    before = contents(store)
+    for target in ("00000000000000000000", second):
+        with pytest.raises(NotFoundError):
+            frazil.Repository.open(store).create_tag("v1", target)
+    store.set(f"snapshots/{second}", b"\xc1damaged")
+    with pytest.raises(DataError):
+        frazil.Repository.open(store).create_tag("v1", second)
+    assert contents(store).keys() - before.keys() == {f"snapshots/{second}"}
+    frazil.Repository.open(store).create_tag("v1", first)
+    assert repo.lookup_tag("v1") == first
 
 
 @pytest.mark.rule(
@@ -365,4 +400,3 @@ def test_readers_see_one_commit_for_ever() -> None:
         assert reader.root["b"].attrs.get("n", 2) == number
     for number, commit in zip(range(7, 1, -1), repo.history(), strict=False):
         assert repo.readonly_session(snapshot=commit.id).root["b"][3] == number
-    assert not [key for key in store.list() if "lock" in key]

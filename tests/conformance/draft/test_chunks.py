@@ -6,18 +6,21 @@ import gzip
 import math
 import struct
 import zlib
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import frazil
-from frazil.codecs import Blosc, Gzip
+from frazil.codecs import ArrayToArray, Blosc, ChunkSpec, Gzip
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import DataError, UnknownExtensionError
 from frazil.stores import MemoryStore
 from tests.conformance.draft.documents import (
     MISSING,
     array,
+    changed,
     codec,
     document,
     encoded,
@@ -167,6 +170,64 @@ def test_arrays_and_bytes_are_converted() -> None:
         ([BIG, GZIP, GZIP], gzip.compress(gzip.compress(values.astype(">i4").tobytes()))),
     ):
         assert one_chunk(array([3], [3], "int32", codecs=codecs), chunk).tolist() == values.tolist(), codecs
+
+
+class Reversed(ArrayToArray):
+    """A codec of arrays, which asks for what it is given: the elements in reverse order, along the first dimension."""
+
+    name: ClassVar[str] = "https://example.org/reversed/1.0"
+    given: ClassVar[list[tuple[tuple[int, ...], str]]] = []
+
+    def configuration(self) -> dict[str, object] | None:
+        return None
+
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        return spec
+
+    def encode(self, array: NDArray[np.generic], spec: ChunkSpec) -> NDArray[np.generic]:
+        self.given.append((array.shape, array.dtype.str))
+        return array[::-1]
+
+    def decode(self, array: NDArray[np.generic], spec: ChunkSpec) -> NDArray[np.generic]:
+        return array[::-1]
+
+
+@pytest.mark.rule("D29")
+def test_a_codec_of_bytes_gets_the_elements_in_c_order_and_little_endian() -> None:
+    values = np.arange(1, 25).reshape(2, 3, 4)
+    for data_type, stored in (("int16", "<i2"), ("float64", "<f8"), ("complex64", "<c8"), ("uint8", "u1")):
+        chunk = gzip.compress(values.astype(stored).tobytes(order="C"))
+        made = array(
+            [2, 3, 4], [2, 3, 4], data_type, codecs=[GZIP], fill_value=[0, 0] if data_type == "complex64" else 0
+        )
+        store = one(made, {"c0/0/0": chunk})
+        read = opened(store, mode="r+")
+        assert (read[...] == values).all()
+        read[...] = np.asfortranarray(values[::-1])
+        assert gzip.decompress(store.get("data/a/c0/0/0") or b"") == values[::-1].astype(stored).tobytes(order="C")
+        in_f = changed(made, {"chunk_memory_layout": "F"})
+        assert (
+            opened(one(in_f, {"c0/0/0": gzip.compress(values.astype(stored).tobytes(order="F"))}))[...] == values
+        ).all()
+
+
+@pytest.mark.rule("D29")
+def test_a_codec_of_arrays_gets_bytes_as_elements_of_one_byte() -> None:
+    """The document says that it may decode the elements of the byte string, which are those of an array of uint8 of one dimension."""
+    registry = DEFAULT_REGISTRY.with_codec(Reversed)
+    values = np.arange(6, dtype="<i4").reshape(2, 3)
+    for codecs, expected, given in (
+        ([{"type": Reversed.name}], values[::-1].tobytes(), ((2, 3), "<i4")),
+        ([LITTLE, {"type": Reversed.name}], values.tobytes()[::-1], ((24,), "|u1")),
+        ([BIG, {"type": Reversed.name}], values.astype(">i4").tobytes()[::-1], ((24,), "|u1")),
+    ):
+        store = one(array([2, 3], [2, 3], "int32", codecs=codecs))
+        made = opened(store, mode="r+", registry=registry)
+        Reversed.given.clear()
+        made[...] = values
+        assert Reversed.given[-1] == given
+        assert store.get("data/a/c0/0") == expected
+        assert opened(store, registry=registry)[...].tolist() == values.tolist()
 
 
 @pytest.mark.rule("D28", "X28")

@@ -121,6 +121,30 @@ def test_documents_of_a_later_minor_version_may_have_more_members() -> None:
     assert document(group, "meta/g.group.json") == {"attributes": {"a": 2}, **more}
 
 
+@pytest.mark.rule("D4")
+def test_a_later_minor_version_is_refused_where_something_of_it_has_to_be_known() -> None:
+    """Its extensions, codecs, data types, grids and transformers have to be known as those of 3.0 have."""
+    entry = changed(ENTRY, LATER)
+    assert opened(one(array(), {"c0": b"\1\2"}, entry))[...].tolist() == [1, 2, 0, 0]
+    nobody = "https://example.org/nobody"
+    for change in (
+        {"codecs": [{"type": nobody}]},
+        {"extensions": [{"extension": nobody, "must_understand": True}]},
+        {"data_type": {"extension": nobody, "type": "x"}},
+        {"chunk_grid": {"extension": nobody, "type": "x"}},
+        {"chunk_memory_layout": {"extension": nobody, "type": "x"}},
+        {"storage_transformers": [{"extension": nobody, "type": "x"}]},
+    ):
+        store = one(array(**change), entry=entry)
+        with pytest.raises(UnknownExtensionError):
+            opened(store)
+    required = changed(entry, {"extensions": [{"extension": nobody, "must_understand": True}]})
+    with pytest.raises(UnknownExtensionError):
+        opened(one(array(), entry=required))
+    for major in ("2.0", "4.0"):
+        assert refused_entry(zarr_format=CORE.replace("3.0", major)) == "zarr_format"
+
+
 @pytest.mark.rule("X8")
 def test_a_later_minor_version_of_the_core_says_nothing_of_configurations() -> None:
     """They are defined by codecs and transformers, which have versions of their own."""

@@ -88,7 +88,9 @@ def test_erasing_removes_files_and_no_folders(store: LocalStore) -> None:
         store.erase_values([name])
     assert files(store) == {"a/b/c": b"1"}
     store.erase("a/b/c")
-    assert Path(store.path, "a", "b").is_dir()
+    for erase in (store.erase, lambda name: store.erase_values([name]), lambda name: store.erase_many([name], [None])):
+        erase("a/b")
+        assert Path(store.path, "a", "b").is_dir(), "an empty folder is no key"
     store.set("a/d", b"2")
     store.erase_prefix("a/b/")
     assert not Path(store.path, "a", "b").exists(), "a prefix that is erased leaves nothing"

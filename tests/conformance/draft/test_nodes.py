@@ -91,14 +91,23 @@ def test_where_both_are_the_array_counts() -> None:
 @pytest.mark.rule("D3", "D6")
 def test_paths() -> None:
     store = tree()
-    for path in ("foo/baz/qux", "/foo/baz/qux"):
+    for path in ("foo/baz/qux", "/foo/baz/qux", "foo/baz/qux/", "/foo/baz/qux/"):
         assert frazil.open(store, path=path).path == "foo/baz/qux"
+        assert frazil.open_group(store)[path].name == "qux"
     for path in ("", "/"):
         root = frazil.open(store, path=path)
         assert (root.path, root.name) == ("", "")
-    for path in ("//", "foo//baz", "/foo//baz/qux", "foo/./baz", "foo/../foo"):
+    before = contents(store)
+    for path in ("//", "foo//baz", "/foo//baz/qux", "//foo", "foo//", "foo/./baz", "foo/../foo"):
         with pytest.raises(InvalidInputError):
             frazil.open(store, path=path)
+        with pytest.raises(InvalidInputError):
+            frazil.create_group(store, path=path)
+    assert contents(store) == before
+    for path in ("/new/x", "new/y/"):
+        made = frazil.create_array(store, path=path, shape=1, dtype="u1")
+        assert made.path == path.strip("/")
+        assert store.exists(f"meta/{path.strip('/')}.array.json"), "one node, however its path is written"
 
 
 @pytest.mark.rule("D5")

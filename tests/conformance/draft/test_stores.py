@@ -53,11 +53,18 @@ def test_keys_and_values(store: Store) -> None:
     assert store.list() == sorted(keys)
     store.set("a/b/c", bytes(range(256)))
     assert store.get("a/b/c") == bytes(range(256)), "one value a key"
+    assert store.list() == sorted(keys)
+    for value in ("text", 5, None):
+        refusal(InvalidInputError, lambda value=value: store.set("a/b/c", value))  # type: ignore[misc]
+    assert store.get("a/b/c") == bytes(range(256)), "a value is bytes"
     store.set("foo", b"a")
     store.set("FOO", b"b")
     assert (store.get("foo"), store.get("FOO"), store.get("Foo")) == (b"a", b"b", None)
+    for key in ("a b", "ü/é", "a+b@c"):
+        store.set(key, b"not of the draft's characters")
+        assert store.get(key) == b"not of the draft's characters", "final Zarr v3 has any Unicode"
     before = store.list()
-    for key in ("a/", "/", ""):
+    for key in ("a/", "/", "", "a//b", "a/../b", 5, "value\0"):
         for call in (store.get, store.erase, lambda key: store.set(key, b"")):
             refusal(InvalidInputError, lambda call=call, key=key: call(key))  # type: ignore[misc]
     assert store.list() == before
