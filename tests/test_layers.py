@@ -19,6 +19,8 @@ TOO_LONG: dict[str, str] = {
 # Modules that are imported when something of them is first asked for (src/frazil/late.py), and why: whoever does without them waits for none.
 _OLD_CODEC = "a codec that only documents of old data name"
 LATE: dict[str, str] = {
+    "frazil.api.destinations": "only who creates something asks the guard of destinations",
+    "frazil.api.references": "only locations with an @ may name a point in a repository",
     "frazil.api.repository": "arrays in plain stores do without repositories",
     "frazil.api.session": "arrays in plain stores do without repositories",
     "frazil.array.io.index_prefetch": "where values are at hand nothing is fetched ahead",
@@ -41,6 +43,7 @@ LATE: dict[str, str] = {
         (f"frazil.metadata.types.{name}" for name in ("datetimes", "strings", "structs")),
         "data types that are no numbers are read when a document names one",
     ),
+    "frazil.metadata.types.variable_length": "arrays in plain stores have no such types",
     "frazil.operations.convert.convert": "few programs convert anything",
     "frazil.operations.serve.server": "one command alone serves anything",
     "frazil.operations.copy.copy": "few programs copy anything",

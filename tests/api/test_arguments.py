@@ -146,10 +146,10 @@ def test_no_repository_in_a_repository(tmp_path: Path) -> None:
         (tmp_path / "c.repo" / "basin", "basin"),
         (str(tmp_path / "c.repo" / "x" / "y"), "x/y"),
     ):
-        with pytest.raises(InvalidInputError, match="inside") as told:
+        with pytest.raises(InvalidInputError, match="among the files of a repository") as told:
             frazil.Repository.create(location)
         assert told.value.path == inside
-        with pytest.raises(InvalidInputError, match="inside"):
+        with pytest.raises(InvalidInputError, match="among the files of a repository"):
             frazil.Repository.open_or_create(location)
     assert not (tmp_path / "c.repo" / "basin").exists()
     for beside in ("memory://of_repositories/a/bc", "memory://of_repositories/c", tmp_path / "d"):

@@ -203,7 +203,9 @@ def test_what_asks_whether_one_is_there_is_told_at_once() -> None:
 def test_creating_looks_once_at_what_is_there() -> None:
     store = CountingStore(MemoryStore())
     group = frazil.create_group(store)
-    assert asked(store) == ["fetch zarr.json", "put zarr.json"]
+    assert asked(store) == ["fetch zarr.json", "list refs", "put zarr.json"], (
+        "the second: whether a repository is there"
+    )
     array = group.create_array("x", shape=(64, 64), dtype="u2", chunks=(8, 8), shards=(32, 32), codecs=[])
     assert asked(store) == ["fetch zarr.json", "list x", "put x"]
     array[:32, :32] = 1

@@ -24,13 +24,16 @@ from frazil.stores.locations import Location, resolve
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from frazil.api import destinations, references, repository
     from frazil.stores.caches import disk_cache
 else:
+    destinations = LateModule("frazil.api.destinations")
+    references = LateModule("frazil.api.references")
+    repository = LateModule("frazil.api.repository")
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES = ("r", "r+", "a", "w", "w-")
-_MAIN_BRANCH = "refs/branch.main/"  # what tells a repository (formats/alpha/refs.py, which nobody needs who opens none)
 
 
 def create_array(
@@ -76,12 +79,13 @@ def create_array(
     document    members for the array's document in the draft: `extensions`, `data_type`, `chunk_grid`, `chunk_memory_layout`
     registry    the extensions that are known; runtime: limits of this handle
     Raises AlreadyExistsError, MetadataError (names the argument), UnknownExtensionError, StoreError."""
-    place, replaces = for_creation(
+    place, replaces = _for_creation(
         _place(location, registry, runtime, read_only=False),
         path if name is None else name,
         zarr_format,
-        overwrite=overwrite,
-        entry_point=entry_point,
+        overwrite,
+        entry_point,
+        is_array=True,
     )
     return new_array(
         place,
@@ -170,12 +174,8 @@ def create_group(
     """A new group, with groups above it where there are none; zarr_format, explicit_groups and entry_point as in create_array.
 
     Raises AlreadyExistsError, MetadataError, StoreError."""
-    place, replaces = for_creation(
-        _place(location, registry, runtime, read_only=False),
-        path,
-        zarr_format,
-        overwrite=overwrite,
-        entry_point=entry_point,
+    place, replaces = _for_creation(
+        _place(location, registry, runtime, read_only=False), path, zarr_format, overwrite, entry_point, is_array=False
     )
     metadata = GroupMetadata(attributes=attributes, zarr_format=place.layout.zarr_format)
     create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
@@ -242,7 +242,7 @@ def open_node(
         raise InvalidInputError(
             f"mode is {mode!r}; here it must be r or r+", hint="open_array and open_group can create"
         )
-    place, node = locate(
+    place, node = _locate(
         _place(location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit), path, zarr_format
     )
     if node is None:
@@ -257,7 +257,7 @@ def _present(
     if mode in ("w", "w-"):
         return None
     node: Metadata | None
-    place, node = locate(place, path, zarr_format, to_create=mode == "a")
+    place, node = _locate(place, path, zarr_format, to_create=mode == "a")
     if node is None:
         if mode == "a":
             return None
@@ -272,18 +272,28 @@ def _present(
     )
 
 
+def _locate(
+    place: Place, path: str, zarr_format: int | str | None, *, to_create: bool = False
+) -> tuple[Place, Metadata | None]:
+    """As locate; a repository without a node at its root has a group there."""
+    place, node = locate(place, path, zarr_format, to_create=to_create)
+    if node is None and place.nodes is not None and not place.path:
+        node = GroupMetadata(implicit=True)
+    return place, node
+
+
 def _nothing_at(place: Place) -> NotFoundError:
     """The error for a place where nothing is; a repository, whose nodes are no documents, is told."""
     error = missing(place)
     for path in dict.fromkeys((*ancestors(place.path), place.path)):
         try:
-            if place.store.is_empty(f"{path}/{_MAIN_BRANCH}" if path else _MAIN_BRANCH):
+            if not references.is_repository(place.store, f"{path}/" if path else ""):
                 continue
         except StoreError:  # it cannot be listed
             break
         error.hint = (
-            f"a repository lies there{f' in {path!r}' if path else ''}: frazil.Repository.open(location).readonly_session().root "
-            "is its root group, writable_session() changes it"
+            f'a repository lies there{f" in {path!r}" if path else ""}: frazil.open_group("sea.repo@main") reads a branch of one; '
+            "frazil.Repository.open(location).readonly_session().root is its root group, writable_session() changes it"
         )
         break
     return error
@@ -311,6 +321,25 @@ def _quicker(
     return _present(place, path, mode, kind, zarr_format) if mode == "a" else None
 
 
+def _for_creation(
+    place: Place,
+    path: str,
+    zarr_format: int | str | None,
+    overwrite: bool,
+    entry_point: Mapping[str, object] | None,
+    is_array: bool,
+) -> tuple[Place, str | None]:
+    """The place of a node that is to be made, and the prefix of a hierarchy that goes for it, as for_creation says; with the guard of all destinations."""
+    made, replaces = for_creation(place, path, zarr_format, overwrite=overwrite, entry_point=entry_point)
+    prefixes = {f"{made.path}/" if made.path else "", *([] if replaces is None else [replaces])}
+    for prefix in prefixes:
+        # an array finds by itself that something is there
+        destinations.check_destination(
+            None, place.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
+        )
+    return made, replaces
+
+
 def _place(
     location: Location | Place,
     registry: Registry,
@@ -326,11 +355,42 @@ def _place(
         return location
     check_surroundings(registry, runtime)
     added = check_transformers(transformers, "storage_transformers")
+    named = None
+    if isinstance(location, str | os.PathLike) and "@" in str(location):
+        named = references.split_reference(location)
+    if named is not None:
+        return _in_repository(named, read_only, registry, runtime, cache, cache_limit).through(added)
     store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit)
     memory = ByteCache(runtime.cache_bytes)
     return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added, memory=memory)
+
+
+def _in_repository(
+    named: references.Named,
+    read_only: bool,
+    registry: Registry,
+    runtime: Runtime,
+    cache: str | os.PathLike[str] | None,
+    cache_limit: int | None,
+) -> Place:
+    """The place in a repository that sea.repo@REF/PATH names, to be read."""
+    text = f"{named.repository}@{named.reference}"
+    if not named.reference:
+        raise InvalidInputError(
+            "nothing is named after the @", path=text, hint=f"a branch, a tag or a snapshot: {text}main"
+        )
+    if not read_only:
+        raise InvalidInputError(
+            "a point in a repository is only read by its name",
+            path=text,
+            hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
+        )
+    repo = repository.Repository.open(
+        named.repository, cache=cache, cache_limit=cache_limit, registry=registry, runtime=runtime
+    )
+    return repo.readonly_session(snapshot=repo.lookup(named.reference)).place(named.path)
 
 
 def _checked(mode: str) -> str:

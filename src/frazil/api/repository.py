@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from frazil.api.destinations import check_destination
 from frazil.api.session import Session
 from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
@@ -27,7 +28,6 @@ from frazil.repository.merge.difference import Difference, compare
 from frazil.repository.refs import branches, history
 from frazil.repository.refs.alpha_library import check_deletion, check_library_branch
 from frazil.repository.refs.branches import MAIN, Tip
-from frazil.repository.refs.nesting import refuse_inside
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.repository.virtual.virtual_fetch import open_places
@@ -95,7 +95,8 @@ class Repository:
         _check_compatible(compatible, attributes_file_bytes)
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         repo = cls(_files(location, durable, runtime, cache, cache_limit), options, registry)
-        refuse_inside(repo._files)
+        # one that is there already is told when its first branch file is created
+        check_destination(location, repo._files.store, repo._files.prefix, may_be_repository=True)
         now, identity = time.time_ns(), new_id(os.urandom)
         flags = {} if compatible else with_flag({}, 1)
         first = Snapshot(SnapshotInfo(identity, now, "Repository initialized"), now, flags=flags)

@@ -57,7 +57,7 @@ class Session:
     @property
     def root(self) -> Group:
         """The root group. Where the hierarchy is one array alone, open it with `open`."""
-        place = self._place()
+        place = self.place()
         node = self._transaction.find("")
         if isinstance(node, Exception):
             raise node
@@ -98,11 +98,12 @@ class Session:
     def __reduce__(self) -> tuple[object, ...]:
         return Session, (self._transaction, self._registry, self._runtime)
 
-    def _place(self, path: str = "") -> Place:
+    def place(self, path: str = "") -> Place:
+        """The place of the node at a path, for those who open it."""
         transaction = self._transaction
         return Place(
             self._store,
-            path,
+            normalise(path),
             self._registry,
             self._runtime,
             transaction.read_only,
@@ -178,7 +179,7 @@ class Session:
 
     def open(self, path: str = "") -> Array | Group:
         """The array or group at a path. Raises NotFoundError, MetadataError."""
-        place = self._place(normalise(path))
+        place = self.place(path)
         node = find_node(place)
         if node is None:
             raise missing(place)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
 
 import frazil
+from frazil.api.references import Named, cuts, has_nothing, has_repository, split_reference
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.selection import parse_selection
-from frazil.errors import FrazilError, InvalidInputError, NotFoundError, SelectionError
+from frazil.errors import InvalidInputError, NotFoundError, SelectionError
 from frazil.operations.location_overlap import shown
 from frazil.operations.window import Window, window
 from frazil.record import Record
 from frazil.repository.virtual.prefixes import Prefixes
-from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
 MAIN = "main"
@@ -29,49 +27,7 @@ class InSession(Record):
     name: str
 
 
-class Named(Record):
-    """A node of a repository, as a LOCATION names it. reference: a branch, a tag, an id or the beginning of one; path: of the node"""
-
-    repository: str
-    reference: str
-    path: str
-
-
 # --- repositories ----------------------------------------------------------------------------------------------------------------------
-
-
-def split_location(location: str) -> Named | None:
-    """What a LOCATION of the form sea.repo@REF/PATH names. None for any other, and where something has this whole text as its name. Raises InvalidInputError."""
-    if "@" not in location or not has_nothing(location):
-        return None
-    for left, right in _cuts(location, "@"):
-        if _has_repository(left):
-            reference, _, path = right.partition("/")
-            return Named(left, reference, path)
-    return None
-
-
-def _cuts(text: str, mark: str) -> Iterator[tuple[str, str]]:
-    """The text cut at each mark, the last first; what stands before it is not empty."""
-    end = text.rfind(mark)
-    while end > 0:
-        yield text[:end], text[end + 1 :]
-        end = text.rfind(mark, 0, end)
-
-
-def has_nothing(location: str) -> bool:
-    """Whether nothing is at a location, not even an empty folder. Raises InvalidInputError for what is no location."""
-    store, prefix = resolve(location)
-    if isinstance(store, LocalStore):
-        return not os.path.lexists(os.path.join(store.path, prefix))
-    return store.is_empty(prefix)
-
-
-def _has_repository(location: str) -> bool:
-    try:
-        return frazil.Repository.exists(location)
-    except FrazilError:  # no place at all, or one that cannot be looked into
-        return False
 
 
 def open_repository(location: str, prefixes: Prefixes | None = None) -> frazil.Repository:
@@ -79,7 +35,7 @@ def open_repository(location: str, prefixes: Prefixes | None = None) -> frazil.R
     try:
         return frazil.Repository.open(location, virtual_prefixes=prefixes or ())
     except NotFoundError as error:
-        named = split_location(location)
+        named = split_reference(location)
         error.hint = (
             f"`frazil repo init {location}` makes one"
             if named is None
@@ -90,7 +46,7 @@ def open_repository(location: str, prefixes: Prefixes | None = None) -> frazil.R
 
 def open_reference(location: str) -> tuple[frazil.Repository, str | None]:
     """The repository at LOCATION[@REF], and REF. Raises NotFoundError."""
-    named = split_location(location)
+    named = split_reference(location)
     if named is None:
         return open_repository(location), None
     if named.path:
@@ -110,7 +66,7 @@ def add_repository(parser: ArgumentParser) -> None:
 
 def open_node(location: str, path: str = "", prefixes: list[str] | None = None) -> Array | Group:
     """The node at LOCATION[@REF] and the path in it, to be read. What is a repository is read at `main`, unless a reference is there. Raises NotFoundError, MetadataError."""
-    named = split_location(location)
+    named = split_reference(location)
     if named is None:
         try:
             return frazil.open(location, path=path)
@@ -151,7 +107,7 @@ def _in_repository(named: Named, path: str, prefixes: list[str] | None) -> Array
 
 def in_repository(location: str) -> Named | None:
     """What a LOCATION names with an @; and the branch main, where it is a repository itself. None elsewhere."""
-    return split_location(location) or (Named(location, MAIN, "") if _has_repository(location) else None)
+    return split_reference(location) or (Named(location, MAIN, "") if has_repository(location) else None)
 
 
 def hierarchy_at(location: str) -> Location:
@@ -168,7 +124,7 @@ def hierarchy_at(location: str) -> Location:
 
 def in_snapshot(location: str) -> InSession | None:
     """The point in a repository that a LOCATION names: sea.repo@REF/PATH, or sea.repo/PATH on `main`. None for a whole repository and any other place. Raises NotFoundError."""
-    named = split_location(location) or (at_main(location) if has_nothing(location) else None)
+    named = split_reference(location) or (at_main(location) if has_nothing(location) else None)
     if named is None:
         return None
     session = open_session(named)
@@ -178,7 +134,7 @@ def in_snapshot(location: str) -> InSession | None:
 
 def on_branch(location: str) -> InSession | None:
     """A writable session for a LOCATION sea.repo@BRANCH/PATH; None for any other. Raises NotFoundError, InvalidInputError where a reference is named and no repository is there."""
-    named = split_location(location)
+    named = split_reference(location)
     if named is None:
         _refuse_reference(location)
         return None
@@ -190,7 +146,7 @@ def on_branch(location: str) -> InSession | None:
 
 def _refuse_reference(location: str) -> None:
     """Refuses the name of a new folder that looks like a point in a repository which is not there."""
-    for left, right in _cuts(location, "@"):
+    for left, right in cuts(location, "@"):
         if has_nothing(f"{left}@{right.partition('/')[0]}"):
             raise InvalidInputError(
                 "there is no repository before the @",
@@ -201,15 +157,15 @@ def _refuse_reference(location: str) -> None:
 
 def is_in_repository(location: str) -> bool:
     """Whether a LOCATION is one in a repository."""
-    return (split_location(location) or at_main(location)) is not None
+    return (split_reference(location) or at_main(location)) is not None
 
 
 def at_main(location: str) -> Named | None:
     """The node on `main` that a LOCATION without an @ names, where a repository is there or above it. What is no node, but a folder, comes first (`open_node`)."""
-    if _has_repository(location):
+    if has_repository(location):
         return Named(location, MAIN, "")
-    for left, right in _cuts(location.rstrip("/"), "/"):
-        if _has_repository(left):
+    for left, right in cuts(location.rstrip("/"), "/"):
+        if has_repository(left):
             return Named(left, MAIN, right)
     return None
 

@@ -9,6 +9,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from typing import IO
 
+from frazil.api.destinations import check_output
 from frazil.errors import FrazilError
 from frazil.metadata.json_text import Json, dump_json
 
@@ -34,12 +35,14 @@ def is_terminal(stream: IO[str]) -> bool:
 @contextlib.contextmanager
 def binary_output(path: str | None) -> Iterator[IO[bytes]]:
     """A stream to the file at `path`, or to standard output for None and "-". The file appears under its name when all is written;
-    what is no plain file (a pipe, a device) is written as it is. Raises OSError that names `path`, also when writing to the stream does."""
+    what is no plain file (a pipe, a device) is written as it is. Raises OSError that names `path`, also when writing to the stream does; InvalidInputError for a place among
+    the files of a repository."""
     if path is None or path == "-":
         sys.stdout.flush()
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
+    check_output(path)
     try:
         with _plain_file(path) if os.path.isfile(path) or not os.path.exists(path) else open(path, "wb") as stream:
             yield stream

@@ -18,6 +18,7 @@ from tests.servers.web import serving, web_server
 
 import frazil
 from frazil.errors import InvalidInputError, StoreError
+from frazil.operations.location_overlap import address_of
 from frazil.stores import CachingStore, MemoryStore, ObjectStore, Store
 from frazil.stores.locations import resolve
 from frazil.stores.store import STALE, WHOLE
@@ -302,3 +303,23 @@ def test_an_endpoint_that_is_no_url(endpoint: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     with pytest.raises(InvalidInputError, match="endpoint is no URL"):
         ObjectStore("s3://bucket/x")
+
+
+def test_places_with_a_sign_in_their_prefix_are_places_of_their_own() -> None:
+    """What stands before an "@" in a prefix is no user."""
+    stores = [
+        ObjectStore(obstore.store.S3Store("bucket", prefix=prefix, region="eu-west-1"))
+        for prefix in ("x", "me@x", "you@x")
+    ]
+    assert [store.place for store in stores] == ["s3://bucket/x", "s3://bucket/me@x", "s3://bucket/you@x"]
+    assert len({store.identity for store in stores}) == 3
+    assert len({address_of(store, "") for store in stores}) == 3
+    web = [ObjectStore(obstore.store.HTTPStore(f"http://host.example/{path}")) for path in ("x", "me@x")]
+    assert [store.place for store in web] == ["http://host.example/x", "http://host.example/me@x"]
+    secret = ObjectStore(obstore.store.HTTPStore("http://user:word@host.example/x"))
+    assert secret.place == "http://host.example/x"
+    one, other = (
+        ObjectStore(obstore.store.S3Store("bucket", endpoint=f"http://host.example/{path}", region="eu-west-1"))
+        for path in ("x", "a@x")
+    )
+    assert one.identity != other.identity

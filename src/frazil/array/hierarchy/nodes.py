@@ -6,7 +6,7 @@ A place with a NodeStorage (stores/node_storage.py) asks that, and touches no st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from frazil.array.arguments import check_flag, check_transformers
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
@@ -20,10 +20,10 @@ from frazil.errors import (
     StoreError,
     UnknownExtensionError,
 )
+from frazil.late import LateModule
 from frazil.metadata.layout import Candidate, Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors, normalise
-from frazil.metadata.types.variable_length import undecodable
 from frazil.metadata.v3.documents import emit_node
 from frazil.metadata.v3.layout import V3
 from frazil.record import Record
@@ -33,6 +33,11 @@ from frazil.stores.keys import check_key
 from frazil.stores.node_storage import NodeStorage
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import ABSENT, ANY, Changed, Version, pieces_of
+
+if TYPE_CHECKING:
+    from frazil.metadata.types import variable_length
+else:
+    variable_length = LateModule("frazil.metadata.types.variable_length")
 
 Metadata = ArrayMetadata | GroupMetadata
 M = TypeVar("M", ArrayMetadata, GroupMetadata)
@@ -126,7 +131,7 @@ def _readable(node: Metadata | FrazilError | None) -> Metadata | None:
 
 def _decodable(node: Metadata | FrazilError | None, path: str) -> Metadata | FrazilError | None:
     """A node that a port gave; the error for an array whose elements nobody here can read."""
-    return (undecodable(node, path) or node) if isinstance(node, ArrayMetadata) else node
+    return (variable_length.undecodable(node, path) or node) if isinstance(node, ArrayMetadata) else node
 
 
 def _is_implied(place: Place) -> bool:

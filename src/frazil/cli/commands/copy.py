@@ -74,8 +74,8 @@ COMMAND = Command(
     "copy",
     "an array, a group or a repository to another place",
     "Copies what is stored, as the bytes that it is: nothing is decoded. Several keys are under way at once. Documents are written last (of a repository its\n"
-    "branches), so that a copy that is not finished shows nothing that is not whole. Run again after an interruption, it copies what is missing: what has the same\n"
-    "size counts as copied, between folders if it also has the same time of change, between object stores if it also has the same digest (--verify compares\n"
+    "branches), so that a copy that is not finished shows nothing that is not whole. Run again after an interruption, it copies what is not proven to be\n"
+    "there: by size and time of change between folders, by the digest that an object store tells, by the names of the files of a repository (--verify compares\n"
     "bytes, too). A whole repository is copied with all history; SOURCE@REF is one point of it, as plain Zarr. A DESTINATION\n"
     "on a branch gets one commit. Links are not followed, and what is no key (lock files, say) is left out.",
     (

@@ -9,15 +9,16 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import frazil
+from frazil.api.destinations import outer_repository
+from frazil.api.references import has_nothing, split_reference
 from frazil.array.info import one_line
 from frazil.cli.command import Command
-from frazil.cli.locations import MAIN, has_nothing, open_repository, split_location
+from frazil.cli.locations import MAIN, open_repository
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.repository.refs.nesting import outer_repository
 from frazil.repository.virtual.locations import is_remote
 from frazil.stores.locations import Location, resolve
 
@@ -150,7 +151,7 @@ def _sources(options: Namespace, groups: list[str], scans: list[ScannedFile]) ->
 
 def _open(options: Namespace, prefixes: Mapping[str, Location | None]) -> frazil.Session:
     """A session on the branch, in a new repository where nothing is there."""
-    named = split_location(options.location)
+    named = split_reference(options.location)
     if named is not None:
         if named.path:
             options.refuse(f"give the group with --path {named.path}")

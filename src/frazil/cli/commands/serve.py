@@ -6,8 +6,9 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Final
 
+from frazil.api.references import Named
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import Named, add_virtual_prefix, at_main, in_repository, open_repository, open_session
+from frazil.cli.locations import add_virtual_prefix, at_main, in_repository, open_repository, open_session
 from frazil.cli.output import say
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.late import LateModule

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.hierarchy.nodes import Metadata, Place, missing, nodes_below
 from frazil.array.hierarchy.root import locate
@@ -101,7 +102,10 @@ def prepare(
     target = Hierarchy(to_root, _layout(to_root, to))
     plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode)
     journal = Journal(hierarchy.layout.zarr_format, to, origin_of(store, root))
-    again = _check_destination(to_store, target, journal, overwrite)
+    again = _is_interrupted(to_store, target, journal)
+    check_destination(destination, to_store, to_root, overwrite=overwrite and not again)
+    if not again and not overwrite:
+        _require_empty(to_store, target)
     return Task(plan, store, to_store, journal, registry, runtime, again=again, replace=overwrite and not again)
 
 
@@ -202,17 +206,20 @@ def _layout(root: str, zarr_format: ZarrFormat) -> Layout:
     return V3 if zarr_format == 3 else new_layout(root, old=zarr_format == "draft-2021")
 
 
-def _check_destination(store: Store, target: Hierarchy, journal: Journal, overwrite: bool) -> bool:
+def _is_interrupted(store: Store, target: Hierarchy, journal: Journal) -> bool:
     """Whether an interrupted run of the same conversion is to be gone on with."""
     noted = store.get(target.journal_key)
-    if noted is not None and noted == journal.emit():
-        return True
-    if overwrite or store.is_empty(target.root):
-        return False
+    return noted is not None and noted == journal.emit()
+
+
+def _require_empty(store: Store, target: Hierarchy) -> None:
+    if store.is_empty(target.root):
+        return
+    is_other = store.get(target.journal_key) is not None
     raise AlreadyExistsError(
-        f"something is there already in {store!r}"
-        if noted is None
-        else "another conversion, which was interrupted, is there",
+        "another conversion, which was interrupted, is there"
+        if is_other
+        else f"something is there already in {store!r}",
         path=target.root or "/",
         hint="choose another place, or replace it with overwrite=True",
     )

@@ -3,10 +3,12 @@ planned in plan.py, batches are carried out in run.py."""
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.refs import REFS, folder_of
@@ -24,12 +26,11 @@ from frazil.operations.copy.report import Copied, Kind
 from frazil.operations.copy.run import Crew, Done, Route, erase_names, names_below
 from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.record import Record
-from frazil.repository.refs.nesting import outer_repository
 from frazil.repository.session.session_store import SessionStore
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
-from frazil.stores.values import ANY, pieces_of
+from frazil.stores.values import ABSENT, ANY, Changed, Version, pieces_of
 
 __all__ = ["CopyTask", "copy", "prepare_copy"]
 
@@ -58,8 +59,8 @@ def copy(
     progress     called with the bytes that were copied since the last call
     runtime      bytes_in_flight: bytes in memory; requests_in_flight; threads, between two folders
     Documents are written last, and of a repository its branches. Those of arrays of the 2022 draft get the members that the draft requires where they
-    lack them, such as a fill value in place of null. What counts as copied before has the same size; between folders also the same time of change, which a copy
-    takes over; between object stores the same digest, where they tell one. Nobody should write to a hierarchy meanwhile; a repository may be committed to, commits that come after
+    lack them, such as a fill value in place of null. What an interrupted copy left counts as copied where that is proven: between folders by size and time of change,
+    which a copy takes over; by the digest that an object store tells; for the chunks, manifests and snapshots of a repository, which never change, by their size. All else is copied again. Nobody should write to a hierarchy meanwhile; a repository may be committed to, commits that come after
     the beginning are left out. Raises NotFoundError, AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError."""
     if progress is not None and not callable(progress):
         raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
@@ -104,20 +105,31 @@ def prepare_copy(
             "a repository is not copied into another",
             hint="copy what it has at a branch or tag: session.store, or sea.repo@v1",
         )
-    if not into_session:
-        outer = outer_repository(to_store, to_root)
-        if outer is not None:
-            raise InvalidInputError(
-                f"the destination lies among the files of a repository: {outer.place}",
-                path=outer.inside,
-                hint=f"copy to a branch of it, as in {outer.place}@main/{outer.inside}",
-            )
     origin = named[0] or origin_of(store, root)
-    again = _check_destination(to_store, to_root, Note(origin), overwrite, is_repository)
+    noted = None if into_session else to_store.get_versioned(to_root + NOTE_NAME)
+    own = None if noted is None else parse_note(noted[0])
+    own = own if own is not None and own.origin == origin else None
+    again = (
+        own is not None and not own.emptying
+    )  # of what was to be emptied anything may be left: it is not what was copied
+    is_empty = to_store.is_empty(to_root)
+    if not into_session:
+        replaces = overwrite and own is None and not is_empty
+        check_destination(
+            destination,
+            to_store,
+            to_root,
+            overwrite=replaces,
+            may_be_repository=is_empty or own is not None or (replaces and is_repository),
+        )
+    if own is None and not overwrite and not is_empty:
+        raise _not_empty(to_store, to_root, is_copy=noted is not None and parse_note(noted[0]) is not None)
     route = Route(store, root, to_store, to_root, again, verify, is_repository)
     names = named[0] or shown(store, root), named[1] or shown(to_store, to_root)
-    replace = not again and not to_store.is_empty(to_root)
-    return CopyTask(route, runtime, Note(origin), "repository" if is_repository else "hierarchy", names, replace)
+    replace = not again and not is_empty
+    note = Note(origin, run=secrets.token_hex(8))
+    held = ABSENT if noted is None else noted[1]
+    return CopyTask(route, runtime, note, "repository" if is_repository else "hierarchy", names, replace, held)
 
 
 def _check_stores(store: Store, to_store: Store) -> None:
@@ -129,33 +141,20 @@ def _check_stores(store: Store, to_store: Store) -> None:
         raise ReadOnlyError(f"{to_store!r} can only be read", hint="open it for writing, or choose another destination")
 
 
-def _check_destination(store: Store, root: str, note: Note, overwrite: bool, is_repository: bool) -> bool:
-    """Whether an interrupted copy of the same source is to be gone on with; else the place is empty, or may be emptied."""
-    if store.is_empty(root):
-        return False
-    found = None if isinstance(store, SessionStore) else parse_note(store.get(root + NOTE_NAME))
-    if found is not None and found.origin == note.origin:
-        return not found.emptying  # of what was to be emptied anything may be left: it is not what was copied
-    there = not store.is_empty(root + _MAIN)
-    if overwrite and (is_repository or not there):
-        return False
-    if there:
-        what, hint = (
-            "a repository is there already",
-            "copy to a branch of it, as in sea.repo@main, or choose another place",
-        )
-    elif found is not None:
-        what, hint = (
-            "an interrupted copy of something else is there",
-            "choose another place, or replace it with overwrite=True",
-        )
-    else:
-        what, hint = "something is there already", "choose another place, or replace it with overwrite=True"
-    raise AlreadyExistsError(f"{what} in {store!r}", path=root or "/", hint=hint)
+def _not_empty(store: Store, root: str, *, is_copy: bool) -> AlreadyExistsError:
+    what = "an interrupted copy of something else is there" if is_copy else "something is there already"
+    return AlreadyExistsError(
+        f"{what} in {store!r}", path=root or "/", hint="choose another place, or replace it with overwrite=True"
+    )
 
 
 class CopyTask(Record):
-    """A copy that may begin. names: what the two places are called; replace: the destination is emptied first."""
+    """A copy that may begin.
+
+    note     what is written at the destination before anything else
+    names    what the two places are called
+    replace  the destination is emptied first
+    held     the version of the note that is there, ABSENT for none: another one since then is that of a copy that has begun meanwhile"""
 
     route: Route
     runtime: Runtime
@@ -163,6 +162,7 @@ class CopyTask(Record):
     kind: Kind
     names: tuple[str, str]
     replace: bool
+    held: Version | None
 
     def run(self, report: Callable[[int], object]) -> Copied:
         """Does it. report is called, by this thread, with the bytes that were copied since the last call."""
@@ -174,15 +174,55 @@ class CopyTask(Record):
             with Crew(route, self.runtime, report) as crew:
                 done, removed = _into_session(route, crew), 0
         else:
+            held = self.held
             if self.replace:
-                route.to_store.set(route.to_root + NOTE_NAME, self.note._replace(emptying=True).emit())
+                held = _put_note(route, self.note._replace(emptying=True), held)
                 _empty(route.to_store, route.to_root)
-            route.to_store.set(route.to_root + NOTE_NAME, self.note.emit())
+            _put_note(route, self.note, held)
+            if not route.again:
+                _require_only_note(route)
             with Crew(route, self.runtime, report) as crew:
                 done, removed = _into_store(route, crew, self.kind == "repository", report)
-            route.to_store.erase(route.to_root + NOTE_NAME)
+            _erase_note(route, self.note)
         seconds = time.monotonic() - begun
         return Copied(*self.names, self.kind, done.keys, done.nbytes, done.found, removed, route.verify, seconds)
+
+
+def _put_note(route: Route, note: Note, held: Version | None) -> Version | None:
+    """Writes the note in place of the one of this version; the version that it has. Of two copies to one place, one gets it. Raises AlreadyExistsError."""
+    store = route.to_store
+    answer = store.put(route.to_root + NOTE_NAME, note.emit(), held if store.capabilities.expects else ANY)
+    if isinstance(answer, Changed):
+        raise _taken(route)
+    return answer
+
+
+def _require_only_note(route: Route) -> None:
+    """Refuses a destination where something was written since it was looked at; it is left as it is."""
+    keys = route.to_store.list_keys(route.to_root, "", 2)
+    if any(key != route.to_root + NOTE_NAME for key in keys):
+        route.to_store.erase(route.to_root + NOTE_NAME)
+        raise _taken(route)
+
+
+def _erase_note(route: Route, note: Note) -> None:
+    """Removes the note, which makes the copy one that is finished. Raises AlreadyExistsError where another run took over: it may have removed what was copied here."""
+    store, key = route.to_store, route.to_root + NOTE_NAME
+    there = store.get_versioned(key)
+    found = None if there is None else parse_note(there[0])
+    if there is None or (found is not None and found != note):
+        raise _taken(route)
+    conditional = store.capabilities.expects and store.capabilities.conditional_erase
+    if isinstance(store.erase_many([key], [there[1] if conditional else ANY])[0], Changed):
+        raise _taken(route)
+
+
+def _taken(route: Route) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"somebody else writes to the same destination, {route.to_store!r}",
+        path=route.to_root or "/",
+        hint="let that finish; or copy to another place",
+    )
 
 
 def _into_store(route: Route, crew: Crew, is_repository: bool, report: Callable[[int], object]) -> tuple[Done, int]:

@@ -20,6 +20,7 @@ __all__ = [
     "NOTE_NAME",
     "Note",
     "Seen",
+    "digest_of",
     "in_order",
     "is_document",
     "is_reference",
@@ -47,10 +48,15 @@ class Seen(Record):
 
 
 class Note(Record):
-    """A note under a key of its own, at the destination: where what is being copied there comes from, in words. emptying: what was there before is being removed."""
+    """A note under a key of its own, at the destination, which is there as long as a copy is under way.
+
+    origin    where what is copied comes from, in words
+    emptying  what was there before is being removed
+    run       which run wrote it: of two runs the later one takes over, and the other fails"""
 
     origin: str
     emptying: bool = False
+    run: str = ""
 
     def emit(self) -> bytes:
         return dump_json(
@@ -58,6 +64,7 @@ class Note(Record):
                 _MARK: 1,
                 "origin": self.origin,
                 **({"emptying": True} if self.emptying else {}),
+                **({"run": self.run} if self.run else {}),
                 "note": "a copy is under way; run it again with the same arguments to finish it",
             }
         )
@@ -70,7 +77,7 @@ def parse_note(value: bytes | None) -> Note | None:
     except MetadataError:
         return None
     if isinstance(document, dict) and document.get(_MARK) == 1 and isinstance(document.get("origin"), str):
-        return Note(str(document["origin"]), document.get("emptying") is True)
+        return Note(str(document["origin"]), document.get("emptying") is True, str(document.get("run", "")))
     return None
 
 
@@ -104,18 +111,21 @@ def _place(name: str) -> tuple[int, int]:
     return (3 if kind_and_name[1] == "main" else 2), 0
 
 
-def is_same(source: Seen, found: Seen) -> bool:
-    """Whether what is found at the destination counts as a copy of the source that is there now: it has as many bytes; where both lie in folders, it bears the same
-    time of change, which a copy takes over; where both stores tell digests, these are equal."""
+def is_same(source: Seen, found: Seen) -> bool | None:
+    """Whether what is found at the destination is a copy of the source that is there now, as far as that is known without the bytes; None where it is not.
+
+    False for another size, time of change or digest. True where both lie in folders and bear the same time of change, which a copy takes over; or where both have the
+    same digest. Equal sizes alone prove nothing."""
     if source.size < 0 or source.size != found.size:
         return False
-    if None not in (source.changed, found.changed) and source.changed != found.changed:
-        return False
-    digests = _digest(source.version), _digest(found.version)
-    return None in digests or digests[0] == digests[1]
+    if source.changed is not None and found.changed is not None:
+        return source.changed == found.changed
+    digests = digest_of(source.version), digest_of(found.version)
+    return None if None in digests else digests[0] == digests[1]
 
 
-def _digest(version: Version | None) -> bytes | None:
+def digest_of(version: Version | None) -> bytes | None:
+    """The MD5 digest that a version is, in hexadecimal digits; None for another version, such as that of an object that was put in parts."""
     found = None if version is None else _DIGEST.fullmatch(version)
     return None if found is None else found[1].lower()
 

@@ -3,14 +3,14 @@ plan.py, what is copied at all in copy.py."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from frazil.errors import ConflictError, StoreError
 from frazil.late import LateModule
-from frazil.operations.copy.plan import Seen, is_same, share_out
+from frazil.operations.copy.plan import Seen, digest_of, is_document, is_reference, is_same, share_out
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.local.kernel_results import changed_at
@@ -98,7 +98,7 @@ class Crew:
 
     def _copy(self, names: Sequence[str]) -> Done:
         route = self._route
-        missing = _missing(route, names) if route.again else names
+        missing = _missing(route, names, self._limit) if route.again else names
         sizes = self._copied(missing)
         found = len(names) - len(missing)
         if route.verify:
@@ -143,12 +143,40 @@ class Crew:
         ]
 
 
-def _missing(route: Route, names: Sequence[str]) -> Sequence[str]:
-    """Names that are not at the destination, or not as they are at the source."""
+def _missing(route: Route, names: Sequence[str], limit: int) -> Sequence[str]:
+    """Names that are not at the destination, or not as they are at the source. What is not proven to be a copy counts as missing."""
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
     here = _seen(route.store, [route.root + name for name in names], timed)
     there = _seen(route.to_store, [route.to_root + name for name in names], timed)
-    return list(compress(names, [not is_same(a, b) for a, b in zip(here, there, strict=True)]))
+    return [
+        name
+        for name, source, found in zip(names, here, there, strict=True)
+        if not _is_copied(route, name, source, found, limit)
+    ]
+
+
+def _is_copied(route: Route, name: str, source: Seen, found: Seen, limit: int) -> bool:
+    same = is_same(source, found)
+    if same is not None:
+        return same
+    if route.must_be_there and not is_document(name) and not is_reference(name):
+        return True  # a file of a repository has one content under its name for ever, and is written whole
+    if digest_of(found.version) is not None and route.store.capabilities.direct:
+        return _md5(route.store, route.root + name, limit) == digest_of(found.version)
+    if digest_of(source.version) is not None and route.to_store.capabilities.direct:
+        return _md5(route.to_store, route.to_root + name, limit) == digest_of(source.version)
+    return False
+
+
+def _md5(store: Store, key: str, limit: int) -> bytes | None:
+    """The digest of a value, in hexadecimal digits; None where the value is replaced meanwhile."""
+    made = hashlib.md5(usedforsecurity=False)
+    try:
+        for piece in pieces_of_object(store, key, store.fetch([key], NO_SPANS), limit):
+            made.update(piece)
+    except ConflictError:
+        return None
+    return made.hexdigest().encode()
 
 
 def _seen(store: Store, keys: Sequence[str], timed: bool) -> list[Seen]:

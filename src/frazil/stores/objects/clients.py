@@ -158,7 +158,8 @@ def clients_of(client: ObjectClient) -> Clients:
     retries = retries if isinstance(retries, int) else _RETRIES
     root = prefix.strip("/")
     lister = type(client)(*positional, **{**again, "prefix": None}) if root and kind != "HTTPStore" else None
-    place, server = shown_url(shown).rstrip("/"), _server_of(kind, config)
+    place = _without_credentials(shown) if kind == "HTTPStore" else shown
+    place, server = place.rstrip("/"), _server_of(kind, config)
     return Clients(client, client, decider, kind, place, retries, server, lister, root)
 
 
@@ -194,7 +195,7 @@ def _server_of(kind: str, options: Mapping[str, object]) -> tuple[str, ...]:
         for beginning in beginnings:
             plain = plain.removeprefix(beginning)
         if _SERVER.search(plain) and not _SECRET.search(plain):
-            where[plain.removesuffix("_url")] = shown_url(f"{value}").rstrip("/")
+            where[plain.removesuffix("_url")] = _without_credentials(f"{value}").rstrip("/")
     return tuple(sorted(f"{name}={value}" for name, value in where.items()))
 
 
@@ -254,8 +255,15 @@ def _mapping(value: object, name: str) -> dict[str, object]:
     return dict(value)
 
 
+def _without_credentials(url: str) -> str:
+    """A URL that a client took, without user, password and query: another one for each place. An "@" in its path is part of a key."""
+    scheme, mark, rest = url.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" if mark else scheme
+
+
 def shown_url(url: str) -> str:
-    """A URL without what may be secret in it."""
+    """Any text that was given as a URL, for messages: without what may be secret in it, a password with a slash too. Different URLs may become equal."""
     head = url.partition("?")[0]
     scheme, mark, rest = head.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if mark else head

@@ -1,0 +1,71 @@
+"""Names of points in repositories: sea.repo@REF/PATH, where REF is a branch, a tag, the id of a snapshot or the beginning of one. Whether a location is such a name.
+
+What is at the point is opened in places.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from frazil.errors import FrazilError
+from frazil.record import Record
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.locations import Location, resolve
+from frazil.stores.store import Store
+
+__all__ = ["MAIN_FILES", "Named", "cuts", "has_nothing", "has_repository", "is_repository", "split_reference"]
+
+MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py)
+
+
+class Named(Record):
+    """A node of a repository, as a location names it. reference: a branch, a tag, an id or the beginning of one; path: of the node"""
+
+    repository: str
+    reference: str
+    path: str
+
+
+def split_reference(location: object) -> Named | None:
+    """What a location of the form sea.repo@REF/PATH names: text, or a path of the file system. None for any other, and where something has this whole text as its name.
+    Raises InvalidInputError for what is no location."""
+    if not isinstance(location, str | os.PathLike):
+        return None
+    text = os.fspath(location)
+    if not isinstance(text, str) or "@" not in text or not has_nothing(location):
+        return None
+    for left, right in cuts(text, "@"):
+        if has_repository(left):
+            reference, _, path = right.partition("/")
+            return Named(left, reference, path)
+    return None
+
+
+def cuts(text: str, mark: str) -> Iterator[tuple[str, str]]:
+    """The text cut at each mark, the last first; what stands before it is not empty."""
+    end = text.rfind(mark)
+    while end > 0:
+        yield text[:end], text[end + 1 :]
+        end = text.rfind(mark, 0, end)
+
+
+def has_nothing(location: Location) -> bool:
+    """Whether nothing is at a location, not even an empty folder. Raises InvalidInputError for what is no location."""
+    store, prefix = resolve(location)
+    if isinstance(store, LocalStore):
+        return not os.path.lexists(os.path.join(store.path, prefix))
+    return store.is_empty(prefix)
+
+
+def has_repository(location: Location) -> bool:
+    """Whether a repository is at a location; False for what is no location, or cannot be looked into."""
+    try:
+        return is_repository(*resolve(location))
+    except FrazilError:
+        return False
+
+
+def is_repository(store: Store, prefix: str) -> bool:
+    """Whether a repository begins at a prefix of a store: one with a branch `main`. Raises StoreError."""
+    return not store.is_empty(prefix + MAIN_FILES)

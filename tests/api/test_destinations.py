@@ -1,0 +1,165 @@
+"""The guard of destinations, tested over every function and command that takes one: a repository with its history stays as it is, whoever is to write over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import pytest
+
+import frazil
+from frazil.api.destinations import check_destination
+from frazil.api.references import MAIN_FILES
+from frazil.cli.main import main
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
+from frazil.formats.alpha.refs import folder_of
+from frazil.stores import MemoryStore
+from frazil.stores.locations import resolve
+
+Write = Callable[[str], object]
+
+
+def by_command(*words: str) -> Write:
+    def run(place: str) -> None:
+        status = main([place if word == "PLACE" else word for word in words])
+        if status:
+            raise InvalidInputError(f"exit status {status}")
+
+    return run
+
+
+FUNCTIONS: dict[str, Write] = {
+    "create_array": lambda place: frazil.create_array(place, shape=4, dtype="i4"),
+    "create_array overwrite": lambda place: frazil.create_array(place, shape=4, dtype="i4", overwrite=True),
+    "create_array path": lambda place: frazil.create_array(place, path="a/b", shape=4, dtype="i4", overwrite=True),
+    "create_array draft": lambda place: frazil.create_array(
+        place, path="a", shape=4, dtype="i4", zarr_format="draft", overwrite=True
+    ),
+    "create_group": frazil.create_group,
+    "create_group overwrite": lambda place: frazil.create_group(place, overwrite=True),
+    "open_array w": lambda place: frazil.open_array(place, "w", shape=4, dtype="i4"),
+    "open_array w-": lambda place: frazil.open_array(place, "w-", shape=4, dtype="i4"),
+    "open_array a": lambda place: frazil.open_array(place, "a", shape=4, dtype="i4"),
+    "open_group w": lambda place: frazil.open_group(place, "w"),
+    "open_group w-": lambda place: frazil.open_group(place, "w-"),
+    "open_group a": lambda place: frazil.open_group(place, "a"),
+    "Repository.create": frazil.Repository.create,
+    "convert": lambda place: frazil.convert("old.zr3", place),
+    "convert overwrite": lambda place: frazil.convert("old.zr3", place, overwrite=True),
+    "copy": lambda place: frazil.copy("plain.zarr", place),
+    "copy overwrite": lambda place: frazil.copy("plain.zarr", place, overwrite=True),
+    "copy of a repository": lambda place: frazil.copy("other.repo", place),
+}
+COMMANDS: dict[str, Write] = {
+    "frazil convert": by_command("convert", "old.zr3", "PLACE"),
+    "frazil convert --overwrite": by_command("convert", "old.zr3", "PLACE", "--overwrite"),
+    "frazil copy": by_command("copy", "plain.zarr", "PLACE"),
+    "frazil copy --overwrite": by_command("copy", "plain.zarr", "PLACE", "--overwrite"),
+    "frazil repo init": by_command("repo", "init", "PLACE"),
+    "frazil get -o": by_command("get", "plain.zarr", "-o", "PLACE", "--format", "csv"),
+    "frazil view -o": by_command("view", "plain.zarr", "-o", "PLACE"),
+}
+WRITERS = {**FUNCTIONS, **COMMANDS}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("x.repo", "other.repo", "above/inner.repo"):
+        repo = frazil.Repository.create(name)
+        with repo.transaction(message="data") as root:
+            root.create_array("a", data=np.arange(4))
+    frazil.create_array("plain.zarr", data=np.ones((4, 4)))
+    frazil.create_array("old.zr3", data=[1, 2], zarr_format="draft")
+    with netCDF4.Dataset("ocean.nc", "w") as file:
+        file.createDimension("x", 2)
+        file.createVariable("v", "i4", ("x",))[:] = 1
+    return tmp_path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def check_refused(write: Write, place: Path, target: str) -> FrazilError | OSError:
+    before = files(place)
+    with pytest.raises((FrazilError, OSError, SystemExit)) as caught:
+        write(target)
+    assert files(place) == before
+    assert not isinstance(caught.value, SystemExit) or caught.value.code == 2
+    return caught.value  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_repository_is_not_overwritten(name: str, place: Path) -> None:
+    check_refused(WRITERS[name], place, "x.repo")
+
+
+@pytest.mark.parametrize("name", [*WRITERS, "frazil import"])
+@pytest.mark.parametrize("inside", ["x.repo/chunks", "x.repo/b/c", "x.repo/refs/branch.main", "x.repo/sea.png"])
+def test_nothing_is_made_among_the_files_of_a_repository(name: str, inside: str, place: Path) -> None:
+    write = by_command("import", "ocean.nc", "PLACE") if name == "frazil import" else WRITERS[name]
+    check_refused(write, place, inside)
+
+
+@pytest.mark.parametrize("name", [name for name in WRITERS if name not in ("frazil copy", "frazil copy --overwrite")])
+@pytest.mark.parametrize("point", ["x.repo@main", "x.repo@main/b", "x.repo@nothing", "x.repo@"])
+def test_a_point_in_a_repository_is_no_place_of_its_own(name: str, point: str, place: Path) -> None:
+    check_refused(WRITERS[name], place, point)
+    assert not Path(point.partition("/")[0]).exists()
+
+
+@pytest.mark.parametrize("name", [name for name in WRITERS if "overwrite" in name or name.endswith(" w")])
+def test_a_folder_with_a_repository_in_it_is_not_overwritten(name: str, place: Path) -> None:
+    above = "above" if "path" not in name else "."
+    if name == "create_array path":
+        Path("a").mkdir()
+        Path("above").rename("a/b")
+    check_refused(WRITERS[name], place, above)
+
+
+def test_what_goes_on_working(place: Path) -> None:
+    main(["copy", "plain.zarr", "x.repo@main/copied"])
+    assert frazil.open_array("x.repo@main/copied").shape == (4, 4)
+    main(["import", "ocean.nc", "x.repo@main", "--path", "from/file"])
+    assert frazil.open_group("x.repo@main")["from/file/v"].shape == (2,)
+    frazil.copy("x.repo", "other.repo", overwrite=True)
+    assert frazil.Repository.open("other.repo").lookup("main") == frazil.Repository.open("x.repo").lookup("main")
+    Path("me@home").mkdir()
+    frazil.create_group("me@home")
+    frazil.create_group("you@home")
+    frazil.create_array("above/beside.zarr", data=[1], overwrite=True)
+    frazil.convert("old.zr3", "plain.zarr", overwrite=True)
+    assert frazil.open_array("plain.zarr").shape == (2,)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_stores_and_their_parts(name: str, place: Path) -> None:
+    store = MemoryStore("guarded")
+    for key in store.list():
+        store.erase(key)
+    frazil.Repository.create("memory://guarded/a/x.repo").transaction("main", message="m")
+    before = {key: store.get(key) for key in store.list()}
+    for location in ("memory://guarded/a/x.repo", "memory://guarded/a/x.repo/b", "memory://guarded/a/x.repo@main"):
+        with pytest.raises((AlreadyExistsError, InvalidInputError)):
+            FUNCTIONS[name](location)
+        assert {key: store.get(key) for key in store.list()} == before
+
+
+def test_the_guard_knows_where_branch_files_are() -> None:
+    assert folder_of("branch", "main") == MAIN_FILES
+
+
+def test_errors_say_what_to_do(place: Path) -> None:
+    def told(location: str, **options: Any) -> str:
+        with pytest.raises(FrazilError) as caught:
+            check_destination(location, *resolve(location), **options)
+        return str(caught.value)
+
+    assert "copy to a branch" in told("x.repo")
+    assert "x.repo@main/b" in told("x.repo/b")
+    assert "transaction" in told("x.repo@main")
+    assert "above/inner.repo" in told(".", overwrite=True) or "inner.repo" in told(".", overwrite=True)
