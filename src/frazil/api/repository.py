@@ -82,7 +82,8 @@ class Repository:
         """A new repository, with an empty branch `main`.
 
         location          a folder, a URL or a Store
-        compatible        "alpha-library": only what the library of the alpha format can read and continue: one chunk a file, the whole history in each snapshot
+        compatible        "alpha-library": only what Icechunk's alpha library can read and continue, with the limits that docs/repositories.md lists. No other repository may be
+                          opened with that library, which would read wrong values; a file in refs/branch.main/ makes it stop
         durable           everything is on the disk before a commit returns
         chunk_packing     "auto": small chunks of one commit go many to a file; "off": each has its own
         virtual_prefixes  where virtual chunks may lie ("file:///data/", "s3://bucket/"), or a mapping from such prefixes to what they are read from: a folder, a URL,

@@ -18,6 +18,7 @@ from tests.repository.stored import (
     snapshot,
     some_id,
 )
+from tests.servers.buckets import S3
 
 from frazil.errors import (
     AlreadyExistsError,
@@ -157,6 +158,21 @@ def test_names_are_encoded_on_a_local_disk_alone(tmp_path: Path) -> None:
         assert open_tip(files, "a*b é").folder == ""
         assert put_next(files, open_tip(files, "a*b é"), first.snapshot)[0] == COMMITTED
         assert store.exists(f"refs/branch.{folder}/ZZZZZZZY.json")
+
+
+@pytest.mark.rule("I185", "I205")
+def test_names_are_literal_in_a_bucket(s3: S3) -> None:
+    store = s3.store()
+    files, first = created(store)
+    names = ["a b", "a#b", "a%41", "a*b", "a?b", "a~b", "é"]
+    for name in names:
+        create_branch(files, name, first.snapshot)
+        create_tag(files, name, first.snapshot)
+        assert put_next(files, open_tip(files, name), first.snapshot)[0] == COMMITTED
+        assert store.exists(f"refs/branch.{name}/ZZZZZZZY.json")
+        assert store.exists(f"refs/tag.{name}/ref.json")
+    assert list_branches(files) == sorted([*names, MAIN])
+    assert list_tags(files) == names
 
 
 def test_an_encoding_of_another_name_is_encoded_again() -> None:
