@@ -42,6 +42,7 @@ __all__ = [
     "SelectionError",
     "StoreError",
     "UnknownExtensionError",
+    "one_line",
     "shown",
 ]
 
@@ -56,6 +57,13 @@ def shown(value: object) -> str:
         bits = f" of {value.bit_length()} bits" if isinstance(value, int) else ""
         return f"a value of type {type(value).__name__}{bits}"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def one_line(text: str) -> str:
+    """A text on one line: what would break it, or what a terminal takes for a command, is escaped as in Python."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 class FrazilError(Exception):

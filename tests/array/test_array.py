@@ -175,3 +175,18 @@ def test_attributes_write_through(tmp_path: Path) -> None:
         del array.attrs["units"]
     with pytest.raises(InvalidInputError):
         array.attrs["bad"] = {1, 2}
+
+
+def test_a_result_that_memory_cannot_hold_is_no_wrong_selection() -> None:
+    array = frazil.create_array(MemoryStore(), shape=(2**40, 2**10), dtype="f8", chunks=(2**10, 2**10))
+    for read in (
+        lambda: array[...],
+        lambda: array.oindex[:, [1, 2, 3]],
+        array.read,
+        lambda: np.asarray(array),
+    ):
+        with pytest.raises(InvalidInputError, match="more than memory can hold") as caught:
+            read()
+        assert not isinstance(caught.value, SelectionError)
+        assert isinstance(caught.value.__cause__, MemoryError | ValueError)
+        assert "part by part" in str(caught.value.hint)

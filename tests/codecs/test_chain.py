@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,10 +11,12 @@ from hypothesis import strategies as st
 from tests.codecs.users import Delta, Hexadecimal, Invert, Runs, Widen
 from tests.strategies import Layout, layouts
 
-from frazil.codecs import Blosc, Bytes, Codec, Crc32c, Gzip, ShardingIndexed, Transpose, Zstd
+import frazil
+from frazil.codecs import Blosc, Bytes, Codec, Crc32c, Gzip, Lz4, ShardingIndexed, Transpose, Zstd
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import resolve
 from frazil.errors import MetadataError
+from frazil.stores import MemoryStore
 from frazil.testing import chunk_spec
 
 SPEC = chunk_spec("uint16", (4, 6))
@@ -140,3 +144,46 @@ def test_a_shard_of_many_small_chunks_is_within_its_bound(counts: int, inner: in
     data = codec.encode(np.ones(spec.shape, "u1"), spec)
     assert len(data) == counts * (inner + 4 + 16) + 4
     assert len(data) <= codec.bound(spec) == compile_chain([codec], spec).levels[0].bound
+
+
+@pytest.mark.parametrize(
+    ("codecs", "most"),
+    [
+        ([LITTLE, Blosc()], 2**31 - 17),
+        ([LITTLE, Lz4()], 0x7E000000),
+        ([LITTLE, Crc32c(), Blosc()], 2**31 - 21),
+        ([Transpose([1, 0]), LITTLE, Lz4(), Zstd()], 0x7E000000),
+        ([ShardingIndexed([1, 2**33], [LITTLE, Zstd(), Blosc()]), Zstd()], None),
+        ([LITTLE, Zstd()], None),
+        ([LITTLE, Gzip(1), Blosc()], None),
+    ],
+)
+def test_a_chunk_that_a_codec_cannot_take_is_refused_when_an_array_is_made(
+    codecs: list[Codec], most: int | None
+) -> None:
+    for nbytes in (2**33,) if most is None else (most, most + 1, 2**33):
+        for shards in (None, (4, nbytes)):
+            store = MemoryStore()
+            if any(isinstance(codec, ShardingIndexed) for codec in codecs) and shards is not None:
+                continue
+            arguments = {"shape": (4, 2**33), "dtype": "u1", "chunks": (1, nbytes), "shards": shards, "codecs": codecs}
+            if most is None or nbytes <= most:
+                frazil.create_array(store, **arguments)  # type: ignore[arg-type]
+                continue
+            with pytest.raises(MetadataError, match="takes at most") as caught:
+                frazil.create_array(store, **arguments)  # type: ignore[arg-type]
+            assert caught.value.path is not None
+            assert "codecs" in caught.value.path
+            assert store.list() == []
+
+
+def test_an_array_with_such_chunks_that_is_there_can_be_opened() -> None:
+    """Elements that are not stored can be read, and attributes changed."""
+    store = MemoryStore()
+    frazil.create_array(store, shape=(2**32,), dtype="u1", chunks=(2**20,), codecs=[Blosc()])
+    document = json.loads(store.get("zarr.json") or b"")
+    document["chunk_grid"]["configuration"]["chunk_shape"] = [2**32]
+    store.set("zarr.json", json.dumps(document).encode())
+    array = frazil.open_array(store, "r+")
+    assert array[5] == 0
+    array.attrs["a"] = 1

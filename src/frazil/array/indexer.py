@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.errors import InvalidInputError, SelectionError
+from frazil.errors import InvalidInputError
 from frazil.indexing import BoxSelection, PointSelection
 
 if TYPE_CHECKING:
@@ -52,10 +52,12 @@ def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Value
 
 
 def empty_values(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> Values:
-    """Memory for a result. Raises SelectionError where there is not enough."""
+    """Memory for a result. Raises InvalidInputError where there is not enough, as the caller has to ask for less; its cause is what NumPy raised."""
     try:
         return np.empty(shape, dtype)
-    except (ValueError, MemoryError):
-        raise SelectionError(
-            f"{prod(shape)} elements of {dtype} are more than memory can hold", path=path, hint="read it part by part"
-        ) from None
+    except (ValueError, MemoryError) as error:
+        raise InvalidInputError(
+            f"the result of {prod(shape)} elements of {dtype} is more than memory can hold",
+            path=path,
+            hint="select less, and read the array part by part",
+        ) from error

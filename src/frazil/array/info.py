@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.access import Access
+from frazil.errors import one_line
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
@@ -116,11 +117,6 @@ def table(lines: Sequence[tuple[str, str]]) -> str:
     shown = [(one_line(name), one_line(value)) for name, value in lines]
     width = max(len(name) for name, _ in shown)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in shown)
-
-
-def one_line(text: str) -> str:
-    """A text on one line: what would break it, or the terminal, is escaped as in Python."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def human(nbytes: float) -> str:

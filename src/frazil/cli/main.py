@@ -30,7 +30,7 @@ from frazil.cli.commands import (
     tree,
     view,
 )
-from frazil.errors import FallbackWarning, FrazilError
+from frazil.errors import FallbackWarning, FrazilError, one_line
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *(info.COMMAND, tree.COMMAND, ls.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
@@ -136,12 +136,12 @@ def program() -> None:
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    print("frazil: warning: " + " ".join(str(message).split()), file=sys.stderr)
+    print("frazil: warning: " + one_line(" ".join(str(message).split())), file=sys.stderr)
 
 
 def _fail(message: str) -> int:
     sys.stdout.flush()
-    print("frazil: " + " ".join(message.split()), file=sys.stderr)
+    print("frazil: " + one_line(" ".join(message.split())), file=sys.stderr)
     return 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from argparse import ArgumentParser
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from frazil.api.destinations import check_output
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, one_line
 from frazil.metadata.json_text import Json, dump_json
 
 
@@ -19,13 +20,22 @@ def add_json(parser: ArgumentParser) -> None:
 
 
 def say(text: str) -> None:
-    """A text and a line break to standard output; signs that it cannot show become question marks."""
+    """A text and a line break to standard output. What a terminal takes for a command is escaped, as names and attributes may be anybody's; signs that the output
+    cannot show become question marks."""
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding))
+    lines = "\n".join(one_line(line) for line in text.split("\n"))
+    print(lines.encode(encoding, "replace").decode(encoding))
 
 
 def say_json(value: Json) -> None:
-    say(dump_json(value).decode().removesuffix("\n"))
+    """A value as JSON, in which signs that cannot be printed stand as escapes."""
+    text = dump_json(value).decode().removesuffix("\n")
+    say("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")))
+
+
+def _escaped(line: str) -> str:
+    """A line of JSON, where such signs are in strings alone."""
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in line)
 
 
 def is_terminal(stream: IO[str]) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from frazil.array.info import one_line
-from frazil.errors import DataError, NotFoundError
+from frazil.errors import DataError, NotFoundError, one_line
 from frazil.metadata.json_text import Json
 from frazil.record import Record
 

@@ -134,6 +134,29 @@ def _level(codec: Sharding, seen: ChunkSpec, order: tuple[int, ...], after: list
     )
 
 
+def check_sizes(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") -> None:
+    """Raises MetadataError where a codec cannot take as many bytes as each chunk of this kind gives it: for arrays that are made. What a codec gets whose input
+    depends on the values (a compressor behind another, or behind shards) is seen when it is written."""
+    before, (serializer, where), after = split(codecs, path)
+    for codec, place in before:
+        spec = encoded_spec(codec, spec, place)
+    if isinstance(serializer, Sharding):
+        inner = spec._replace(shape=tuple(serializer.chunk_shape))
+        check_sizes(serializer.codecs, inner, f"{where}.configuration.codecs")
+        return
+    size = size_of(serializer, lambda: serializer.encoded_size(spec), where)
+    for following, place in after:
+        most = following.most_bytes
+        if size is not None and most is not None and size > most:
+            raise MetadataError(
+                f"a chunk has {size} bytes, and {following.name} takes at most {most}",
+                path=place,
+                hint="choose smaller chunks, or a codec without this limit, such as zstd",
+            )
+        if size is not None:
+            size = size_of(following, lambda codec=following, size=size: codec.encoded_size(size), place)  # type: ignore[misc]
+
+
 def _with_limit(level: Level, inner: Chain) -> Chain:
     """A shard may have gaps, so its size has no bound of its own; twice its fullest form is taken for one."""
     bound = inner.levels[0].bound if inner.levels else inner.leaf.bound

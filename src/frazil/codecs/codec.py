@@ -140,10 +140,13 @@ class Sharding(ArrayToBytes):
 
 
 class BytesToBytes(Codec):
-    """Turns bytes into bytes. One that the kernel knows says how it is called there (`native`) and need not say more."""
+    """Turns bytes into bytes. One that the kernel knows says how it is called there (`native`) and need not say more.
+
+    most_bytes: that it can take at once; None: there is no limit."""
 
     __slots__ = ()
     _part: ClassVar[int] = 2
+    most_bytes: ClassVar[int | None] = None
 
     def native(self) -> NativeCodec | None:
         return None

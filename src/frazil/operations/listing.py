@@ -9,9 +9,9 @@ from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.nodes import Metadata, Place, nodes_below
 from frazil.array.hierarchy.root import locate
-from frazil.array.info import human, one_line
+from frazil.array.info import human
 from frazil.codecs.registry import DEFAULT_REGISTRY
-from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError
+from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError, one_line
 from frazil.formats.alpha.refs import folder_of
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata

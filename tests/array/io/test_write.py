@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.errors import DataError
+from frazil import _kernel
+from frazil.codecs.leaf import Encoded
+from frazil.codecs.registry import DEFAULT_REGISTRY
+from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing import CountingStore, SlowStore
 
@@ -221,3 +225,48 @@ def test_where_a_store_cannot_erase_on_condition() -> None:
         assert array[:].tolist() == [0] * 7
         array[:] = 3
         assert array[:].tolist() == [3] * 7
+
+
+def test_what_a_codec_cannot_encode_is_no_damage_of_stored_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> Encoded:
+        return Encoded((), np.zeros((0, 3), np.int64), [(0, _kernel.FAILED_ENCODE, "blosc: could not encode 20 bytes")])
+
+    array = frazil.create_array(MemoryStore(), shape=(7, 9), dtype="i4", chunks=(5, 5))
+    monkeypatch.setattr("frazil.array.io.write.encode_units", refuse)
+    with pytest.raises(InvalidInputError, match="a chunk could not be encoded: blosc") as caught:
+        array[:5, :9] = 1
+    assert (caught.value.key, caught.value.chunk) == ("c/0/1", (0, 1))
+    assert "damaged" not in str(caught.value)
+    assert array.store.list() == ["zarr.json"]
+
+
+def test_a_chunk_that_memory_cannot_hold_is_told_as_that() -> None:
+    array = frazil.create_array(MemoryStore(), shape=(2**47,), dtype="u1", chunks=(2**47,), codecs=["zstd"])
+    with pytest.raises(StoreError, match="not enough memory") as caught:
+        array[0] = 1
+    assert caught.value.errno == errno.ENOMEM
+
+
+@pytest.mark.parametrize("codecs", [["zstd", "users.refuses"], ["users.refuses", "zstd"], ["users.refuses"]])
+def test_what_a_users_codec_cannot_encode(codecs: list[str]) -> None:
+    class Refuses(frazil.codecs.BytesToBytes):
+        name = "users.refuses"
+
+        def configuration(self) -> None:
+            return None
+
+        def encode(self, data: bytes) -> bytes:
+            raise OverflowError("too much")
+
+        def decode(self, data: bytes, limit: int) -> bytes:
+            return data
+
+    registry = DEFAULT_REGISTRY.with_codec(Refuses)
+    for shards in (None, (10,)):
+        array = frazil.create_array(
+            MemoryStore(), shape=(7,), dtype="i4", chunks=(5,), shards=shards, codecs=codecs, registry=registry
+        )
+        with pytest.raises(InvalidInputError, match="too much") as caught:
+            array[:] = 1
+        assert "damaged" not in str(caught.value)
+        assert array.store.list() == ["zarr.json"]

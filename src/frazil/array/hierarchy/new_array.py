@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from frazil.array.arguments import check_sequence
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
-from frazil.codecs.chain import compile_chain
+from frazil.codecs.chain import check_sizes, compile_chain
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, ChunkSpec, Codec, choice, resolve
 from frazil.codecs.defaults import default_chunks, default_codecs, default_shards, draft_codecs
 from frazil.codecs.registry import Registry
@@ -125,7 +125,9 @@ def array_metadata(
     for i, extension in enumerate(others, len(storage_transformers) - len(others)):
         if not (draft and draft_transformers.is_sharding(extension.name)):  # which is run as a store there
             registry.transformer(extension, item("storage_transformers", i))  # raises where it is not known
-    compile_chain(registry.parse_codecs(codecs_of), chunk_spec(data_type, grid.chunk_shape, fill.data))
+    parsed, spec = registry.parse_codecs(codecs_of), chunk_spec(data_type, grid.chunk_shape, fill.data)
+    compile_chain(parsed, spec)
+    check_sizes(parsed, spec)
     metadata = ArrayMetadata(
         shape=extents,
         data_type=data_type,

@@ -220,10 +220,15 @@ def nodes_below(place: Place, max_depth: int | None) -> Iterator[tuple[str, Meta
             below = [candidate for candidate in below if candidate.path.count("/") <= deep]
         yield from _look_up(place, below).items()
         return
-    for path, metadata in _look_up(place, _children(place)).items():
-        yield path, metadata
-        if isinstance(metadata, GroupMetadata) and max_depth != 0:
-            yield from nodes_below(place.at(path), None if max_depth is None else max_depth - 1)
+    levels = [iter(_look_up(place, _children(place)).items())]  # a loop: a hierarchy may be deeper than Python's stack
+    while levels:
+        for path, metadata in levels[-1]:
+            yield path, metadata
+            if isinstance(metadata, GroupMetadata) and (max_depth is None or len(levels) <= max_depth):
+                levels.append(iter(_look_up(place, _children(place.at(path))).items()))
+                break
+        else:
+            levels.pop()
 
 
 def member_paths(place: Place) -> list[str]:

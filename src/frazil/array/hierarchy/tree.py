@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, one_line
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.record import Record
@@ -18,15 +18,15 @@ class Tree(Record):
         last = {}
         for path, _ in self.nodes:
             last[path.rpartition("/")[0]] = path
-        lines = [self.name]
+        lines = [one_line(self.name)]
+        bars: list[str] = []  # of the groups that a node lies in, from the top
         for path, metadata in self.nodes:
-            parts = path.split("/")
-            bars = ""
-            for depth in range(1, len(parts)):
-                above = "/".join(parts[:depth])
-                bars += "    " if last["/".join(parts[: depth - 1])] == above else "│   "
-            branch = "└── " if last["/".join(parts[:-1])] == path else "├── "
-            lines.append(f"{bars}{branch}{parts[-1]}{_summary(metadata)}")
+            above, _, name = path.rpartition("/")
+            is_last = last[above] == path
+            depth = path.count("/")
+            del bars[depth:]
+            lines.append(f"{''.join(bars)}{'└── ' if is_last else '├── '}{one_line(name)}{_summary(metadata)}")
+            bars.append("    " if is_last else "│   ")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Json]:
@@ -42,7 +42,7 @@ def _described(node: ArrayMetadata | GroupMetadata | FrazilError) -> Json:
 
 def _summary(metadata: ArrayMetadata | GroupMetadata | FrazilError) -> str:
     if isinstance(metadata, FrazilError):
-        return f" (unreadable: {metadata.message})"
+        return f" (unreadable: {one_line(metadata.message)})"
     if isinstance(metadata, GroupMetadata):
         return "/"
-    return f" {metadata.shape} {metadata.data_type.label}"
+    return f" {metadata.shape} {one_line(metadata.data_type.label)}"

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import frazil
 from frazil.api.destinations import outer_repository
 from frazil.api.references import has_nothing, split_reference
-from frazil.array.info import one_line
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, open_repository
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
-from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.errors import AlreadyExistsError, InvalidInputError, one_line
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote

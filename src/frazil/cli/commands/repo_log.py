@@ -10,12 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import frazil
-from frazil.array.info import one_line
 from frazil.cli.command import Command, add_location
 from frazil.cli.graph import draw, in_order
 from frazil.cli.locations import MAIN, open_reference
 from frazil.cli.output import add_json, say, say_json
-from frazil.errors import DataError, MetadataError, NotFoundError
+from frazil.errors import DataError, MetadataError, NotFoundError, one_line
 from frazil.metadata.json_text import Json, as_json
 from frazil.record import Record
 

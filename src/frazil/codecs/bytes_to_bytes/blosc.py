@@ -20,6 +20,7 @@ class Blosc(BytesToBytes):
     name: ClassVar[str] = "blosc"
     required: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle")
     optional: ClassVar[tuple[str, ...]] = ("typesize", "blocksize")
+    most_bytes: ClassVar[int | None] = 2**31 - 1 - 16  # BLOSC_MAX_BUFFERSIZE
 
     def __init__(
         self,

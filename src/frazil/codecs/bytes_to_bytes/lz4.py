@@ -13,6 +13,7 @@ class Lz4(BytesToBytes):
     __slots__ = ("acceleration",)
     name: ClassVar[str] = "numcodecs.lz4"
     optional: ClassVar[tuple[str, ...]] = ("acceleration",)
+    most_bytes: ClassVar[int | None] = 0x7E000000  # LZ4_MAX_INPUT_SIZE
 
     def __init__(self, acceleration: int = 1) -> None:
         self.acceleration = integer(acceleration, "acceleration", -(2**31), 2**31 - 1)

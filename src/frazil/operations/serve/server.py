@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from frazil.api.places import open_node
 from frazil.array.group import Group
-from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError, one_line
 from frazil.operations.serve.page import LEVELS, describe, draw_page
 from frazil.operations.serve.requests import (
     LONGEST_TARGET,
@@ -157,7 +157,7 @@ def _salt(store: Store) -> bytes:
 
 
 def _to_stderr(line: str) -> None:
-    sys.stderr.write(f"frazil: {line}\n")
+    sys.stderr.write(f"frazil: {one_line(line)}\n")
     sys.stderr.flush()
 
 

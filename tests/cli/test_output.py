@@ -1,0 +1,132 @@
+"""What commands print of names and attributes that may be anybody's: no terminal takes a part of it for a command."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.cli.main import main
+from frazil.cli.output import say, say_json
+from frazil.errors import one_line
+
+EVIL = "a\x1b]0;title\x07\x1b[2J\x9b31m\u202eb\r"  # sets the title, clears the screen, turns the text round
+HARMLESS = "é \N{SNOWMAN} 𝄞 -_."
+
+
+def assert_harmless(text: str) -> None:
+    assert [sign for sign in text if not sign.isprintable() and sign != "\n"] == []
+
+
+@pytest.fixture
+def places(tmp_path: object) -> tuple[str, str]:
+    """A hierarchy and a repository whose names and attributes are like that."""
+    folder, repository = f"{tmp_path}/h.zarr", f"{tmp_path}/r.repo"
+    group = frazil.create_group(folder, attributes={EVIL: EVIL})
+    fill(group)
+    repo = frazil.Repository.create(repository)
+    session = repo.writable_session()
+    session.root.attrs[EVIL] = EVIL
+    fill(session.root)
+    session.commit(f"{EVIL}\n{EVIL}", metadata={EVIL: EVIL})
+    with repo.transaction(message="more") as root:
+        root.create_array(f"{EVIL}2", data=np.zeros(2))
+    for name in (EVIL, HARMLESS):
+        try:
+            repo.create_tag(name, "main")
+            repo.create_branch(f"{name}2", "main")
+        except frazil.errors.InvalidInputError:  # names that cannot be
+            assert name == EVIL
+    return folder, repository
+
+
+def fill(group: frazil.Group) -> None:
+    group.create_array(
+        EVIL, shape=4, dtype="i4", attributes={EVIL: [EVIL, {EVIL: EVIL}]}, dimension_names=[EVIL], chunks=2
+    )[:] = 1
+    group.create_group(f"{EVIL}g/{HARMLESS}")
+
+
+COMMANDS = [
+    ["info", "{h}"],
+    ["info", "{h}", EVIL],
+    ["info", "{r}", EVIL],
+    ["tree", "{h}"],
+    ["tree", "{h}", EVIL],
+    ["tree", "{r}"],
+    ["ls", "{h}"],
+    ["ls", "{h}", "--long", "--recursive"],
+    ["ls", "{r}", "--recursive"],
+    ["ls", "{h}/.."],
+    ["get", "{h}", EVIL],
+    ["repo log", "{r}"],
+    ["repo log", "{r}", "--graph"],
+    ["repo branch", "{r}"],
+    ["repo tag", "{r}"],
+    ["repo diff", "{r}", "{old}"],
+]
+FAILING = [
+    ["info", f"{EVIL}.zarr"],
+    ["info", "{h}", f"{EVIL}/missing"],
+    ["tree", "{h}", f"{EVIL}missing"],
+    ["get", "{h}", EVIL, EVIL],
+    ["repo log", f"{{r}}@{EVIL}missing"],
+    ["repo tag", "{r}", EVIL, "--at", EVIL],
+    ["copy", "{h}", f"{{h}}/{EVIL}"],
+]
+
+
+def called(words: list[str], places: tuple[str, str], *more: str) -> int:
+    old = str(list(frazil.Repository.open(places[1]).history("main"))[1].id)
+    found = [word.replace("{h}", places[0]).replace("{r}", places[1]).replace("{old}", old) for word in words]
+    return main([*found[0].split(), *found[1:], *more])
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=[f"{i} {words[0]}" for i, words in enumerate(COMMANDS)])
+def test_nothing_that_is_printed_moves_the_cursor(
+    words: list[str], places: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(words, places) == 0
+    shown = capsys.readouterr()
+    assert shown.out
+    assert_harmless(shown.out)
+    assert_harmless(shown.err)
+    if "get" not in words and "ls" not in words[0] and "--graph" not in words:
+        assert called(words, places, "--json") == 0
+        text = capsys.readouterr().out
+        assert_harmless(text)
+        json.loads(text)
+
+
+@pytest.mark.parametrize("words", FAILING, ids=[f"{i} {words[0]}" for i, words in enumerate(FAILING)])
+def test_nor_do_errors(words: list[str], places: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(words, places) in {1, 2}
+    shown = capsys.readouterr()
+    assert shown.err
+    assert_harmless(shown.out + shown.err)
+
+
+def test_json_says_the_same_with_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {EVIL: [EVIL, HARMLESS, "\u200d\U000e0001", "\x7f\x80\n\t"], "ü": 1.5}
+    say_json(value)  # type: ignore[arg-type]
+    text = capsys.readouterr().out
+    assert_harmless(text)
+    assert json.loads(text) == value
+    assert HARMLESS in text
+
+
+def test_text_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    say(f"{HARMLESS}\n  {EVIL}")
+    assert capsys.readouterr().out == f"{HARMLESS}\n  {one_line(EVIL)}\n"
+    assert one_line("a\nb\x1b") == "a\\nb\\x1b"
+
+
+def test_a_tree_is_harmless_in_python_too() -> None:
+    group = frazil.create_group(frazil.stores.MemoryStore())
+    fill(group)
+    group.create_group("two\nlines")
+    text = str(group.tree())
+    assert_harmless(text)
+    assert text.count("\n") == 4
