@@ -12,9 +12,7 @@ from tests.rules import contents, imports, sizes
 ROOT = Path(__file__).parent.parent
 
 # "path" for a file, "path function" for a body, and why it may be longer than the rest.
-TOO_LONG: dict[str, str] = {
-    "src/frazil/repository/session/array_chunks.py": "longer import lines of the new packages; a later change splits it",
-}
+TOO_LONG: dict[str, str] = {}
 
 # Modules that are imported when something of them is first asked for (src/frazil/late.py), and why: whoever does without them waits for none.
 _OLD_CODEC = "a codec that only documents of old data name"

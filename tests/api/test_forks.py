@@ -348,3 +348,17 @@ def test_an_append_of_a_fork_is_one_after_the_merge(repo: frazil.Repository, sto
         root["t"].append(np.full(2, 6, "i4"))
     session.commit("mine", rebase="disjoint")
     assert anew(store)["t"][8:].tolist() == [6, 6, 5, 5]
+
+
+def test_handles_of_the_parent_see_what_a_merge_brought(repo: frazil.Repository) -> None:
+    session = repo.writable_session()
+    array = small(session.root, "t", 5)
+    (before,) = array.shape
+    fork = session.fork()
+    fork.root["t"].append([6, 6])
+    fork.root["t"].attrs["by"] = "fork"
+    session.merge(fork)
+    assert array.shape == (before + 2,)
+    assert array.attrs["by"] == "fork"
+    array[-1] = 7
+    assert session.root["t"][...].tolist() == [5] * before + [6, 7]

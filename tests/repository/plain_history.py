@@ -10,10 +10,15 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
+from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
+from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata
+from frazil.repository.merge.delta import Delta, Made
+from frazil.repository.merge.difference import ChunkDifference, Resize
 from frazil.repository.session.change_set import Append, append_of
+from frazil.repository.session.read_log import Reads
 
 CHUNK = (2, 1)  # elements of a chunk along each axis
+PLAIN = ZarrArrayMetadata((4, 4), "int32", CHUNK, "Slash", 0, (NamedConfiguration("bytes", {"endian": "little"}),))
 PATHS = ["/a", "/b", "/c", "/a/a", "/a/b", "/b/a", "/b/b", "/a/b/a"]  # few, so that two sides meet
 
 Chunk = tuple[int, int]
@@ -302,37 +307,55 @@ def columns(chunks: list[Chunk]) -> NDArray[np.int64]:
     return np.array(sorted(chunks), np.int64).reshape(len(chunks), len(CHUNK))
 
 
-def difference_of(old: State, new: State) -> Difference:
-    """What became of a state, by the numbers of its nodes."""
-    both = [(old[number], node) for number, node in new.items() if number in old]
-    gone = [node for number, node in old.items() if number not in new]
-    made = [node for number, node in new.items() if number not in old]
-    chunks = {}
-    for was, now in [*both, *[(PlainNode("", None, True), node) for node in made]]:
-        written = [chunk for chunk, stored in now.chunks.items() if was.chunks.get(chunk) != stored]
-        removed = [chunk for chunk in was.chunks if chunk not in now.chunks]
-        if written or removed:
-            chunks[now.path] = ChunkDifference(columns(written), columns(removed))
-    difference = Difference(
-        added=tuple(sorted([node.path for node in made])),
-        removed=tuple(sorted([node.path for node in gone])),
-        renamed=tuple(sorted([(was.path, now.path) for was, now in both if was.path != now.path])),
-        metadata=tuple(sorted([now.path for was, now in both if was.metadata != now.metadata])),
-        attributes=tuple(sorted([now.path for was, now in both if was.attributes != now.attributes])),
-        chunks=chunks,
-        resized={
-            now.path: Resize(was.shape, now.shape, CHUNK)
-            for was, now in both
-            if was.shape != now.shape and was.metadata == now.metadata
+def as_node(number: int, node: PlainNode) -> NodeSnapshot:
+    """A node as a snapshot holds it."""
+    metadata = PLAIN._replace(shape=node.shape, fill_value=node.metadata)
+    array = ArrayData(metadata) if node.is_array else None
+    return NodeSnapshot(number, node.path, {"value": node.attributes} if node.attributes else None, array)
+
+
+def delta_of(old: State, new: State, appended: dict[str, Append] | None = None, reads: Reads | None = None) -> Delta:
+    """What became of a state, by the numbers of its nodes. appended: by the paths that arrays have now"""
+    both = {number: (old[number], node) for number, node in new.items() if number in old}
+    made = {number: node for number, node in new.items() if number not in old}
+    chunks = {was.path: found for was, now in both.values() if (found := chunks_of(was, now)) is not None}
+    shapes = {
+        was.path: (was, now) for was, now in both.values() if (was.shape, was.metadata) != (now.shape, now.metadata)
+    }
+    delta = Delta(
+        removed={node.path: node.is_array for number, node in old.items() if number not in new},
+        moved={was.path: now.path for was, now in both.values() if was.path != now.path},
+        made={
+            node.path: Made(as_node(0, node), None, chunks_of(PlainNode("", None, True), node))
+            for node in made.values()
         },
+        attributes={
+            was.path: as_node(0, now).attributes for was, now in both.values() if was.attributes != now.attributes
+        },
+        metadata={path: PLAIN._replace(shape=now.shape, fill_value=now.metadata) for path, (_, now) in shapes.items()},
+        resized={
+            path: Resize(was.shape, now.shape, CHUNK)
+            for path, (was, now) in shapes.items()
+            if was.metadata == now.metadata
+        },
+        appends={
+            path: append
+            for path, (was, now) in shapes.items()
+            if was.metadata == now.metadata and (append := (appended or {}).get(now.path)) is not None
+        },
+        chunks=chunks,
+        reads=reads,
     )
-    arrays = {node.path: node.is_array for state in (old, new) for node in state.values()}
-    told = {*difference.paths, *difference.removed}
-    return difference._replace(arrays=frozenset([path for path in told if arrays[path]]))
+    arrays = {was.path for was, _ in both.values() if was.is_array}
+    return delta._replace(arrays=frozenset(arrays & delta.touched()))
 
 
-def agree(kind: str, ours: PlainNode, theirs: PlainNode) -> bool:
-    """Whether two nodes are the same in what conflicts ask for."""
-    if kind in {"attributes", "created"}:
-        return ours.attributes == theirs.attributes
-    return (ours.metadata, ours.shape) == (theirs.metadata, theirs.shape)
+def chunks_of(was: PlainNode, now: PlainNode) -> ChunkDifference | None:
+    written = [chunk for chunk, stored in now.chunks.items() if was.chunks.get(chunk) != stored]
+    removed = [chunk for chunk in was.chunks if chunk not in now.chunks]
+    return ChunkDifference(columns(written), columns(removed)) if written or removed else None
+
+
+def agree(ours: PlainNode, theirs: PlainNode) -> bool:
+    """Whether two groups that were made at one path are the same."""
+    return ours.attributes == theirs.attributes

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 from frazil.repository.merge.conflicts import Conflict
-from frazil.repository.session.change_set import Append
-from tests.repository.plain_history import CHUNK, Clash, PlainNode, State, agree, reaches_out
+from frazil.repository.session.change_set import Append, append_of
+from tests.repository.plain_history import CHUNK, Clash, PlainNode, PlainSession, State, agree, reaches_out
+
+Outcome: TypeAlias = "dict[str, object] | Clash"
 
 
 def apply(base: State, mine: State, onto: State) -> State:
@@ -33,7 +36,7 @@ def unified(base: State, ours: State, theirs: State) -> State:
     for number, node in theirs.items():
         if number not in base and node.path in made:
             twin, other = made[node.path]
-            if not node.is_array and not other.is_array and agree("created", node, other):
+            if not node.is_array and not other.is_array and agree(node, other):
                 same[number] = twin
     return {
         same.get(number, number): replace(node, parent=same.get(node.parent, node.parent))
@@ -172,3 +175,56 @@ def overruled(base: State, mine: State, theirs: State, conflicts: list[Conflict]
                 kept |= {chunk: stored for chunk, stored in was.chunks.items() if chunk in given}
                 result[number] = replace(now, chunks=kept)
     return result
+
+
+def common_appends(base: State, ours: PlainSession, theirs: PlainSession) -> dict[int, Append]:
+    """Arrays to which both appended along one axis, and did nothing else to their metadata."""
+    found = {}
+    for number, was in base.items():
+        if number in ours.nodes and number in theirs.nodes:
+            our_node, their_node = ours.nodes[number], theirs.nodes[number]
+            mine, other = ours.appended().get(our_node.path), append_of(was.shape, their_node.shape)
+            metadata = {was.metadata, our_node.metadata, their_node.metadata}
+            if mine is not None and other is not None and mine.axis == other.axis and len(metadata) == 1:
+                found[number] = mine
+    return found
+
+
+def outcome(base: State, mine: State, onto: State, appends: dict[int, Append]) -> Outcome:
+    """What comes of it, by path, without what was appended."""
+    try:
+        state = apply(base, without_appends(base, mine, appends), onto)
+    except Clash as clash:
+        return clash
+    return shown(base, state, appends)
+
+
+def shown(base: State, state: State, appends: dict[int, Append]) -> Outcome:
+    """A state by path, without what was appended."""
+    state = without_appends(base, state, appends)
+    return {
+        node.path: (node.is_array, node.attributes, node.metadata, node.shape, node.chunks) for node in state.values()
+    }
+
+
+def one_gives_way(
+    base: State, mine: State, theirs: State, found: list[Conflict], appends: dict[int, Append]
+) -> Outcome:
+    """What comes of it when all conflicts are answered with "theirs"."""
+    left = given_up(base, mine, theirs, [one for one in found if "theirs" in one.answers])
+    appends = {
+        number: append
+        for number, append in appends.items()
+        if number in left and left[number].shape != base[number].shape
+    }
+    return outcome(base, left, unified(base, left, theirs), appends)
+
+
+def other_gives_way(
+    base: State, mine: State, theirs: State, found: list[Conflict], appends: dict[int, Append]
+) -> Outcome:
+    """What comes of it when all conflicts are answered with "ours"."""
+    left = overruled(base, mine, theirs, found)
+    return outcome(
+        base, mine, unified(base, mine, left), {number: append for number, append in appends.items() if number in left}
+    )

@@ -21,10 +21,12 @@ from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, encode_id, new_id
 from frazil.late import LateModule
 from frazil.repository.alpha.node_documents import NodeDocuments
+from frazil.repository.alpha.node_matching import match_snapshots
 from frazil.repository.files.file_cache import UNCHANGING, Files
 from frazil.repository.files.freedoms import has_freedoms, with_flag
-from frazil.repository.merge.conflicts import Solver, check_solver
-from frazil.repository.merge.difference import Difference, compare
+from frazil.repository.merge.difference import Difference
+from frazil.repository.merge.snapshot_delta import snapshot_delta
+from frazil.repository.merge.solvers import Solver, check_solver
 from frazil.repository.refs import branches, history
 from frazil.repository.refs.alpha_library import check_deletion, check_library_branch
 from frazil.repository.refs.branches import MAIN, Tip
@@ -292,7 +294,7 @@ class Repository:
         """What changed from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""
         ids = [history.lookup(self._files, name).snapshot for name in (old, new)]
         before, after = [self._files.snapshot(identity) for identity in ids]
-        return compare(self._files, before, after, same_below=history.shared_nodes(self._files, *ids))
+        return snapshot_delta(self._files, before, after, match_snapshots(self._files, *ids)).difference
 
     # --- branches and tags ---------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,12 @@
-"""Rows of arrays read from one transaction and written to another: what a rebase needs where appended rows are no whole chunks (repository/merge/rebase.py, RowCopies)."""
+"""Rows of arrays read from one transaction and written to another: what a rebase needs where appended rows are no whole chunks (repository/merge/rebase.py, RowCopies).
+
+Values are read and written in boxes of whole chunks, of at most `bytes_in_flight` together, a chunk at least."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +14,7 @@ import numpy as np
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import Place, find_node
 from frazil.metadata.model import ArrayMetadata
-from frazil.repository.merge.rebase import Shift
+from frazil.repository.merge.apply import Shift
 from frazil.repository.session.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -20,9 +25,11 @@ if TYPE_CHECKING:
     from frazil.stores.store import Store
 
     Columns = NDArray[np.int64]
-    Values = NDArray[np.generic]
+    Box = tuple[slice, ...]
 
 __all__ = ["ArrayRows"]
+
+_ARRAYS = 4  # whose values of one box are in memory at once: ours, theirs, the base, and what the engine encodes
 
 
 class ArrayRows:
@@ -33,34 +40,37 @@ class ArrayRows:
     def __init__(self, store: Store, registry: Registry, runtime: Runtime) -> None:
         self._store, self._registry, self._runtime = store, registry, runtime
 
-    def changed_rows(
-        self, shift: Shift, base: Transaction, ours: Transaction, theirs: Transaction
-    ) -> tuple[Values | None, Columns]:
-        before = self._open(base, shift.before)
-        low = shift.old - shift.old % _chunk(before, shift.axis)
-        nowhere = np.zeros((0, before.ndim), np.int64)
-        if low == shift.old:
-            return None, nowhere
-        was = _rows(before, shift.axis, low, shift.old)
-        mine = _rows(self._open(ours, shift.path), shift.axis, low, shift.old)
-        if mine.tobytes() == was.tobytes():
-            return None, nowhere
-        other = _rows(self._open(theirs, shift.theirs), shift.axis, low, shift.old)
-        if other.tobytes() == was.tobytes():
-            return mine, nowhere
-        return mine, _chunks_at(before, shift.axis, low)
+    def changed_chunks(
+        self, shift: Shift, base: Transaction, ours: Transaction, theirs: tuple[Transaction, str]
+    ) -> tuple[Columns, Columns]:
+        before, mine, other = self._open(base, shift.before), self._open(ours, shift.ours), self._open(*theirs)
+        low = shift.old - shift.old % _extents(before)[shift.axis]
+        changed: list[tuple[int, ...]] = []
+        both: list[tuple[int, ...]] = []
+        for box in self._chunk_boxes(before, shift.axis, low, shift.old):
+            was = before.read(box).tobytes()
+            if mine.read(box).tobytes() != was:
+                changed.append(_coordinates(before, box))
+                if other.read(box).tobytes() != was:
+                    both.append(changed[-1])
+        return _columns(changed, before.ndim), _columns(both, before.ndim)
 
-    def copy(self, shift: Shift, ours: Transaction, target: Transaction, changed: object | None) -> None:
-        source, array = self._open(ours, shift.path), self._open(target, shift.path)
-        if isinstance(changed, np.ndarray):
-            _write(array, shift.axis, shift.old - changed.shape[shift.axis], changed)
-        step = _chunk(array, shift.axis)
-        low = shift.old
-        while low < shift.new:
+    def copy(self, shift: Shift, ours: Transaction, target: tuple[Transaction, str], changed: Columns) -> None:
+        source, array = self._open(ours, shift.ours), self._open(*target)
+        extents = _extents(array)
+        for chunk in changed.tolist():
+            low = [place * extent for place, extent in zip(chunk, extents, strict=True)]
+            high = [min(a + extent, end) for a, extent, end in zip(low, extents, source.shape, strict=True)]
+            high[shift.axis] = min(high[shift.axis], shift.old)
+            box = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
+            array[box] = source.read(box)
+        step, low_row = extents[shift.axis], shift.old
+        while low_row < shift.new:
             # up to the end of a chunk of the target, so that each is written once
-            high = min(low + step - (low + shift.by) % step, shift.new)
-            _write(array, shift.axis, low + shift.by, _rows(source, shift.axis, low, high))
-            low = high
+            high_row = min(low_row + step - (low_row + shift.by) % step, shift.new)
+            for box in self._boxes(source, shift.axis, low_row, high_row):
+                array[_further(box, shift.axis, shift.by)] = source.read(box)
+            low_row = high_row
 
     def _open(self, transaction: Transaction, path: str) -> Array:
         place = Place(self._store, path.strip("/"), self._registry, self._runtime, nodes=transaction)
@@ -68,24 +78,45 @@ class ArrayRows:
         assert isinstance(node, ArrayMetadata), "only arrays are appended to"
         return Array(place, node)
 
+    def _chunk_boxes(self, array: Array, axis: int, low: int, high: int) -> Iterator[Box]:
+        """The rows of an axis, chunk by chunk along the others; none where there are none."""
+        if low < high:
+            yield from _tiles(array, axis, low, high, _extents(array))
 
-def _chunks_at(array: Array, axis: int, low: int) -> Columns:
-    """The coordinates of the chunks whose rows begin at `low`: int64[n, d], sorted."""
-    extents = array.shards or array.chunks
-    grid = [-(-length // extent) for length, extent in zip(array.shape, extents, strict=True)]
-    grid[axis] = 1
-    coordinates = np.stack(np.unravel_index(np.arange(int(np.prod(grid))), grid), axis=1).astype(np.int64)
-    coordinates[:, axis] = low // extents[axis]
-    return coordinates
-
-
-def _chunk(array: Array, axis: int) -> int:
-    return (array.shards or array.chunks)[axis]
-
-
-def _rows(array: Array, axis: int, low: int, high: int) -> Values:
-    return array.read((*[slice(None)] * axis, slice(low, high)))
+    def _boxes(self, array: Array, axis: int, low: int, high: int) -> Iterator[Box]:
+        """The rows of an axis, in boxes of whole chunks along the others that may be in memory together."""
+        sizes = list(_extents(array))
+        sizes[axis] = high - low
+        room = self._runtime.bytes_in_flight // (_ARRAYS * max(array.dtype.itemsize, 1))
+        for d in reversed(range(array.ndim)):
+            if d != axis:  # as many chunks along the last axes as there is room for
+                fitting = room // max(prod(sizes), 1)
+                sizes[d] *= max(1, min(fitting, -(-array.shape[d] // max(sizes[d], 1))))
+        yield from _tiles(array, axis, low, high, sizes)
 
 
-def _write(array: Array, axis: int, low: int, values: Values) -> None:
-    array[(*[slice(None)] * axis, slice(low, low + values.shape[axis]))] = values
+def _tiles(array: Array, axis: int, low: int, high: int, sizes: tuple[int, ...] | list[int]) -> Iterator[Box]:
+    ranges = [
+        [slice(low, high)]
+        if d == axis
+        else [slice(at, min(at + size, length)) for at in range(0, length, max(size, 1))]
+        for d, (length, size) in enumerate(zip(array.shape, sizes, strict=True))
+    ]
+    yield from product(*ranges)
+
+
+def _extents(array: Array) -> tuple[int, ...]:
+    """Elements of a chunk of the array's grid along each axis."""
+    return array.shards or array.chunks
+
+
+def _coordinates(array: Array, box: Box) -> tuple[int, ...]:
+    return tuple([part.start // extent for part, extent in zip(box, _extents(array), strict=True)])
+
+
+def _columns(chunks: list[tuple[int, ...]], rank: int) -> Columns:
+    return np.array(chunks, np.int64).reshape(len(chunks), rank)
+
+
+def _further(box: Box, axis: int, by: int) -> Box:
+    return tuple(slice(part.start + by, part.stop + by) if d == axis else part for d, part in enumerate(box))

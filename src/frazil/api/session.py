@@ -19,12 +19,12 @@ from frazil.metadata.members import check_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.repository.commit.commit import attempt_commit
-from frazil.repository.merge.conflicts import Solver, check_solver
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.forks import fork, merge
 from frazil.repository.merge.rebase import meet
 from frazil.repository.merge.rebase import rebase as rebase_transaction
-from frazil.repository.merge.session_difference import own_difference
+from frazil.repository.merge.session_delta import session_delta
+from frazil.repository.merge.solvers import Solver, check_solver
 from frazil.repository.session.adopted_files import adopt_file, set_adopted
 from frazil.repository.session.pending_chunks import PackingOrder
 from frazil.repository.session.session_store import SessionStore
@@ -115,7 +115,7 @@ class Session:
 
     def diff(self) -> Difference:
         """What was changed since the snapshot that the session began from."""
-        return own_difference(self._transaction)
+        return session_delta(self._transaction).difference
 
     def discard(self) -> None:
         """Gives up all changes. Arrays and groups that were opened before see the snapshot again; those that were new are gone. Raises ReadOnlyError."""

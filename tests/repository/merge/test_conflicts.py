@@ -9,25 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.repository.plain_history import (
     PATHS,
+    PLAIN,
     PlainSession,
     State,
     columns,
-    difference_of,
+    delta_of,
     sides,
 )
 
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.repository.merge.conflicts import (
-    KINDS,
-    Answer,
-    Conflict,
-    Reads,
-    check_solver,
-    find_conflicts,
-    solve,
-)
+from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
+from frazil.repository.merge.conflicts import KINDS, Conflict, find_conflicts
+from frazil.repository.merge.delta import Delta, Made
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
+from frazil.repository.merge.solvers import Answer, check_solver, solve
 from frazil.repository.session.change_set import Append, append_of
+from frazil.repository.session.read_log import Reads
 
 BEGAN, TIP = b"b" * 12, b"t" * 12
 
@@ -146,24 +143,59 @@ ROWS = [
 ]  # fmt: skip
 
 
+def delta(
+    difference: Difference, side: int, appends: dict[str, Append] | None = None, reads: Reads | None = None
+) -> Delta:
+    """What a difference tells, as a delta: all values are those of one side."""
+    sources = {new: old for old, new in difference.renamed}
+    value = {"side": side}
+
+    def made(path: str) -> Made:
+        array = ArrayData(PLAIN) if path in difference.arrays else None
+        return Made(NodeSnapshot(0, path, value, array), None, difference.chunks.get(path))
+
+    metadata = {sources.get(path, path): PLAIN._replace(fill_value=side) for path in difference.metadata}
+    metadata |= {sources.get(path, path): PLAIN._replace(shape=one.new) for path, one in difference.resized.items()}
+    return Delta(
+        removed={path: path in difference.arrays for path in difference.removed},
+        moved=dict(difference.renamed),
+        made={path: made(path) for path in difference.added},
+        arrays=frozenset([sources.get(path, path) for path in difference.arrays if path not in difference.added]),
+        attributes={sources.get(path, path): value for path in difference.attributes},
+        metadata=metadata,
+        resized={sources.get(path, path): one for path, one in difference.resized.items()},
+        appends={path: append for path, append in (appends or {}).items() if path in difference.resized},
+        chunks={
+            sources.get(path, path): found for path, found in difference.chunks.items() if path not in difference.added
+        },
+        reads=reads,
+    )
+
+
+def meet(
+    ours: Difference, theirs: Difference, appends: dict[str, Append] | None = None, reads: Reads | None = None
+) -> list[Conflict]:
+    return find_conflicts(delta(ours, 1, appends, reads), delta(theirs, 2), BEGAN, TIP)
+
+
 def told(found: list[Conflict]) -> list[str]:
     return sorted(f"{one.kind} {one.path}" + ("" if one.chunks is None else f" {one.chunks.tolist()}") for one in found)
 
 
 @pytest.mark.parametrize(("ours", "theirs", "expected"), ROWS)
 def test_the_table(ours: Difference, theirs: Difference, expected: list[str]) -> None:
-    assert told(find_conflicts(ours, theirs, APPEND, None, BEGAN, TIP)) == expected
+    assert told(meet(ours, theirs, APPEND)) == expected
 
 
 def test_what_can_be_solved_by_ours() -> None:
     def answers(ours: Difference, theirs: Difference) -> list[str]:
-        found = find_conflicts(ours, theirs, APPEND, None, BEGAN, TIP)
+        found = meet(ours, theirs, APPEND)
         assert all("theirs" in one.answers for one in found)
         return [f"{one.kind} {one.path}" for one in found if "ours" in one.answers]
 
     every = [(ours, theirs) for ours, theirs, expected in ROWS if expected]
     for ours, theirs in every:
-        for one in find_conflicts(ours, theirs, APPEND, None, BEGAN, TIP):
+        for one in meet(ours, theirs, APPEND):
             if one.kind == "deleted" or (one.chunks is not None and one.kind in {"changed", "metadata"}):
                 assert one.answers == {"theirs"}
             elif one.kind in {"chunks", "attributes", "metadata", "renamed"}:
@@ -180,33 +212,28 @@ def test_what_can_be_solved_by_ours() -> None:
 
 
 def test_an_append_is_what_the_session_says() -> None:
-    assert told(find_conflicts(GROWN, GROWN_MORE, {}, None, BEGAN, TIP)) == ["metadata /g/t [[1, 0], [2, 0], [3, 0]]"]
-    other = {"/g/t": Append(0, 3, 4)}  # not what the shapes say
-    assert told(find_conflicts(GROWN, GROWN_MORE, other, None, BEGAN, TIP)) != []
+    assert told(meet(GROWN, GROWN_MORE)) == ["metadata /g/t [[1, 0], [2, 0], [3, 0]]"]
 
 
 def test_two_appends_leave_what_lies_before_them_to_be_compared() -> None:
     ours = resized("/t", (4, 2), (5, 2), (0, 0), (1, 0), (2, 0), (2, 1))
     theirs = resized("/t", (4, 2), (6, 2), (1, 0), (2, 0), (2, 1))
-    assert told(find_conflicts(ours, theirs, {"/t": Append(0, 4, 5)}, None, BEGAN, TIP)) == ["chunks /t [[1, 0]]"]
+    assert told(meet(ours, theirs, {"/t": Append(0, 4, 5)})) == ["chunks /t [[1, 0]]"]
 
 
 def test_equal_results_are_no_conflict() -> None:
-    asked = []
-
-    def agreed(kind: str, ours: str, theirs: str) -> bool:
-        asked.append((kind, ours, theirs))
-        return True
+    def equal(ours: Difference, theirs: Difference) -> list[str]:
+        return told(find_conflicts(delta(ours, 1), delta(theirs, 1), BEGAN, TIP))
 
     both = Difference(attributes=("/x",), metadata=("/y",), added=("/n",), chunks={"/y": chunks([(0, 0)])})
     other = Difference(
         renamed=(("/x", "/z"),), attributes=("/z",), metadata=("/y",), added=("/n",), chunks={"/y": chunks([(0, 1)])}
     )
-    assert find_conflicts(both, other, {}, None, BEGAN, TIP, agree=agreed) == []
-    assert sorted(asked) == [("attributes", "/x", "/z"), ("created", "/n", "/n"), ("metadata", "/y", "/y")]
+    assert equal(both, other) == []
+    assert told(meet(both, other)) == ["attributes /x", "created /n", "metadata /y [[0, 1]]"]
     # arrays are never the same, nor is a group that was renamed to a place and one that was made there
-    assert told(find_conflicts(AN_ARRAY, AN_ARRAY, {}, None, BEGAN, TIP, agree=agreed)) == ["created /n"]
-    assert told(find_conflicts(HERE, A_GROUP, {}, None, BEGAN, TIP, agree=agreed)) == ["created /n", "parent /n/t"]
+    assert equal(AN_ARRAY, AN_ARRAY) == ["created /n"]
+    assert equal(HERE, A_GROUP) == ["created /n", "parent /n/t"]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +265,7 @@ def looked(base: State, ours: PlainSession, seen: list[int]) -> Reads:
         if number is not None:
             name = ours.nodes[number].path if number in ours.nodes else path
             if base[number].is_array and at % 2:
-                read[name] = columns([(0, 0), (at % 3, 1)])
+                read[path] = columns([(0, 0), (at % 3, 1)])
             if not base[number].is_array:
                 listed.add(name)
         if at % 3:
@@ -264,8 +291,8 @@ def seen_in(base: State, state: State, ours: PlainSession, reads: Reads) -> list
         path = "" if name == "/" else before(name)
         inside = [other for other in by_path if other.rpartition("/")[0] == path]
         found.append(sorted((other, by_path[other][0]) for other in inside))
-    for name, read in sorted(reads.chunks.items()):
-        number = next((number for number, node in base.items() if node.path == before(name)), None)
+    for path, read in sorted(reads.chunks.items()):
+        number = next((number for number, node in base.items() if node.path == path), None)
         node = None if number is None else state.get(number)  # it was the same node, wherever it is
         found.append(None if node is None else [node.chunks.get(tuple(chunk)) for chunk in read.tolist()])
     return found
@@ -278,15 +305,13 @@ def test_what_was_read_has_not_changed_where_none_is_told(
 ) -> None:
     base, ours, theirs = drawn
     reads = looked(base, ours, seen)
-    found = find_conflicts(
-        difference_of(base, ours.nodes), difference_of(base, theirs.nodes), {}, reads, BEGAN, TIP, agree=lambda *_: True
-    )
+    found = find_conflicts(delta_of(base, ours.nodes, None, reads), delta_of(base, theirs.nodes), BEGAN, TIP)
     if not found:
         assert seen_in(base, theirs.nodes, ours, reads) == seen_in(base, base, ours, reads)
 
 
 def of_reads(theirs: Difference, reads: Reads, ours: Difference | None = None) -> list[str]:
-    return told(find_conflicts(ours or Difference(), theirs, {}, reads, BEGAN, TIP))
+    return told(meet(ours or Difference(), theirs, None, reads))
 
 
 def test_reads() -> None:
@@ -307,9 +332,12 @@ def test_reads() -> None:
     assert of_reads(W10, read) == of_reads(GROWN_MORE, Reads(chunks={"/g/t": columns([(0, 0)])})) == []
     assert of_reads(METADATA, read) == of_reads(REMOVED, read) == ["read /g/t"]
     # by the names that the session has
-    renamed = Reads(frozenset({"/h/t"}), frozenset({"/h"}), {"/h/t": columns([(0, 0)])})
+    renamed = Reads(frozenset({"/h/t"}), frozenset({"/h"}), {"/g/t": columns([(0, 0)])})
     assert of_reads(W00, renamed, MOVED) == ["read /h/t [[0, 0]]"]
-    assert of_reads(Difference(removed=("/g/t",)), renamed, Difference(renamed=(("/g", "/h"),))) == ["read /h"]
+    assert of_reads(Difference(removed=("/g/t",)), renamed, Difference(renamed=(("/g", "/h"),))) == [
+        "read /g/t",
+        "read /h",
+    ]
     assert of_reads(ATTRIBUTES, renamed, MOVED) == ["read /h/t"]
     assert of_reads(INSIDE, Reads(listed=frozenset({"/h"})), MOVED) == ["parent /h", "parent /h/t", "read /h"]
 

@@ -425,3 +425,23 @@ def test_chunks_that_share_files_on_disk(tmp_path: Path, chunk_packing: str) -> 
             whole[-8:],
         ]
     np.testing.assert_array_equal(np.asarray(frazil.open_array(store, path="a")[...]), data)
+
+
+@pytest.mark.parametrize("compatible", [None, "alpha-library"])
+@pytest.mark.parametrize("committed", [False, True])
+def test_chunks_beyond_a_smaller_document_do_not_come_back(compatible: str | None, committed: bool) -> None:
+    session = frazil.Repository.create(MemoryStore(), compatible=compatible).writable_session("main")
+    store = session.store
+    store.set("zarr.json", array(6, chunks=(2,)))
+    for at in range(3):
+        store.set(f"c/{at}", bytes([at + 1, at + 1]))
+    if committed:
+        session.commit("first")
+        store.set("c/1", b"\7\7")
+    for shape in (2, 4, 6):
+        store.set("zarr.json", array(shape, chunks=(2,)))
+    assert [key for key in store.list() if key.startswith("c/")] == ["c/0"]
+    assert store.get("c/1") is None
+    store.set("c/2", b"\4\4")
+    session.commit("last")
+    assert [store.get(f"c/{at}") for at in range(3)] == [b"\1\1", None, b"\4\4"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dask.array import Array as DaskArray
     from dask.delayed import Delayed
 
-    from frazil.repository.merge.conflicts import Solver
+    from frazil.repository.merge.solvers import Solver
 
 __all__ = ["from_array", "store"]
 

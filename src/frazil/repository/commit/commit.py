@@ -84,7 +84,7 @@ def attempt_commit(
         placed = _place(transaction, finals)
         identity = new_id(os.urandom)
         snapshot, attribute_file = _snapshot(transaction, placed, finals, following, identity, message, properties)
-        intent = Intent(identity, tip, finals, transaction.state, _names(placed, identity, attribute_file))
+        intent = Intent(identity, tip, transaction.state, _names(placed, identity, attribute_file))
         written = files.write_snapshot(identity, snapshot, placed.files)
         transaction.written.intents = (
             *transaction.written.intents,
@@ -245,7 +245,7 @@ def _final_ids(transaction: Transaction) -> tuple[dict[int, int], int | None]:
 
 def written_node(finals: Mapping[int, int], change: NodeChange) -> int:
     """The id that a node has in the new snapshot."""
-    return finals.get(change.key, change.key)
+    return finals[change.key] if change.base is None else change.base.id
 
 
 # --- the snapshot ------------------------------------------------------------------------------------------------------------------------
@@ -392,9 +392,7 @@ def _decide(transaction: Transaction, found: Tip) -> Tip | None:
 def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Tip) -> None:
     """The session goes on from what it committed. An interrupt between any two steps leaves the intent, and the next commit takes them again."""
     if transaction.base_id != intent.snapshot:
-        finals = {key: transaction.handle(number) for key, number in intent.finals.items()}
-        transaction.finals.update(finals)
-        changes = ChangeSet(snapshot.nodes, transaction.changes.next_key)
+        changes = transaction.changes.committed(snapshot.nodes)
         transaction.begin(intent.snapshot, snapshot, changes, same=True, tip=tip)
     transaction.tips[tip.branch] = tip
     others = [one for one in transaction.written.intents if one is not intent]

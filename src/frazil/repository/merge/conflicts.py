@@ -1,42 +1,36 @@
-"""Conflicts between what a session changed and what others committed since it began, as values; and solvers of them. Pure.
+"""Conflicts between what one side changed and what another changed since their common base, as values. Pure.
 
 What may not meet what is a table in docs/design/014-conflicts.md. Changes of which none conflict can be made in any order, with one outcome (appends to one array
-alone come one behind the other). What is done with an answer is the rebase's to do; how differences are made is in difference.py."""
+alone come one behind the other). Who decides, and what is left of one side then, is in solvers.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from frazil.errors import ConflictError, InvalidInputError
+from frazil.formats.alpha.attributes import same_json
+from frazil.formats.alpha.nodes import AttributesReference
 from frazil.record import Record
+from frazil.repository.files.attributes import Attributes
 from frazil.repository.manifests.coordinates import among, sorted_coordinates
-from frazil.repository.merge.node_paths import Places, Side
+from frazil.repository.merge.delta import Delta
+from frazil.repository.merge.places import Places, Side
 from frazil.repository.session.change_set import Append, append_of
+from frazil.repository.session.read_log import Reads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.formats.ids import ObjectId
-    from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
+    from frazil.repository.merge.difference import ChunkDifference, Resize
 
     Columns = NDArray[np.int64]
 
-__all__ = [
-    "KINDS",
-    "Answer",
-    "Conflict",
-    "Reads",
-    "Solver",
-    "check_solver",
-    "find_conflicts",
-    "solve",
-]
+__all__ = ["KINDS", "Conflict", "Taken", "find_conflicts"]
 
-Answer: TypeAlias = Literal["ours", "theirs", "fail"]
 Taken: TypeAlias = Literal["ours", "theirs"]
 
 # what happened, and the same where it is about chunks
@@ -54,18 +48,7 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
 _BOTH: Final[frozenset[Taken]] = frozenset({"ours", "theirs"})
 _THEIRS: Final[frozenset[Taken]] = frozenset({"theirs"})
 _NONE: Final[frozenset[Taken]] = frozenset()
-_NAMED: Final = ("ours", "theirs")
 _TOLD: Final = 3  # conflicts in the message of an error, and chunks of each
-
-
-class Reads(Record):
-    """What a session looked at, by the paths that nodes have in it now; of those that it removed, that they had.
-
-    nodes: also paths where nothing was; listed: groups whose members were listed; chunks: int64[n, d], the coordinates of those that were read, or found missing"""
-
-    nodes: frozenset[str] = frozenset()
-    listed: frozenset[str] = frozenset()
-    chunks: Mapping[str, Columns] = {}
 
 
 class Conflict(Record):
@@ -112,99 +95,33 @@ class Conflict(Record):
         return hash((self[:2], self[3:]))
 
 
-Solver: TypeAlias = Callable[[Conflict], Answer]
-Agree: TypeAlias = Callable[[str, str, str], bool]
-
-
-# --- solving -------------------------------------------------------------------------------------------------------------------------
-
-
-def check_solver(solver: object) -> None:
-    """Raises InvalidInputError for what is neither the name of a solver nor a function."""
-    if not (solver in {*_NAMED, "disjoint"} if isinstance(solver, str) else callable(solver)):
-        raise InvalidInputError(
-            f"there is no solver {solver!r}", hint='it is "disjoint", "ours", "theirs" or a function of one conflict'
-        )
-
-
-def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
-    """Whose change is taken, for each conflict. solver: "ours" or "theirs", "disjoint" for a failure on each, or a function that says "ours", "theirs" or "fail".
-
-    Raises ConflictError, that holds those which are left: where it says "fail", or what cannot be (`Conflict.answers`). InvalidInputError for a solver that is
-    none."""
-    check_solver(solver)
-    taken: list[Taken] = []
-    left: list[Conflict] = []
-    for conflict in conflicts:
-        answer = solver if isinstance(solver, str) else solver(conflict)
-        if answer == "ours" and answer in conflict.answers:
-            taken.append("ours")
-        elif answer == "theirs" and answer in conflict.answers:
-            taken.append("theirs")
-        elif answer in {*_NAMED, "fail"} or isinstance(solver, str):
-            left.append(conflict)
-        else:
-            raise InvalidInputError(f'a solver says "ours", "theirs" or "fail", not {answer!r}', path=conflict.path)
-    if left:
-        raise _failure(left)
-    return taken
-
-
-def _failure(conflicts: Sequence[Conflict]) -> ConflictError:
-    told = "; ".join([str(conflict) for conflict in conflicts[:_TOLD]])
-    more = len(conflicts) - _TOLD
-    count = "a conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
-    error = ConflictError(
-        f"{count} with what others have committed since: {told}" + (f"; and {more} more" if more > 0 else ""),
-        hint="make the change again from the newest state, or rebase with a solver",
-    )
-    error.conflicts = tuple(conflicts)
-    return error
-
-
 # --- finding -------------------------------------------------------------------------------------------------------------------------
 
 
-def find_conflicts(
-    ours: Difference,
-    theirs: Difference,
-    appended: Mapping[str, Append],
-    reads: Reads | None,
-    began: ObjectId,
-    tip: ObjectId,
-    *,
-    agree: Agree | None = None,
-) -> list[Conflict]:
-    """Where two changes of one state meet, sorted by path: what a session did (ours), and what was committed since it began (theirs). Both differences say
-    renames by node.
+def find_conflicts(ours: Delta, theirs: Delta, began: ObjectId, tip: ObjectId) -> list[Conflict]:
+    """Where two changes of one base meet, sorted by path: ours, and theirs. Ours tells its appends; of theirs, growth along one axis is taken for one. Of ours, what was
+    read counts, too.
 
-    appended   arrays (our paths) that the session did nothing to the shape of but append; theirs are seen by their shapes
-    reads      for serializable sessions: what they looked at
-    began, tip snapshots, for the conflicts to name
-    agree      whether both made the same of a node: called with "created" (two groups of one path), "metadata" or "attributes", our path and theirs; None: never"""
-    return _Meeting(ours, theirs, appended, agree or _never).conflicts(reads, began, tip)
-
-
-def _never(*_: str) -> bool:
-    return False
+    began, tip  snapshots, for the conflicts to name"""
+    return _Meeting(ours, theirs).conflicts(began, tip)
 
 
 class _Meeting:
-    """Two sides that began from one state."""
+    """Two deltas of one base."""
 
-    __slots__ = ("agree", "appended", "found", "ours", "theirs")
+    __slots__ = ("found", "our_places", "ours", "their_places", "theirs")
 
-    def __init__(self, ours: Difference, theirs: Difference, appended: Mapping[str, Append], agree: Agree) -> None:
-        self.ours, self.theirs, self.appended, self.agree = Side(ours), Side(theirs), appended, agree
+    def __init__(self, ours: Delta, theirs: Delta) -> None:
+        self.ours, self.theirs = ours, theirs
+        self.our_places, self.their_places = Side(ours), Side(theirs)
         # by path, kind, and whether it is about chunks
         self.found: dict[tuple[str, str, bool], tuple[Columns | None, frozenset[Taken]]] = {}
 
-    def conflicts(self, reads: Reads | None, began: ObjectId, tip: ObjectId) -> list[Conflict]:
+    def conflicts(self, began: ObjectId, tip: ObjectId) -> list[Conflict]:
         nodes = [(kind, old) for old in self.ours.touched() & self.theirs.touched() for kind in self._node(old)]
-        places = Places(self.ours, self.theirs, self._tell_place, lambda path: self.agree("created", path, path))
-        places.find(nodes)
-        if reads is not None:
-            self._reads(reads)
+        Places(self.our_places, self.their_places, self._tell_place, self._is_same_group).find(nodes)
+        if self.ours.reads is not None:
+            self._reads(self.ours.reads)
         order = list(KINDS)
         found = sorted(self.found.items(), key=lambda item: (item[0][0], order.index(item[0][1]), item[0][2]))
         return [Conflict(kind, path, chunks, began, tip, answers) for (path, kind, _), (chunks, answers) in found]
@@ -218,32 +135,37 @@ class _Meeting:
     def _tell_place(self, kind: str, path: str, /, *, ours_may_stay: bool = True) -> None:
         self._tell(kind, path, None, _BOTH if ours_may_stay else _THEIRS)
 
+    def _is_same_group(self, path: str) -> bool:
+        """Whether both made the same group at a path."""
+        ours, theirs = self.ours.made[path].node, self.theirs.made[path].node
+        return ours is not None and theirs is not None and _same_attributes(ours.attributes, theirs.attributes)
+
     # --- one node ------------------------------------------------------------------------------------------------------------------
 
     def _node(self, old: str) -> Iterator[str]:
         """A node that both touched. Gives the kinds of conflicts that are about its place, for others to tell."""
         ours, theirs = self.ours, self.theirs
         name = ours.name(old)
-        if old in theirs.gone or old in ours.gone:
-            if old not in ours.gone:
+        if old in theirs.removed or old in ours.removed:
+            if old not in ours.removed:
                 self._tell("deleted", name, answers=_THEIRS)
-            elif old not in theirs.gone:
+            elif old not in theirs.removed:
                 yield "changed"
             return
         if old in ours.moved and old in theirs.moved and ours.moved[old] != theirs.moved[old]:
             yield "renamed"
-        if old in ours.attributes and old in theirs.attributes and not self._agreed("attributes", old):
+        if (
+            old in ours.attributes
+            and old in theirs.attributes
+            and not _same_attributes(ours.attributes[old], theirs.attributes[old])
+        ):
             self._tell("attributes", name)
         self._form(old)
-
-    def _agreed(self, kind: str, old: str) -> bool:
-        return self.agree(kind, self.ours.name(old), self.theirs.name(old))
 
     def _form(self, old: str) -> None:
         """Metadata and shapes, and chunks, which lean on them."""
         ours, theirs, name = self.ours, self.theirs, self.ours.name(old)
-        our_form = old in ours.metadata or old in ours.resized
-        their_form = old in theirs.metadata or old in theirs.resized
+        our_form, their_form = old in ours.metadata, old in theirs.metadata
         left_out: Columns | None = None
         if our_form and their_form:
             append = self._common_append(old)
@@ -255,7 +177,7 @@ class _Meeting:
                 chunks = _all_chunks(theirs.chunks[old]) if old in theirs.chunks else None
                 self._tell("metadata", name, chunks, _BOTH if chunks is None else _THEIRS)
             return
-        if old in ours.metadata or old in theirs.metadata:
+        if (our_form and old not in ours.resized) or (their_form and old not in theirs.resized):
             other = theirs if our_form else ours
             if old in other.chunks:
                 self._tell("metadata", name, _all_chunks(other.chunks[old]), _THEIRS)
@@ -272,18 +194,16 @@ class _Meeting:
 
     def _common_append(self, old: str) -> Append | None:
         """Our append, where they appended along the same axis."""
-        if old not in self.ours.resized or old not in self.theirs.resized:
+        ours = self.ours.appends.get(old)
+        if ours is None or old not in self.theirs.resized:
             return None
-        ours = append_of(*self.ours.resized[old][:2])
         theirs = append_of(*self.theirs.resized[old][:2])
-        if ours is None or theirs is None or ours != self.appended.get(self.ours.name(old)):
-            return None
-        return ours if ours.axis == theirs.axis else None
+        return ours if theirs is not None and ours.axis == theirs.axis else None
 
     def _same_form(self, old: str) -> bool:
         ours, theirs = self.ours.resized.get(old), self.theirs.resized.get(old)
         if ours is None and theirs is None:
-            return self._agreed("metadata", old)
+            return self.ours.metadata[old] is not None and self.ours.metadata[old] == self.theirs.metadata[old]
         return ours is not None and theirs is not None and ours.new == theirs.new
 
     def _chunks(self, old: str, left_out: Columns | None = None, behind: tuple[int, int] | None = None) -> None:
@@ -308,19 +228,26 @@ class _Meeting:
 
     def _reads(self, reads: Reads) -> None:
         theirs = self.theirs
-        changed = {*theirs.gone, *theirs.moved, *theirs.metadata, *theirs.attributes, *theirs.resized}
-        seen = {name for old in changed for name in self._names(old)} | theirs.placed
+        changed = {*theirs.removed, *theirs.moved, *theirs.metadata, *theirs.attributes}
+        seen = {name for old in changed for name in self._names(old)} | self.their_places.placed
         for path in reads.nodes & seen:
             self._tell("read", path, None, _NONE)
         for path in reads.listed & self._changed_groups():
             self._tell("read", path, None, _NONE)
-        for path, read in reads.chunks.items():
-            if (path, "read", False) not in self.found:
-                self._read_chunks(path, self.ours.sources.get(path, path), read)
+        for old in reads.arrays:
+            name = self.ours.name(old)
+            if old in theirs.removed or old in theirs.metadata:
+                self._tell("read", name, None, _NONE)
+            elif old in theirs.chunks and (name, "read", False) not in self.found:
+                self._tell("read", name, _all_chunks(theirs.chunks[old]), _NONE)
+        for old, read in reads.chunks.items():
+            name = self.ours.name(old)
+            if (name, "read", False) not in self.found and (name, "read", True) not in self.found:
+                self._read_chunks(name, old, read)
 
     def _read_chunks(self, path: str, old: str, read: Columns) -> None:
         theirs = self.theirs
-        if old in theirs.gone or old in theirs.metadata:
+        if old in theirs.removed or (old in theirs.metadata and old not in theirs.resized):
             self._tell("read", path, None, _NONE)
             return
         changed = np.zeros(len(read), np.bool_)
@@ -335,7 +262,7 @@ class _Meeting:
 
     def _changed_groups(self) -> set[str]:
         """All names of the groups that have other members on their side."""
-        theirs = self.theirs
+        theirs = self.their_places
         left = {_parent(path) for path in chain(theirs.gone, theirs.moved)}
         entered = {_parent(path) for path in theirs.placed}
         groups = {name for group in left for name in self._names(group)}
@@ -355,6 +282,13 @@ def _is_cut(resize: Resize, chunks: Columns) -> NDArray[np.bool_]:
         if new < old:
             cut |= (chunks[:, axis] + 1) * length > new
     return cut
+
+
+def _same_attributes(left: Attributes, right: Attributes) -> bool:
+    """Whether attributes are the same JSON; of those that lie in files only the places are looked at."""
+    if isinstance(left, AttributesReference) or isinstance(right, AttributesReference):
+        return left == right
+    return same_json(left or {}, right or {})
 
 
 def _parent(path: str) -> str:

@@ -1,38 +1,26 @@
-"""Differences of two states of a hierarchy as values, and the comparison of two snapshots that makes one.
-
-A session says in the same values what it changed. Chunks are compared in chunk_comparison.py; what two differences have to do with each other is in conflicts.py."""
+"""What users are told of a change: which nodes differ, and how. It is made of a Delta (delta.py), which also has what they are now."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from frazil.formats.alpha.nodes import ArrayData, Nodes, NodeSnapshot
 from frazil.record import Record
-from frazil.repository.files.attributes import same_attributes
-from frazil.repository.files.freedoms import has_freedoms
-from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests
-from frazil.repository.manifests.coordinates import grid_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.formats.alpha.manifests import Manifest
-    from frazil.formats.alpha.snapshots import Snapshot
-    from frazil.formats.ids import ObjectId
     from frazil.formats.msgpack import Json
-    from frazil.repository.files.file_cache import Files
 
     Columns = NDArray[np.int64]
 
-__all__ = ["ChunkDifference", "Difference", "Resize", "compare"]
+__all__ = ["ChunkDifference", "Difference", "Resize"]
 
 Shape: TypeAlias = tuple[int, ...]
 
 _TOLD: Final = 100  # chunks of an array, in JSON
-_AT_ONCE: Final = 64  # manifests that are fetched together, of several arrays
 
 
 class Resize(Record):
@@ -143,166 +131,3 @@ class Difference(Record):
             for path in paths:
                 told.setdefault(path, []).append(what)
         return {path: "  " + "; ".join(texts) for path, texts in told.items()}
-
-
-# --- comparison -----------------------------------------------------------------------------------------------------------------------
-
-
-def compare(
-    files: Files,
-    old: Snapshot,
-    new: Snapshot,
-    *,
-    same_below: int | None = None,
-    chunks_of: Container[str] | None = None,
-) -> Difference:
-    """What differs between two snapshots of a repository. Nodes that lie in the same bytes cost nothing, nor do manifests that both list.
-
-    same_below  ids of nodes below it mean the same node in both, so that renames are seen and a node that was made anew at its path is told as removed and added;
-                None: nodes are told apart by path alone
-    chunks_of   arrays whose chunks are compared, by either of their paths; None: all
-
-    Raises NotFoundError and FormatError, with the key, for manifests and attribute files that are needed and cannot be read. Nodes that cannot be read are compared as
-    bytes."""
-    pairs, added, removed = _matched(old.nodes, new.nodes, same_below)
-    found = _Found(files, old, new, chunks_of)
-    for before, after in pairs:
-        if not found.compare_nodes(before, after):
-            removed.append(before)
-            added.append(after)
-    for path in added:
-        found.add(path)
-    gone = set(removed)
-    difference = Difference(
-        tuple(sorted(added)),
-        tuple(sorted(gone)),
-        tuple(sorted([(before, after) for before, after in pairs if before != after and before not in gone])),
-        tuple(sorted(found.metadata)),
-        tuple(sorted(found.attributes)),
-        dict(sorted(found.compare_chunks())),
-        dict(sorted(found.resized.items())),
-    )
-    told = {*difference.paths, *gone}
-    arrays = [path for path in told if (new.nodes if path in new.nodes else old.nodes).is_array(path)]
-    return difference._replace(arrays=frozenset(arrays))
-
-
-def _matched(old: Nodes, new: Nodes, same_below: int | None) -> tuple[list[tuple[str, str]], list[str], list[str]]:
-    """Of what may differ: old and new path of each node that both have, paths of new nodes, paths of nodes that are gone."""
-    differing = old.differing(new)
-    before, after = [path for path in differing if path in old], [path for path in differing if path in new]
-    if same_below is None:
-        left = set(before)
-        pairs = [(path, path) for path in after if path in left]
-    else:
-        ours, theirs = _by_id(old, before, same_below), _by_id(new, after, same_below)
-        pairs = [(path, theirs[number]) for number, path in ours.items() if number in theirs]
-        paired, placed = {path for path, _ in pairs}, {path for _, path in pairs}
-        for path in before:
-            if path in new and path not in paired and path not in placed:
-                number, other = old.id_of(path), new.id_of(path)
-                # ids that come twice, or cannot be read, tell nothing
-                if number is None or other is None or number == other < same_below:
-                    pairs.append((path, path))
-    one, other_side = {path for path, _ in pairs}, {path for _, path in pairs}
-    added = [path for path in after if path not in other_side]
-    return pairs, added, [path for path in before if path not in one]
-
-
-def _by_id(nodes: Nodes, paths: Sequence[str], below: int) -> dict[int, str]:
-    """Paths by ids below one, of such that come once."""
-    found: dict[int, str] = {}
-    twice: set[int] = set()
-    for path in paths:
-        number = nodes.id_of(path)
-        if number is not None and number < below:
-            if number in found:
-                twice.add(number)
-            found[number] = path
-    return {number: path for number, path in found.items() if number not in twice}
-
-
-class _Found:
-    """What was found so far, and the arrays whose chunks are still to be compared."""
-
-    def __init__(self, files: Files, old: Snapshot, new: Snapshot, chunks_of: Container[str] | None) -> None:
-        self.files, self.old, self.new, self.chunks_of = files, old, new, chunks_of
-        self.metadata: list[str] = []
-        self.attributes: list[str] = []
-        self.resized: dict[str, Resize] = {}
-        self.arrays: list[tuple[str, Listed, Listed]] = []
-
-    def compare_nodes(self, old_path: str, path: str) -> bool:
-        """Compares a node with what became of it; False where that is so another thing that nothing can be compared."""
-        before, after = self.old.nodes.get(old_path), self.new.nodes.get(path)
-        if not isinstance(before, NodeSnapshot) or not isinstance(after, NodeSnapshot):
-            self.metadata.append(path)
-            return True
-        if before.array is None or after.array is None:
-            if before.array is not after.array:
-                return False
-        elif len(before.array.metadata.shape) != len(after.array.metadata.shape):
-            return False
-        else:
-            self._compare_arrays(old_path, before, before.array, after, after.array)
-        if not same_attributes(self.files, before.attributes, after.attributes):
-            self.attributes.append(path)
-        return True
-
-    def _compare_arrays(
-        self, old_path: str, before: NodeSnapshot, was: ArrayData, after: NodeSnapshot, now: ArrayData
-    ) -> None:
-        path = after.path
-        if was.metadata != now.metadata:
-            if was.metadata._replace(shape=now.metadata.shape) == now.metadata:
-                self.resized[path] = Resize(was.metadata.shape, now.metadata.shape, now.metadata.chunk_shape)
-            else:
-                self.metadata.append(path)
-        if self._is_asked(old_path) or self._is_asked(path):
-            self._note(path, _listed(self.old, before.id, was), _listed(self.new, after.id, now))
-
-    def add(self, path: str) -> None:
-        """A new node, whose chunks are all new."""
-        node = self.new.nodes.get(path)
-        if isinstance(node, NodeSnapshot) and node.array is not None and self._is_asked(path):
-            listed = _listed(self.new, node.id, node.array)
-            self._note(path, listed._replace(manifests=()), listed)
-
-    def _is_asked(self, path: str) -> bool:
-        return self.chunks_of is None or path in self.chunks_of
-
-    def _note(self, path: str, old: Listed, new: Listed) -> None:
-        if own_manifests(old, new):
-            self.arrays.append((path, old, new))
-
-    def compare_chunks(self) -> Iterator[tuple[str, ChunkDifference]]:
-        """The chunks of the arrays, of several with one fetch of what they need."""
-        for batch in self._batches():
-            ids = list(dict.fromkeys([file for _, old, new in batch for file in own_manifests(old, new)]))
-            fetched: dict[ObjectId, Manifest] = dict(zip(ids, self.files.manifests(ids), strict=True))
-
-            def load(ids: Sequence[ObjectId], fetched: Mapping[ObjectId, Manifest] = fetched) -> list[Manifest]:
-                missing = [file for file in ids if file not in fetched]
-                found = dict(zip(missing, self.files.manifests(missing), strict=True)) if missing else {}
-                return [fetched[file] if file in fetched else found[file] for file in ids]
-
-            for path, old, new in batch:
-                written, removed = compare_chunks(old, new, load)
-                if len(written) or len(removed):
-                    yield path, ChunkDifference(written, removed)
-
-    def _batches(self) -> Iterator[list[tuple[str, Listed, Listed]]]:
-        batch: list[tuple[str, Listed, Listed]] = []
-        ids: set[ObjectId] = set()
-        for array in self.arrays:
-            ids.update(own_manifests(array[1], array[2]))
-            batch.append(array)
-            if len(ids) >= _AT_ONCE:
-                yield batch
-                batch, ids = [], set()
-        if batch:
-            yield batch
-
-
-def _listed(snapshot: Snapshot, node: int, array: ArrayData) -> Listed:
-    return Listed(node, grid_of(array.metadata), array.manifests, has_freedoms(snapshot))

@@ -5,7 +5,6 @@ fork at the end, which the parent merges as any other (forks.py)."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from frazil.record import Record
 from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.repository.session.changed_references import NATIVE, PENDING, SHARED, VIRTUAL, Rows
 from frazil.repository.session.pending_chunks import place_pending
+from frazil.repository.session.read_log import Reads
 from frazil.repository.session.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ class WrittenArray(Record):
 
 
 class Written(Record):
-    """What forks wrote: arrays in order of their paths, each once; inline: bytes of chunks that are too small for a file"""
+    """What forks wrote: arrays in order of their paths, each once; inline: bytes of chunks that are too small for a file; reads: what serializable ones read"""
 
     arrays: tuple[WrittenArray, ...] = ()
     inline: bytes = b""
+    reads: tuple[Reads, ...] = ()
 
 
 NOTHING = Written()
@@ -57,14 +58,9 @@ def again(fork: Transaction) -> Transaction:
         if not fork.forked:
             raise InvalidInputError(f"{fork!r} is no fork", hint="session.fork() makes one")
         fork.changes.leave_files()
-        made = Transaction(fork.files, fork.base_id, fork.base, None, fork.known, fork.options)
-        made.forked = True
         changes = fork.changes.copy()
         changes.identity = b""  # its own forks are not those of the other
-        changes.next_key = -(1 + int.from_bytes(os.urandom(7), "big")) << 7  # as forks.fork gives them
-        made.begin(fork.base_id, fork.base, changes)
-        made.finals, made.moved = dict(fork.finals), list(fork.moved)
-        return made
+        return fork.fork(changes)
 
 
 def written(fork: Transaction) -> Written:
@@ -90,12 +86,13 @@ def written(fork: Transaction) -> Written:
                 filled += length
             rows.objects[waiting] = 0
             arrays.append(WrittenArray(change.node.path, rows))
-    return Written(tuple(arrays), b"".join(part.tobytes() for part in parts))
+        reads = () if fork.reads is None else (fork.reads.reads(fork.base.nodes),)
+    return Written(tuple(arrays), b"".join(part.tobytes() for part in parts), reads)
 
 
 def join(parts: Sequence[Written]) -> Written:
     """What several wrote, as one. Raises ConflictError where two wrote the same chunk."""
-    parts = [part for part in parts if part.arrays]
+    parts = [part for part in parts if part.arrays or part.reads]
     if len(parts) <= 1:
         return parts[0] if parts else NOTHING
     by_path: dict[str, list[Rows]] = {}
@@ -106,7 +103,8 @@ def join(parts: Sequence[Written]) -> Written:
             by_path.setdefault(path, []).append(rows._replace(offsets=moved))
         filled += len(part.inline)
     arrays = tuple(WrittenArray(path, _one_after_another(path, by_path[path])) for path in sorted(by_path))
-    return Written(arrays, b"".join(part.inline for part in parts))
+    reads = tuple(reads for part in parts for reads in part.reads)
+    return Written(arrays, b"".join(part.inline for part in parts), reads)
 
 
 def _one_after_another(path: str, parts: Sequence[Rows]) -> Rows:
@@ -132,3 +130,6 @@ def put(fork: Transaction, gathered: Written) -> None:
             objects[rows.kinds == PENDING] = segment
             objects[rows.kinds == NATIVE] = SHARED
             fork.set_rows(path, rows._replace(objects=objects))
+        for reads in gathered.reads:
+            if fork.reads is not None:
+                fork.reads.add(reads)

@@ -16,7 +16,6 @@ from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, enc
 from frazil.formats.times import parse_time
 from frazil.record import Record
 from frazil.repository.files.file_cache import Files
-from frazil.repository.files.freedoms import has_freedoms, next_node
 from frazil.repository.files.properties import commit_metadata
 from frazil.repository.refs.branches import MAIN, read_first, read_tag, read_tip
 
@@ -31,7 +30,6 @@ __all__ = [
     "common_ancestor",
     "lookup",
     "lookup_snapshot",
-    "shared_nodes",
     "snapshot_file",
 ]
 
@@ -207,16 +205,6 @@ def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId |
                     return commit.snapshot
             own[side].add(commit.snapshot)
     return None
-
-
-def shared_nodes(files: Files, left: ObjectId, right: ObjectId) -> int | None:
-    """The number below which the ids of nodes mean the same nodes in both snapshots; None where they tell nothing: without the flag that keeps count of them
-    (freedoms.py) an id of a node that was removed is given again. Errors as those of ancestry."""
-    ends = [files.snapshot(file) for file in (left, right)]
-    if not all(has_freedoms(end) for end in ends):
-        return None
-    common = common_ancestor(files, left, right)
-    return None if common is None else next_node(files.snapshot(common))
 
 
 # --- by time -----------------------------------------------------------------------------------------------------------------------------

@@ -12,25 +12,19 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from frazil.errors import FormatError
-from frazil.formats.alpha.manifests import INLINE as INLINE_REFERENCE
-from frazil.formats.alpha.manifests import NATIVE as NATIVE_REFERENCE
-from frazil.formats.alpha.manifests import VIRTUAL as VIRTUAL_REFERENCE
 from frazil.formats.ids import ID_BYTES, decode_id, encode_ids
-from frazil.record import Record
-from frazil.repository.manifests.coordinates import sorted_coordinates
+from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, within
 from frazil.repository.session.changed_references import (
     NATIVE,
     PENDING,
-    REMOVED,
-    VIRTUAL,
     ChangedReferences,
     Rows,
     removed_rows,
 )
+from frazil.repository.session.chunk_lookup import ChunkLookup, set_versions
 from frazil.repository.session.packs import INLINE_LIMIT, PACK_LIMIT
-from frazil.repository.session.single_chunk import file_version, locate_single, row_version
 from frazil.repository.session.whole_chunks import cut_rows, whole_spans
-from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames, fetch_mixed
+from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, fetch_mixed
 from frazil.stores.caches.chunk_cache import RememberingStore
 from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, UNASKED, AnsweredBuffers, Located, fetch_located
 from frazil.stores.composed_values import picked
@@ -42,33 +36,16 @@ if TYPE_CHECKING:
     from frazil.repository.files.file_cache import Files
     from frazil.repository.manifests.base_references import BaseReferences
     from frazil.repository.session.change_set import ChangeSet
-    from frazil.repository.virtual.file_checks import FileCheck
     from frazil.repository.virtual.virtual_fetch import VirtualPlaces
     from frazil.stores.store import Store
 
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = [
-    "ArrayChunks",
-    "Found",
-    "Owner",
-    "find_chunks",
-    "id_texts",
-    "located_chunks",
-]
+__all__ = ["ArrayChunks", "Owner"]
 
 _FITS: Final = np.ones(1, np.bool_)
 _MOST_KNOWN: Final = 4096  # chunks of one array that are remembered by themselves
-
-
-class Found(Record):
-    """Where n chunks are. changed: int64[n], the row among those that the session changed, -1: none; part, row: int64[n], the manifest of the snapshot and
-    the row in it, -1: none. A chunk with neither is not there; nor is one that the session removed."""
-
-    changed: Columns
-    part: Columns
-    row: Columns
 
 
 class Owner(Protocol):
@@ -105,6 +82,9 @@ class Owner(Protocol):
     def saw(self, key: int, coordinates: Columns) -> None:
         """Takes note that chunks were looked at."""
 
+    def saw_all(self, key: int) -> None:
+        """Takes note that all chunks of the array were listed."""
+
     def settle(self) -> None:
         """Called after chunks were added: where too many bytes wait in memory, they get their place."""
 
@@ -121,138 +101,6 @@ class Owner(Protocol):
     @property
     def places(self) -> VirtualPlaces:
         """Where virtual chunks may be read."""
-
-
-def find_chunks(changed: ChangedReferences | None, base: BaseReferences | None, coordinates: Columns) -> Found:
-    """Looks chunks up, what was changed first."""
-    count = len(coordinates)
-    nothing = np.full(count, -1, np.int64)
-    mine = nothing if changed is None else changed.find(coordinates)
-    part, row = nothing, nothing
-    if base is not None:
-        left = np.flatnonzero(mine < 0)
-        if len(left) == count:
-            part, row = base.find(coordinates)
-        elif len(left):
-            part, row = nothing.copy(), nothing.copy()
-            part[left], row[left] = base.find(coordinates[left])
-    return Found(mine, part, row)
-
-
-def located_chunks(
-    coordinates: Columns,
-    found: Found,
-    changed: Rows | None,
-    base: BaseReferences | None,
-    changes: ChangeSet,
-    files: Files,
-) -> Located:
-    """Where the chunks lie, in columns; distinct chunk files and locations once."""
-    count = len(found.changed)
-    kind, ids = np.zeros(count, np.uint8), np.zeros((count, ID_BYTES), np.uint8)
-    objects, offsets, lengths = (np.zeros(count, np.int64) for _ in range(3))
-    native = np.zeros(count, np.bool_)
-    buffers: list[Octets] = []
-    texts: list[str] = []
-    checks: list[FileCheck | None] = []
-    mine = np.flatnonzero(found.changed >= 0)
-    if len(mine) and changed is not None:
-        rows = found.changed[mine]
-        kinds = changed.kinds[rows]
-        ids[mine], offsets[mine], lengths[mine] = changed.ids[rows], changed.offsets[rows], changed.lengths[rows]
-        native[mine] = kinds == NATIVE
-        kind[mine] = np.array([INLINE, STORED, VIRTUAL_KIND, NOWHERE], np.uint8)[kinds]
-        pending, virtual = kinds == PENDING, kinds == VIRTUAL
-        if pending.any():
-            segments, where = np.unique(changed.objects[rows[pending]], return_inverse=True)
-            buffers += [changes.pending.segments[number] for number in segments.tolist()]
-            objects[mine[pending]] = where
-        if virtual.any():
-            numbers, where = np.unique(changed.objects[rows[virtual]], return_inverse=True)
-            texts += [changes.locations[number] for number in numbers.tolist()]
-            checks += [changes.location_checks.get(text) for text in texts]
-            objects[mine[virtual]] = where
-    for part in np.unique(found.part[found.part >= 0]).tolist() if base is not None else ():
-        assert base is not None
-        of_part = np.flatnonzero(found.part == part)
-        manifest, rows = base.manifest(part), found.row[of_part]
-        kinds = manifest.kinds[rows]
-        ids[of_part], offsets[of_part], lengths[of_part] = (
-            manifest.ids[rows], manifest.offsets[rows], manifest.lengths[rows]
-        )  # fmt: skip
-        native[of_part] = kinds == NATIVE_REFERENCE
-        kind[of_part] = np.array([INLINE, STORED, VIRTUAL_KIND], np.uint8)[kinds]
-        inline, virtual = kinds == INLINE_REFERENCE, kinds == VIRTUAL_REFERENCE
-        if inline.any():
-            objects[of_part[inline]] = len(buffers)
-            buffers.append(manifest.inline)
-        if virtual.any():
-            numbers, where = np.unique(manifest.locations[rows[virtual]], return_inverse=True)
-            objects[of_part[virtual]] = where + len(texts)
-            found_texts = [manifest.location(number) for number in numbers.tolist()]
-            known = base.checks(part)
-            texts += found_texts
-            checks += [known.get(text) for text in found_texts]
-    names: list[str] = []
-    if native.any():
-        distinct, where = _distinct_ids(ids[native])
-        names = [files.key(f"chunks/{text}") for text in encode_ids(distinct)]
-        objects[native] = where
-    versions = RowVersions(kind, ids, offsets, lengths, found)
-    if texts:
-        virtual = kind == VIRTUAL_KIND
-        chunks = np.zeros((len(texts), coordinates.shape[1]), np.int64)
-        chunks[objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several the first
-        objects[virtual] += len(names)
-        names = ObjectNames(names, texts, checks, chunks)
-    return Located(names, kind, objects, offsets, lengths, buffers, versions, True)
-
-
-def id_texts(ids: Octets) -> NDArray[np.bytes_]:
-    """uint8[n, 12] as one value each, which can be sorted and looked up."""
-    return np.ascontiguousarray(ids).view(f"S{ID_BYTES}").reshape(-1)
-
-
-def _distinct_ids(ids: Octets) -> tuple[Octets, Columns]:
-    """The ids, each once, and for each row which."""
-    if len(ids) == 1 or (ids[1:] == ids[:1]).all():
-        return ids[:1], np.zeros(len(ids), np.int64)
-    texts, where = np.unique(id_texts(ids), return_inverse=True)
-    return np.frombuffer(texts.tobytes(), np.uint8).reshape(-1, ID_BYTES), where
-
-
-class RowVersions(Sequence["Version | None"]):
-    """What tells one value of a chunk from another within a session; made when it is asked for."""
-
-    __slots__ = ("_columns", "_found")
-
-    def __init__(self, kind: Octets, ids: Octets, offsets: Columns, lengths: Columns, found: Found) -> None:
-        self._columns, self._found = (kind, ids, offsets, lengths), found
-
-    def __len__(self) -> int:
-        return len(self._columns[0])
-
-    def __getitem__(self, row: int) -> Version | None:  # type: ignore[override] # nobody slices it
-        kind, ids, offsets, lengths = self._columns
-        if kind[row] == NOWHERE:
-            return None
-        if kind[row] == STORED:
-            return file_version(ids[row].tobytes(), offsets.item(row), lengths.item(row))
-        numbers = [column.item(row) for column in (*self._found, offsets, lengths)]
-        return row_version(*numbers)
-
-
-def set_versions(rows: Rows, numbers: Columns) -> list[Version | Changed]:
-    """The versions that new rows have, as RowVersions tells them."""
-    columns = (rows.kinds, numbers, rows.offsets, rows.lengths)
-    return [
-        file_version(rows.ids[i].tobytes(), offset, length)
-        if kind == NATIVE
-        else b""
-        if kind == REMOVED
-        else row_version(number, -1, -1, offset, length)
-        for i, (kind, number, offset, length) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
-    ]
 
 
 class ArrayChunks:
@@ -285,11 +133,14 @@ class ArrayChunks:
     def _located(self, coords: Columns) -> Located:
         owner = self._owner
         with owner.lock:
-            changed, base = owner.changed(self._key), owner.stored(self._key)
+            lookup = self._lookup()
             owner.saw(self._key, coords)
-            found = find_chunks(changed, base, coords)
-            columns = None if changed is None else changed.columns
-            return located_chunks(coords, found, columns, base, owner.changes, owner.files)
+            return lookup.locate(coords)
+
+    def _lookup(self) -> ChunkLookup:
+        """Raises NotFoundError where the array is gone."""
+        owner = self._owner
+        return ChunkLookup(owner.changed(self._key), owner.stored(self._key), owner.changes, owner.files)
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
         owner = self._owner
@@ -302,8 +153,7 @@ class ArrayChunks:
                 self._known, self._known_at = {}, owner.state
             if owner.notes_reads:
                 return self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
-            changed, base = owner.changed(self._key), owner.stored(self._key)
-            located = locate_single(changed, base, coordinates, owner.changes, owner.files)
+            located = self._lookup().locate_one(coordinates)
             if located is None:
                 located = self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
             self._known[coordinates] = located
@@ -415,14 +265,13 @@ class ArrayChunks:
     def stored(self, grid_shape: Sequence[int]) -> Columns:
         owner = self._owner
         with owner.lock:
-            changed, base = owner.changed(self._key), owner.stored(self._key)
-            coords = np.zeros((0, self._rank), np.int64) if base is None else base.coordinates()
-            if changed is not None:
-                coords = np.concatenate((coords, changed.columns.coordinates))
-            inside = (coords < np.asarray(grid_shape, np.int64)).all(axis=1)
-            coords = sorted_coordinates(coords[inside])
-            owner.saw(self._key, coords)
-            there: Columns = coords[self.locate(coords).kind != NOWHERE]
+            lookup = self._lookup()
+            coords = no_coordinates(self._rank) if lookup.base is None else lookup.base.coordinates()
+            if lookup.changed is not None:
+                coords = np.concatenate((coords, lookup.changed.columns.coordinates))
+            coords = sorted_coordinates(coords[within(coords, grid_shape)])
+            owner.saw_all(self._key)
+            there: Columns = coords[lookup.locate(coords).kind != NOWHERE]
             return there
 
     def sizes(self, coords: Columns) -> Columns:
@@ -436,13 +285,13 @@ class ArrayChunks:
         except FormatError:
             return None
         with owner.lock:
-            changed, base = owner.changed(self._key), owner.stored(self._key)
-            coords = np.zeros((0, self._rank), np.int64) if base is None else base.holding(file)
-            if changed is not None:
-                rows = changed.current()
-                mine = (changed.columns.ids[rows] == np.frombuffer(file, np.uint8)).all(axis=1)
-                coords = np.concatenate((coords, changed.columns.coordinates[rows[mine]]))
-            located = self.locate(coords := sorted_coordinates(coords))
+            lookup = self._lookup()
+            coords = no_coordinates(self._rank) if lookup.base is None else lookup.base.holding(file)
+            if lookup.changed is not None:
+                rows = lookup.changed.current()
+                mine = (lookup.changed.columns.ids[rows] == np.frombuffer(file, np.uint8)).all(axis=1)
+                coords = np.concatenate((coords, lookup.changed.columns.coordinates[rows[mine]]))
+            located = lookup.locate(coords := sorted_coordinates(coords))
         there = np.flatnonzero(located.kind == STORED).tolist()
         found = [row for row in there if located.names[located.object[row]] == key]
         return tuple(coords[found[0]].tolist()) if len(found) == 1 else None  # it may hold many chunks
@@ -464,9 +313,9 @@ class ArrayChunks:
         numbers = changed.set(kept)
         self._owner.superseded(left)
         if len(kept.coordinates) == len(rows.coordinates):
-            return set_versions(rows, numbers)
+            return set_versions(rows, numbers, changed.generation)
         answers: list[Version | Changed] = []
-        new = iter(set_versions(kept, numbers))
+        new = iter(set_versions(kept, numbers, changed.generation))
         versions = self.locate(rows.coordinates).versions
         assert versions is not None
         for i, fit in enumerate(fits.tolist()):

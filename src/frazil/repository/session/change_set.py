@@ -1,18 +1,20 @@
-"""What a session changed: nodes under keys of its own, over those of the snapshot that it began from. Pure; what chunks it wrote is in changed_references.py.
-
-A node of the snapshot has its id as its key, a new one a negative number: ids of new nodes are final when they are committed. Paths are absolute."""
+"""What a session changed: nodes under permanent keys (node_keys.py), over those of the snapshot that it began from. Pure; the chunks that it wrote are in
+changed_references.py. Paths are absolute. Numbers of nodes in files are the commit's business."""
 
 from __future__ import annotations
 
+import itertools
+import os
 from bisect import insort
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.alpha.attributes import same_json
 from frazil.formats.alpha.nodes import AttributesReference, BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.record import Record
-from frazil.repository.session.changed_references import ChangedReferences, PendingBytes
+from frazil.repository.session.changed_references import ChangedReferences, PendingBytes, count_fork
+from frazil.repository.session.node_keys import NodeKeys
 from frazil.repository.virtual.file_checks import FileCheck, distinct_location
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ __all__ = [
 ]
 
 
+_IDENTITY_BYTES: Final = 16
+_generations: Final = itertools.count(1)
+
+
 class Append(Record):
     """An array that grew along one axis. old and new: its lengths, in elements"""
 
@@ -40,8 +46,12 @@ class Append(Record):
 
 
 class NodeChange:
-    """A node that the session touched. key: its own; base: as it was in the snapshot, None where it is new; node: as it is now; references: chunks that were
-    changed, None where none were; shrunk: an axis became shorter, so that what was written is no mere append; appended: how far the array grew by appends"""
+    """A node that the session touched.
+
+    key         permanent; base: the node in the snapshot, None where it is new; node: the node now
+    references  the chunks that were changed; None where none were
+    shrunk      an axis became shorter, so that what was written is no mere append
+    appended    how far the array grew by appends, one behind the other"""
 
     __slots__ = ("appended", "base", "key", "node", "references", "shrunk")
 
@@ -61,6 +71,13 @@ class NodeChange:
             self.references = ChangedReferences(rank_of(self.node))
         return self.references
 
+    def append(self, append: Append) -> None:
+        """Takes note that the array grew by an append."""
+        if self.appended is None:
+            self.appended = append
+        elif (self.appended.axis, self.appended.new) == append[:2]:
+            self.appended = self.appended._replace(new=append.new)
+
     def copy(self) -> NodeChange:
         other = NodeChange(self.key, self.base, self.node)
         other.references = None if self.references is None else self.references.copy()
@@ -68,29 +85,51 @@ class NodeChange:
         return other
 
 
-class ChangeSet:
-    """Nodes by path, as the session sees them. Whoever uses one holds the session's lock."""
+class ForkPoint(Record):
+    """The changes of a session at the moment when it was forked.
 
-    def __init__(self, base: Nodes, next_key: int = -1) -> None:
+    identity  of the changes: a random number
+    nodes     those that were changed by then, by key, as they were
+    removed   keys of nodes of the base that were gone by then
+    count     rows of changed references that were set later have at least this number (changed_references.py)"""
+
+    identity: bytes
+    nodes: Mapping[int, NodeSnapshot]
+    removed: frozenset[int]
+    count: int  # type: ignore[assignment] # a tuple's own method is not missed
+
+
+class ChangeSet:
+    """Nodes by path, as the session sees them. Whoever uses one holds the session's lock.
+
+    keys        of the nodes of the base, shared with nobody
+    generation  of what is at hand: no other change set of this process has it
+    removed     nodes of the base that are gone, by key: where they were in the base
+    identity    what forks know these changes by; empty where nobody forked them
+    begun       of a fork, the changes that it began with"""
+
+    def __init__(self, base: Nodes, keys: NodeKeys | None = None) -> None:
         self.base = base
+        self.keys = NodeKeys() if keys is None else keys
+        self.generation = next(_generations)
         self.nodes: dict[int, NodeChange] = {}
-        self.removed: dict[int, str] = {}  # nodes of the base that are gone, and where they were
+        self.removed: dict[int, str] = {}
         self.pending = PendingBytes()
         self.packs: list[
             NDArray[np.uint8]
         ] = []  # ids of the packs that were written: they go when all changes are given up
         self.locations: list[str] = []  # of virtual chunks
         self.location_checks: dict[str, FileCheck] = {}
-        self.next_key = next_key
-        self.identity = b""  # what forks know these changes by; nobody forked them where it is empty
-        self.origin = b""  # of a fork, the identity of what it was made from
-        self.begun: dict[int, NodeSnapshot] = {}  # of a fork, the nodes that it began with
-        self.begun_rows: dict[int, int] = {}  # and how many rows each array's changes had in the parent
-        self.begun_removed: frozenset[int] = frozenset()
+        self.identity = b""
+        self.begun: ForkPoint | None = None
         self._paths: dict[str, int | None] = {}  # what is not as in the base; None: nothing is there now
 
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        self.__dict__.update(state)
+        self.generation = next(_generations)
+
     def leave_files(self) -> None:
-        """From now on others refer to the chunk files that were written so far: they are nobody's to remove, but garbage collection's."""
+        """From now on others refer to the chunk files that were written so far: only garbage collection removes them."""
         self.packs = []
         for change in self:
             if change.references is not None:
@@ -107,6 +146,8 @@ class ChangeSet:
             for change in self.nodes.values()
         )
 
+    # --- looking ---------------------------------------------------------------------------------------------------------------------
+
     def get(self, path: str) -> Node | None:
         """The node at a path, None where there is none."""
         if path in self._paths:
@@ -122,42 +163,24 @@ class ChangeSet:
         return self._paths[path] is not None if path in self._paths else path in self.base
 
     def key_at(self, path: str) -> int | None:
-        """The key of the node that is there; None where there is none, or where not even its id can be read."""
+        """The key of the node at a path; None where there is none."""
         if path in self._paths:
             return self._paths[path]
-        return self.base.id_of(path)
+        return self.keys.of(path) if path in self.base else None
+
+    def path_of(self, key: int) -> str | None:
+        """Where the node with a key is now; None where it is gone."""
+        change = self.nodes.get(key)
+        if change is not None:
+            return change.node.path
+        return None if key in self.removed else self.keys.path(key)
 
     def is_array(self, path: str) -> bool | None:
-        """Whether the node that is there is an array; None where it cannot be told."""
+        """Whether the node at a path is an array; None where it cannot be told."""
         if path in self._paths:
             node = self.get(path)
             return isinstance(node, NodeSnapshot) and node.array is not None
         return self.base.is_array(path)
-
-    def touch(self, path: str) -> NodeChange:
-        """The node at a path, to be changed. Raises NotFoundError, FormatError for one that cannot be read."""
-        if path in self._paths:
-            key = self._paths[path]
-            if key is None:
-                raise NotFoundError("the node is gone", path=path, hint="it was removed in this session")
-            return self.nodes[key]
-        node = self.base.get(path)
-        if node is None:
-            raise NotFoundError("there is no array or group", path=path)
-        if isinstance(node, BrokenNode):
-            raise node.error
-        change = NodeChange(node.id, node, node)
-        self.nodes[node.id] = change
-        self._paths[path] = node.id
-        return change
-
-    def add(self, node: NodeSnapshot) -> NodeChange:
-        """A new node, where nothing is; its id is for the commit to say."""
-        change = NodeChange(self.next_key, None, node._replace(id=0))
-        self.nodes[change.key] = change
-        self._paths[node.path] = change.key
-        self.next_key -= 1
-        return change
 
     def at_and_below(self, path: str) -> list[str]:
         """The paths at and beneath a path, in order of their components."""
@@ -173,54 +196,9 @@ class ChangeSet:
         depth = 1 if path == "/" else path.count("/") + 1
         return [at for at in self.at_and_below(path) if at.count("/") == depth and at != path]
 
-    def remove(self, path: str) -> list[NodeChange]:
-        """Removes what is at a path and beneath; the changes that were made to it and are given up."""
-        dropped = []
-        for at in self.at_and_below(path):
-            key = self._paths.get(at)
-            if key is None:
-                node = self.base.get(at)
-                if node is not None and node.id is not None:
-                    self.removed[node.id] = at
-            else:
-                change = self.nodes.pop(key)
-                dropped.append(change)
-                if change.base is not None:
-                    self.removed[key] = change.base.path
-            self._forget(at)
-        return dropped
-
-    def move(self, path: str, to: str) -> None:
-        """Gives a node, and those beneath it, other paths. Raises FormatError where one of them cannot be read."""
-        changes = [self.touch(at) for at in self.at_and_below(path)]
-        for change in changes:
-            self._forget(change.node.path)
-        for change in changes:
-            moved = to + change.node.path[len(path) :]
-            change.node = change.node._replace(path=moved)
-            self._paths[moved] = change.key
-
-    def drop(self, key: int, path: str | None) -> None:
-        """Removes one node, but nothing beneath it, if it is there. path: where the base has it, None for a new one."""
-        change = self.nodes.pop(key, None)
-        if change is None and (path is None or key in self.removed):
-            return
-        if path is not None:
-            self.removed[key] = path
-        self._forget(path if change is None else change.node.path)  # type: ignore[arg-type] # one of them is there
-
-    def vanish(self, path: str) -> None:
-        """Removes what the base has at a path, if that is there still; also what cannot be read, and has no key."""
-        if path not in self._paths and self.base.id_of(path) is None:
-            self._forget(path)
-
-    def rename(self, paths: Mapping[int, str]) -> None:
-        """Gives nodes that were changed other paths by their keys, all at once: they may take each other's. Nothing beneath them goes along."""
-        for key in paths:
-            self._forget(self.nodes[key].node.path)
-        for key, path in paths.items():
-            self.nodes[key].node = self.nodes[key].node._replace(path=path)
-            self._paths[path] = key
+    def present(self) -> list[str]:
+        """The paths at which there is a node that the session put there or changed."""
+        return [path for path, key in self._paths.items() if key is not None]
 
     def untouched(self) -> Iterator[str]:
         """Paths of the base that this session did not change."""
@@ -229,6 +207,66 @@ class ChangeSet:
     def vanished(self) -> list[str]:
         """Paths of the base where nothing is now."""
         return [path for path, key in self._paths.items() if key is None]
+
+    def __iter__(self) -> Iterator[NodeChange]:
+        return iter(self.nodes.values())
+
+    # --- changing --------------------------------------------------------------------------------------------------------------------
+
+    def touch(self, path: str) -> NodeChange:
+        """The node at a path, to be changed. Raises NotFoundError, FormatError for one that cannot be read."""
+        if path in self._paths:
+            key = self._paths[path]
+            if key is None:
+                raise NotFoundError("the node is gone", path=path, hint="it was removed in this session")
+            return self.nodes[key]
+        node = self.base.get(path)
+        if node is None:
+            raise NotFoundError("there is no array or group", path=path)
+        if isinstance(node, BrokenNode):
+            raise node.error
+        change = NodeChange(self.keys.of(path), node, node)
+        self.nodes[change.key] = change
+        self._paths[path] = change.key
+        return change
+
+    def add(self, node: NodeSnapshot, key: int | None = None) -> NodeChange:
+        """A new node, where nothing is; the commit gives it a number. key: where it has one"""
+        change = NodeChange(self.keys.new() if key is None else key, None, node._replace(id=0))
+        self.nodes[change.key] = change
+        self._paths[node.path] = change.key
+        return change
+
+    def remove(self, path: str) -> list[NodeChange]:
+        """Removes the nodes at a path and beneath; the changes that were made to them and are given up."""
+        return [change for at in self.at_and_below(path) if (change := self.remove_one(at)) is not None]
+
+    def remove_one(self, path: str) -> NodeChange | None:
+        """Removes the node at a path, but nothing beneath it; the change that was made to it and is given up."""
+        key = self.key_at(path)
+        assert key is not None
+        change = self.nodes.pop(key, None)
+        if change is None or change.base is not None:
+            self.removed[key] = path if change is None or change.base is None else change.base.path
+        self._forget(path)
+        return change
+
+    def move(self, path: str, to: str) -> None:
+        """Gives a node, and those beneath it, other paths. Raises FormatError where one of them cannot be read."""
+        changes = [self.touch(at) for at in self.at_and_below(path)]
+        for change in changes:
+            self.lift(change)
+        for change in changes:
+            self.place(change, to + change.node.path[len(path) :])
+
+    def lift(self, change: NodeChange) -> None:
+        """Takes a node off its path. It has to be placed again."""
+        self._forget(change.node.path)
+
+    def place(self, change: NodeChange, path: str) -> None:
+        """Puts a node that was lifted to a path where nothing is."""
+        change.node = change.node._replace(path=path)
+        self._paths[path] = change.key
 
     def location(self, text: str, check: FileCheck | None, known: dict[str, int]) -> int:
         """The number of the location of virtual chunks that rest on this check; `known` is what the caller remembers of them."""
@@ -241,36 +279,47 @@ class ChangeSet:
                 self.location_checks[text] = check
         return number
 
-    def rebased(self, base: Nodes) -> ChangeSet:
-        """An empty change set over another base, which goes on with keys, pending bytes and locations."""
-        other = ChangeSet(base, self.next_key)
+    # --- other change sets -----------------------------------------------------------------------------------------------------------
+
+    def discarded(self) -> ChangeSet:
+        """An empty change set over the same base. That of a fork remains one, as if the fork had begun with nothing."""
+        other = ChangeSet(self.base, self.keys)
+        if self.begun is not None:
+            other.begun = ForkPoint(self.begun.identity, {}, frozenset(), 0)
+        return other
+
+    def committed(self, base: Nodes) -> ChangeSet:
+        """An empty change set over the snapshot that these changes became."""
+        return ChangeSet(base, self.keys.following(self.removed, [(change.key, change.node.path) for change in self]))
+
+    def rebased(self, base: Nodes, there: Callable[[str], str | None]) -> ChangeSet:
+        """An empty change set over another base, with the same keys, pending bytes and locations. there: where a node of this base is in that one"""
+        other = ChangeSet(base, self.keys.over(there))
         other.pending, other.locations, other.location_checks = self.pending, self.locations, self.location_checks
         other.packs = self.packs
         return other
 
     def copy(self) -> ChangeSet:
         """Another one with the same changes. Bytes that wait are shared, as nobody changes them."""
-        other = ChangeSet(self.base, self.next_key)
+        other = ChangeSet(self.base, self.keys.copy())
         other.nodes = {key: change.copy() for key, change in self.nodes.items()}
         other.removed, other._paths = dict(self.removed), dict(self._paths)
         other.pending, other.packs = self.pending.copy(), list(self.packs)
         other.locations, other.location_checks = list(self.locations), dict(self.location_checks)
-        other.identity, other.origin = self.identity, self.origin
-        other.begun, other.begun_rows, other.begun_removed = self.begun, self.begun_rows, self.begun_removed
+        other.identity, other.begun = self.identity, self.begun
         return other
 
-    def put(self, change: NodeChange) -> None:
-        """Takes a change over from another change set."""
-        base = change.base
-        # where it was something else may have been put already
-        if base is not None and base.path != change.node.path and self._paths.get(base.path) in (None, change.key):
-            self._forget(base.path)
-        self.removed.pop(change.key, None)
-        self.nodes[change.key] = change
-        self._paths[change.node.path] = change.key
-
-    def __iter__(self) -> Iterator[NodeChange]:
-        return iter(self.nodes.values())
+    def forked(self) -> ChangeSet:
+        """A copy for a fork, which begins here."""
+        self.identity = self.identity or os.urandom(_IDENTITY_BYTES)
+        nodes = {change.key: change.node for change in self}
+        begun = ForkPoint(self.identity, nodes, frozenset(self.removed), count_fork())
+        other = self.copy()
+        other.identity, other.begun = b"", begun
+        for change in other:
+            if change.references is not None:
+                change.references.inherit()
+        return other
 
     def _forget(self, path: str) -> None:
         if path in self.base:

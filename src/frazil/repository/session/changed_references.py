@@ -4,6 +4,7 @@ Which nodes a session changed is in change_set.py. Where pending chunks go when 
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from frazil import _kernel
 from frazil.errors import StoreError
 from frazil.formats.ids import ID_BYTES
 from frazil.record import Record
+from frazil.repository.manifests.coordinates import ChunkKeys
 from frazil.stores.values import Pieces
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = [
     "ChangedReferences",
     "PendingBytes",
     "Rows",
+    "count_fork",
     "removed_rows",
 ]
 
@@ -39,7 +42,6 @@ VIRTUAL: Final = 2  # in a file elsewhere: object is a number of the change set'
 REMOVED: Final = 3  # not there any more
 SHARED: Final = -1
 
-_FOLDED_BITS: Final = 63
 _FIRST_ROOM: Final = 16
 
 
@@ -140,20 +142,36 @@ class _Run(Record):
     rows: Columns
 
 
+_generations: Final = itertools.count(1)
+_forks = [0]  # made in this process
+
+
+def count_fork() -> int:
+    """Counts a fork; rows of this process that are set from now on have at least this number."""
+    _forks[0] += 1
+    return _forks[0]
+
+
 class ChangedReferences:
     """References by coordinates; the last that was set counts. Rows are never changed, but for pending ones that get another place.
 
-    The index is a list of sorted runs, each more than twice as long as the next, so that a call costs no Python object per chunk."""
+    The index is a list of sorted runs, each more than twice as long as the next, so that a call costs no Python object per chunk. Rows that do not count any more
+    are dropped when there is no room for new ones and they are more than half.
 
-    __slots__ = ("_bits", "_columns", "_runs", "count", "inherited", "rank")
+    generation  together with the number of a row, names what the row says: no other row of this process ever has both
+    inherited   the first rows, which a fork had from the start and keeps: they say what was there"""
+
+    __slots__ = ("_columns", "_counts", "_keys", "_runs", "count", "generation", "inherited", "rank")
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self.count = 0  # rows, superseded ones too
-        self.inherited = 0  # of these, the first that a fork had from the start
+        self.inherited = 0
+        self.generation = next(_generations)
         self._columns = _empty(rank, _FIRST_ROOM)
+        self._counts = np.zeros(_FIRST_ROOM, np.int64)  # of forks, when each row was set
         self._runs: list[_Run] = []
-        self._bits = [0] * rank  # of a coordinate in a key
+        self._keys = ChunkKeys(rank)
 
     @property
     def columns(self) -> Rows:
@@ -163,14 +181,17 @@ class ChangedReferences:
     def set(self, rows: Rows) -> Columns:
         """Sets references at distinct coordinates; the numbers of their rows."""
         added = len(rows.coordinates)
+        self._reserve(added)
         first = self.count
-        self._reserve(first + added)
         self._columns.fill(first, rows)
+        self._counts[first : first + added] = _forks[0]
         self.count += added
         numbers = np.arange(first, self.count)
         if added:
-            self._widen(rows.coordinates)
-            keys = self._fold(rows.coordinates)
+            if self._keys.widen(rows.coordinates):  # the order is by coordinates, whatever the keys are
+                for at, run in enumerate(self._runs):
+                    self._runs[at] = _Run(self._keys.of(self._columns.coordinates[run.rows]), run.rows)
+            keys = self._keys.of(rows.coordinates)
             if added > 1:
                 order = np.argsort(keys, kind="stable")
                 self._add(_Run(keys[order], numbers[order]))
@@ -183,9 +204,8 @@ class ChangedReferences:
         found = np.full(len(coordinates), -1, np.int64)
         if not self._runs:
             return found
-        possible = self._inside(coordinates)
-        left = np.flatnonzero(possible)
-        keys = self._fold(coordinates if len(left) == len(coordinates) else coordinates[left])
+        left = np.flatnonzero(self._keys.has(coordinates))
+        keys = self._keys.of(coordinates if len(left) == len(coordinates) else coordinates[left])
         for run in reversed(self._runs):
             places = np.minimum(run.keys.searchsorted(keys), len(run.keys) - 1)
             hit = run.keys[places] == keys
@@ -199,16 +219,12 @@ class ChangedReferences:
         """As find, for the coordinates of one chunk."""
         if not self._runs:
             return -1
-        if sum(self._bits) > _FOLDED_BITS:
-            return self.find(np.array([coordinates], np.int64)).item(0)
-        key = 0
-        for coordinate, bits in zip(coordinates, self._bits, strict=True):
-            if coordinate >> bits:  # below 0, too
-                return -1
-            key = key << bits | coordinate
+        key = self._keys.of_one(coordinates)
+        if key is None:
+            return -1
         for run in reversed(self._runs):
             place = int(run.keys.searchsorted(key))
-            if place < len(run.keys) and run.keys.item(place) == key:
+            if place < len(run.keys) and run.keys[place] == key:
                 return run.rows.item(place)
         return -1
 
@@ -246,13 +262,18 @@ class ChangedReferences:
         return self._columns.pick(rows)
 
     def copy(self) -> ChangedReferences:
-        """Another one with the same rows."""
+        """Another one with the same rows, those that count."""
         other = ChangedReferences(self.rank)
-        other.count, other._bits = self.count, list(self._bits)
-        other.inherited = self.inherited
-        other._columns = self._columns.pick(np.arange(len(self._columns.lengths)))
-        other._runs = list(self._runs)
+        other.count, other._keys, other.inherited = self.count, self._keys.copy(), self.inherited
+        other._columns, other._counts, other._runs = self._columns, self._counts, list(self._runs)
+        other._compact()
         return other
+
+    def inherit(self) -> None:
+        """A fork begins with the rows that count."""
+        self.inherited = 0
+        self._compact()
+        self.inherited = self.count
 
     def whole_files(self, rows: Columns) -> Octets:
         """The chunk files that nobody but this session has, for one of these rows alone: uint8[k, 12]. Packs may hold chunks of others; they are left to garbage
@@ -271,19 +292,50 @@ class ChangedReferences:
         rows = self.current()
         return rows[rows >= self.inherited]
 
+    def since(self, count: int) -> Columns:
+        """The rows that count and were set after so many forks were counted, in order of their coordinates."""
+        rows = self.current()
+        later: Columns = rows[self._counts[rows] >= count]
+        return later
+
     def __reduce__(self) -> tuple[object, ...]:
         rows = self.current()
-        parts = (rows[rows < self.inherited], self.own())
+        parts = (np.arange(self.inherited), rows[rows >= self.inherited])
         return _restored, (self.rank, *(tuple(column.copy() for column in self.selected(part)) for part in parts))
 
-    # --- the index -----------------------------------------------------------------------------------------------------------------
+    # --- room ------------------------------------------------------------------------------------------------------------------------
 
-    def _reserve(self, count: int) -> None:
+    def _reserve(self, added: int) -> None:
+        """Makes room for more rows: where half of all do not count, in their place."""
         room = len(self._columns.lengths)
-        if count > room:
-            more = _empty(self.rank, max(count, 2 * room))
-            more.fill(0, self.columns)
-            self._columns = more
+        if self.count + added <= room:
+            return
+        if 2 * len(self._kept()) + added <= self.count:
+            self._compact()
+            self._resize(max(2 * self.count + added, _FIRST_ROOM))
+        else:
+            self._resize(max(self.count + added, 2 * room))
+
+    def _kept(self) -> Columns:
+        """The rows that count, or were inherited, in the order in which they were set."""
+        rows = self.current()
+        own = np.sort(rows[rows >= self.inherited])
+        return np.concatenate((np.arange(self.inherited), own))
+
+    def _compact(self) -> None:
+        """Drops the rows that do not count; the others get other numbers, in memory of their own."""
+        kept = self._kept()
+        self._columns, self._counts = self._columns.pick(kept), self._counts[kept]
+        self._runs = [_Run(run.keys, kept.searchsorted(run.rows)) for run in self._runs]
+        self.count, self.generation = len(kept), next(_generations)
+
+    def _resize(self, room: int) -> None:
+        columns, counts = _empty(self.rank, room), np.zeros(room, np.int64)
+        columns.fill(0, self.columns)
+        counts[: self.count] = self._counts[: self.count]
+        self._columns, self._counts = columns, counts
+
+    # --- the index -------------------------------------------------------------------------------------------------------------------
 
     def _add(self, run: _Run) -> None:
         self._runs.append(run)
@@ -299,28 +351,6 @@ class ChangedReferences:
         last = np.ones(len(keys), np.bool_)
         last[:-1] = keys[1:] != keys[:-1]
         self._runs.append(_Run(keys[last], rows[last]))
-
-    def _widen(self, coordinates: Columns) -> None:
-        """Sees to it that keys hold these coordinates; where they did not, the index is made anew."""
-        highest = coordinates.max(axis=0).tolist() if self.rank else []
-        if all(value >> bits == 0 for value, bits in zip(highest, self._bits, strict=True)):
-            return
-        self._bits = [max(bits, value.bit_length() + 1) for value, bits in zip(highest, self._bits, strict=True)]
-        for at, run in enumerate(self._runs):  # the order is by coordinates, whatever the keys are
-            self._runs[at] = _Run(self._fold(self._columns.coordinates[run.rows]), run.rows)
-
-    def _inside(self, coordinates: Columns) -> NDArray[np.bool_]:
-        limits: Columns = np.array([1 << bits for bits in self._bits], np.int64)
-        return np.asarray(((coordinates >= 0) & (coordinates < limits)).all(axis=1), np.bool_)
-
-    def _fold(self, coordinates: Columns) -> Keys:
-        """Coordinates as keys in the same order: one number, or their bytes where that is too small."""
-        if sum(self._bits) > _FOLDED_BITS:
-            return np.ascontiguousarray(coordinates, ">i8").view(f"S{8 * self.rank}").reshape(-1)
-        keys = np.zeros(len(coordinates), np.int64)
-        for axis, bits in enumerate(self._bits):
-            keys = keys << bits | coordinates[:, axis]
-        return keys
 
 
 def _empty(rank: int, room: int) -> Rows:

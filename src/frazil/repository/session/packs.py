@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
+from frazil.repository.manifests.coordinates import sorting_order
 
 __all__ = ["INLINE_LIMIT", "PACK_BYTES", "PACK_LIMIT", "Packed", "Pending", "plan_packs", "reading_order"]
 
@@ -21,8 +22,6 @@ Columns = NDArray[np.int64]
 INLINE_LIMIT: Final = 512  # bytes: chunks up to this size stand in the manifest
 PACK_LIMIT: Final = 2**20  # bytes: larger chunks are objects of their own, and never come here
 PACK_BYTES: Final = 2**24  # bytes of a pack, which is closed before the chunk that would go beyond
-
-_FOLDED_LIMIT: Final = 2**63
 
 
 class Pending(Record):
@@ -91,19 +90,5 @@ def reading_order(nodes: Columns, coordinates: Sequence[Columns]) -> Columns:
     firsts = np.cumsum([0, *sizes])[:-1].tolist()
     parts = [(int(nodes[first]), first, part) for first, part in zip(firsts, coordinates, strict=True) if len(part)]
     parts.sort(key=lambda part: part[:2])
-    orders = [_row_by_row(part) + first for _, first, part in parts]
+    orders = [sorting_order(part) + first for _, first, part in parts]
     return np.concatenate([np.zeros(0, np.int64), *orders])
-
-
-def _row_by_row(coordinates: Columns) -> Columns:
-    """The order of int64[k, d] coordinates: by one number for each, or, where that would grow beyond 63 bits, by all of them."""
-    last = coordinates.max(axis=0).tolist()
-    possible = 1
-    for extent in last:
-        possible *= extent + 1
-    if possible > _FOLDED_LIMIT or coordinates.min(initial=0) < 0:
-        return np.lexsort(coordinates.T[::-1]) if last else np.arange(len(coordinates))
-    keys = np.zeros(len(coordinates), np.int64)
-    for extent, coordinate in zip(last, coordinates.T, strict=True):
-        keys = keys * (extent + 1) + coordinate
-    return np.arange(len(keys)) if (keys[1:] >= keys[:-1]).all() else np.argsort(keys, kind="stable")

@@ -29,22 +29,35 @@ __all__ = ["PackingOrder", "place_pending"]
 
 PackingOrder: TypeAlias = "Callable[[str, NDArray[np.int64]], NDArray[np.int64]]"
 
-_NEW: Final = 2**32  # above the ids that nodes have
+_NEW: Final = 2**32  # above the numbers that nodes of a snapshot have
 
 
-def place_pending(changes: ChangeSet, files: Files, *, packing: bool, order: PackingOrder | None = None) -> None:
+def place_pending(
+    changes: ChangeSet,
+    files: Files,
+    *,
+    packing: bool,
+    order: PackingOrder | None = None,
+    most_inline: int | None = None,
+) -> None:
     """Writes all chunks that are too large for a manifest into chunk files, and gives up bytes that nothing refers to any more. Raises StoreError; then
     everything waits as before.
 
-    order  in which the chunks of each array lie in packs, as users give it; None: row by row"""
-    if changes.pending.nbytes <= INLINE_LIMIT:
+    order        in which the chunks of each array lie in packs, as users give it; None: row by row
+    most_inline  bytes of chunks that are small enough for a manifest; where there are more, they are written, too. None: any number"""
+    if changes.pending.nbytes <= INLINE_LIMIT and most_inline is None:
         return  # none of them is too large, and they are too few to be counted
     waiting = [(change, rows) for change in changes if len(rows := _pending_rows(change))]
-    large = [(change, rows[_lengths(change, rows) > INLINE_LIMIT]) for change, rows in waiting]
+    limit = INLINE_LIMIT
+    if most_inline is not None:
+        lengths = [_lengths(change, rows) for change, rows in waiting]
+        if sum(int(part[part <= limit].sum()) for part in lengths) > most_inline:
+            limit = 0
+    large = [(change, rows[_lengths(change, rows) > limit]) for change, rows in waiting]
     large = [(change, rows) for change, rows in large if len(rows)]
     if large:
-        _write_packs(changes, large, files, packing, order)
-    _compact(changes, [(change, rows[_lengths(change, rows) <= INLINE_LIMIT]) for change, rows in waiting])
+        _write_packs(changes, large, files, packing, order, limit)
+    _compact(changes, [(change, rows[_lengths(change, rows) <= limit]) for change, rows in waiting])
 
 
 def _pending_rows(change: NodeChange) -> Columns:
@@ -69,17 +82,18 @@ def _write_packs(
     files: Files,
     packing: bool,
     by: PackingOrder | None,
+    inline_limit: int,
 ) -> None:
     columns = [change.changed_references().selected(rows) for change, rows in parts]
     lengths = np.concatenate([part.lengths for part in columns])
-    # in the order of the ids that they will have
-    keys = [change.key if change.key >= 0 else _NEW - change.key for change, _ in parts]
-    nodes = np.repeat(keys, [len(rows) for _, rows in parts])
+    # in the order of the numbers that they will have
+    numbers = [_NEW + at if change.base is None else change.base.id for at, (change, _) in enumerate(parts)]
+    nodes = np.repeat(numbers, [len(rows) for _, rows in parts])
     order = reading_order(nodes, [part.coordinates for part in columns])
     if by is not None:
         paths = [change.node.path for change, _ in parts]
         order = np.concatenate(_given(by, paths, [part.coordinates for part in columns]))
-    packed = plan_packs(Pending(order, lengths), packing=packing)
+    packed = plan_packs(Pending(order, lengths), packing=packing, inline_limit=inline_limit)
     rows = np.empty((len(packed.rows), 3), np.int64)
     rows[:, 0] = -1 - np.concatenate([part.objects for part in columns])[packed.rows]
     rows[:, 1] = np.concatenate([part.offsets for part in columns])[packed.rows]
@@ -88,7 +102,7 @@ def _write_packs(
     bounds = np.searchsorted(packed.object[packed.rows], np.arange(count + 1))
     ids = np.frombuffer(os.urandom(ID_BYTES * count), np.uint8).reshape(count, ID_BYTES)
     names = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
-    if not changes.origin:  # who else may refer to the files of a fork is not known here
+    if changes.begun is None:  # who else may refer to the files of a fork is not known here
         changes.packs.append(ids)
     pieces = Pieces(Sources(None, changes.pending.segments), rows, bounds.astype(np.int64))
     files.store.put_many(names, pieces, [None] * count)

@@ -1,12 +1,12 @@
 """A transaction: one snapshot, what a session changed on top of it, and the nodes and chunks that follow from both (stores/node_storage.py, the port).
 
-How it is committed is in commit.py, how it follows a branch that moved in rebase.py. What users see of it is made in api/."""
+How it is committed is in commit/, how it follows a branch that moved and takes over forks in merge/. What users see of it is made in api/."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -31,7 +31,7 @@ from frazil.repository.files.attributes import same_attributes
 from frazil.repository.files.file_cache import Files
 from frazil.repository.files.freedoms import has_freedoms
 from frazil.repository.manifests.base_references import BaseReferences
-from frazil.repository.manifests.coordinates import grid_of, within
+from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
 from frazil.repository.refs.branches import Tip
 from frazil.repository.session.array_chunks import ArrayChunks
 from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above
@@ -52,8 +52,7 @@ __all__ = ["Options", "Transaction"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
-_WAITING_BYTES: Final = 2**26  # of chunks in memory, before they are written
-_ID_BITS: Final = 40  # more than ids of nodes have
+_WAITING_BYTES: Final = 2**26  # of chunks in memory at most, before they are written
 
 
 class Options(Record):
@@ -93,8 +92,6 @@ class Transaction:
         self.state = self.renewals = 0
         self.ended = False
         self.written = WrittenFiles(files)
-        self.finals: dict[int, int] = {}  # ids of nodes that were new, and were committed
-        self.moved: list[Container[int]] = []  # for each rebase, the ids that may be other nodes' since
         self.reads = ReadLog() if options.serializable and tip is not None else None
         self.begin(base_id, base, ChangeSet(base.nodes))
 
@@ -103,12 +100,14 @@ class Transaction:
     ) -> None:
         """Goes on from another snapshot with these changes.
 
-        same  all nodes are as they were, so that who knows one need not look anew
+        same  all nodes are as they were, so that handles need not look anew
         tip   the one that points to the snapshot, where that is another than before. It is set together with the snapshot: a commit behind a tip whose
               snapshot the session does not have would undo what others committed"""
-        self.base_id, self.base, self.changes, self.tip = base_id, base, changes, self.tip if tip is None else tip
+        none: dict[str, BaseReferences | None] = {}  # by paths in the snapshot
+        self.base_id, self.base, self.changes, self.tip, self._references = (
+            base_id, base, changes, self.tip if tip is None else tip, none
+        )  # fmt: skip
         self.started_at = time.time_ns()
-        self._references: dict[int, BaseReferences | None] = {}
         self.state += 1
         self.renewals += not same
 
@@ -148,20 +147,6 @@ class Transaction:
             )
         if self.read_only:
             raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
-
-    def handle(self, key: int) -> int:
-        """The key of a node for those who keep it: it says, too, after which rebase it was given."""
-        return key if key < 0 else key + (len(self.moved) + 1 << _ID_BITS)
-
-    def key_of(self, key: int) -> int:
-        """The key that a node has now; a new one gets its id when it is committed. Raises NotFoundError where the id is another node's since a rebase."""
-        key = self.finals.get(key, key)
-        if key < 1 << _ID_BITS:
-            return key
-        given, number = key >> _ID_BITS, key & (1 << _ID_BITS) - 1
-        if any(number in gone for gone in self.moved[given - 1 :]):
-            raise NotFoundError("the array is gone", hint="it is not in what the session was rebased to")
-        return number
 
     # --- nodes: reading --------------------------------------------------------------------------------------------------------------
 
@@ -241,24 +226,26 @@ class Transaction:
                 touched.shrunk |= any(now < then for now, then in zip(new.shape, old.shape, strict=True))
             if same:
                 replaced = replaced._replace(attributes=touched.node.attributes)
-            if replaced.array is not None and touched.node.array is not None and not self.freedoms:
-                self._drop_beyond(touched, replaced.array.metadata)
+            if replaced.array is not None and touched.node.array is not None and (touched.shrunk or not self.freedoms):
+                self._drop_beyond(touched, touched.node.array.metadata, replaced.array.metadata)
             touched.node = replaced._replace(id=touched.node.id)
             again = self._documents.of(touched.node)
             if isinstance(again, FrazilError):
                 raise again
             return again
 
-    def _drop_beyond(self, touched: NodeChange, metadata: ZarrArrayMetadata) -> None:
-        """Other programs leave references beyond the grid of an array that shrank: where it grows again, they are not to come back."""
-        stored = self.stored(touched.key)
-        old = touched.node.array
-        if stored is None or old is None or old.metadata.shape == metadata.shape:
+    def _drop_beyond(self, touched: NodeChange, old: ZarrArrayMetadata, new: ZarrArrayMetadata) -> None:
+        """Removes the references beyond the old grid that a larger one would show again: of a shape that somebody set smaller without removing chunks, here or, in what
+        other programs wrote, before."""
+        if all(after <= before for before, after in zip(old.shape, new.shape, strict=True)):
             return
-        coordinates = stored.coordinates()
-        beyond = coordinates[~within(coordinates, grid_of(old.metadata)) & within(coordinates, grid_of(metadata))]
+        stored = self.base_references(touched.base)
+        coordinates = np.zeros((0, len(old.shape)), np.int64) if stored is None else stored.coordinates()
+        if touched.references is not None:
+            coordinates = np.concatenate((coordinates, touched.references.columns.coordinates))
+        beyond = coordinates[~within(coordinates, grid_of(old)) & within(coordinates, grid_of(new))]
         if len(beyond):
-            touched.changed_references().set(removed_rows(beyond))
+            touched.changed_references().set(removed_rows(sorted_coordinates(beyond)))
 
     def _as_node(self, path: str, metadata: Metadata, old: NodeSnapshot | None = None) -> NodeSnapshot:
         """A node with this metadata. Raises InvalidInputError for what the format cannot hold, or for another kind of node than the old one."""
@@ -342,61 +329,70 @@ class Transaction:
             key = self.changes.key_at(absolute)
             if key is None or not self.changes.is_array(absolute):
                 raise NotFoundError("the array is gone", path=absolute, hint="it was removed")
-            return ArrayChunks(self, self.handle(key), len(metadata.shape))
+            return ArrayChunks(self, key, len(metadata.shape))
 
     def appended(self, key: int, axis: int, old: int, new: int) -> None:
         with self.lock:
-            change = self._change_of(self.key_of(key))
-            if change.appended is None:
-                change.appended = Append(axis, old, new)
-            elif (change.appended.axis, change.appended.new) == (axis, old):
-                change.appended = change.appended._replace(new=new)
+            self._change_of(key).append(Append(axis, old, new))
 
     def changed(self, key: int) -> ChangedReferences | None:
-        key = self.key_of(key)
         change = self.changes.nodes.get(key)
-        if change is None and (key < 0 or key in self.changes.removed):
-            raise NotFoundError("the array is gone", hint="it was removed")
-        return None if change is None else change.references
+        if change is None:
+            self.path_of(key)  # says where it is gone
+            return None
+        return change.references
 
     def to_change(self, key: int) -> ChangedReferences:
         self.require_writable()
         self.state += 1
-        self.changed(key)
-        return self._change_of(self.key_of(key)).changed_references()
+        return self._change_of(key).changed_references()
 
     def _change_of(self, key: int) -> NodeChange:
-        change = self.changes.nodes.get(key)
-        return change if change is not None else self.changes.touch(self.path_of(key))
+        return self.changes.nodes.get(key) or self.changes.touch(self.path_of(key))
 
     def path_of(self, key: int) -> str:
-        """Where a node that was not changed is. Raises NotFoundError."""
-        path = self.base.nodes.path_of(key)
+        """Where a node is now. Raises NotFoundError."""
+        path = self.changes.path_of(key)
         if path is None:
-            raise NotFoundError("the array is gone", hint="it was removed")
+            raise NotFoundError(
+                "the array is gone", hint="it was removed, or is not in what the session was rebased to"
+            )
         return path
 
     def stored(self, key: int) -> BaseReferences | None:
-        key = self.key_of(key)
-        if key not in self._references:
-            self._references[key] = self._stored(key)
-        return self._references[key]
-
-    def _stored(self, key: int) -> BaseReferences | None:
         change = self.changes.nodes.get(key)
-        node = change.base if change is not None else self.base.nodes.get(self.path_of(key)) if key >= 0 else None
-        if not isinstance(node, NodeSnapshot) or node.array is None or not node.array.manifests:
+        if change is not None:
+            return self.base_references(change.base)
+        path = self.path_of(key)
+        if path not in self._references:
+            node = self.base.nodes.get(path)
+            return self.base_references(node if isinstance(node, NodeSnapshot) else None)
+        return self._references[path]
+
+    def base_references(self, node: NodeSnapshot | None) -> BaseReferences | None:
+        """The references that a node of the snapshot has in it; None where it has none, or the node is new."""
+        if node is None:
             return None
-        return BaseReferences(self.files, node, node.array, trusted=self.freedoms)
+        if node.path not in self._references:
+            found = None
+            if node.array is not None and node.array.manifests:
+                found = BaseReferences(self.files, node, node.array, trusted=self.freedoms)
+            self._references[node.path] = found
+        return self._references[node.path]
 
     def saw(self, key: int, coordinates: Columns) -> None:
-        if self.reads is not None and (key := self.key_of(key)) >= 0:
-            self.reads.chunks(key, coordinates)
+        if self.reads is not None and (path := self.changes.keys.path(key)) is not None:
+            self.reads.chunks(path, coordinates)
+
+    def saw_all(self, key: int) -> None:
+        if self.reads is not None and (path := self.changes.keys.path(key)) is not None:
+            self.reads.all_chunks(path)
 
     def settle(self) -> None:
         self.state += 1
-        if self.changes.pending.nbytes > _WAITING_BYTES:
-            place_pending(self.changes, self.files, packing=self.packing)
+        limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight)
+        if self.changes.pending.nbytes > limit:
+            place_pending(self.changes, self.files, packing=self.packing, most_inline=limit // 2)
 
     def superseded(self, ids: Octets) -> None:
         self.written.superseded(ids)
@@ -423,7 +419,7 @@ class Transaction:
 
     def forget_reads(self) -> None:
         """Begins to note anew what is read."""
-        if self.reads is not None:
+        if self.options.serializable and not self.read_only:
             self.reads = ReadLog()
 
     def frozen(self) -> Transaction:
@@ -431,17 +427,22 @@ class Transaction:
         with self.lock:
             made = Transaction(self.files, self.base_id, self.base, None, self.known, self.options, self._documents)
             made.begin(self.base_id, self.base, self.changes.copy())
-            made.finals, made.moved = dict(self.finals), list(self.moved)
             return made
+
+    def fork(self, changes: ChangeSet) -> Transaction:
+        """A session for a worker, over the same snapshot. changes: its own"""
+        made = Transaction(self.files, self.base_id, self.base, None, self.known, self.options)
+        made.forked = True
+        made.begin(self.base_id, self.base, changes)
+        made.forget_reads()
+        return made
 
     def discard(self) -> None:
         """Gives up all changes, with the chunk files that were written for them; but not those of a commit that may have happened."""
         with self.lock:
             self.require_writable()
             left = np.concatenate([own_files(self.changes), *self.changes.packs])
-            empty = ChangeSet(self.base.nodes, self.changes.next_key)
-            empty.origin = self.changes.origin  # a fork remains one
-            self.begin(self.base_id, self.base, empty)
+            self.begin(self.base_id, self.base, self.changes.discarded())
             self.written.superseded(left)
             self.written.sweep()
             self.written.forget()
@@ -463,7 +464,7 @@ class Transaction:
         state = (self.base_id, self.base, self.tip, self.known, self.options)
         with self.lock:
             self.changes.leave_files()  # they are the copy's as well
-        return _restored, (self.files, *state, self.changes if self.forked else None)
+        return _restored, (self.files, *state, self.changes if self.forked else None, self.reads)
 
 
 def _restored(
@@ -474,10 +475,11 @@ def _restored(
     known: MetadataExtensions,
     options: Options,
     changes: ChangeSet | None,
+    reads: ReadLog | None,
 ) -> Transaction:
     made = Transaction(files, base_id, base, tip, known, options)
     if changes is not None:
-        made.forked = True
-        changes.identity = b""  # its own forks know the one that was pickled: rows are numbered anew here
+        made.forked, made.reads = True, reads
+        changes.identity = b""  # its own forks know the one that was pickled
         made.begin(base_id, base, changes)
     return made

@@ -4,7 +4,7 @@ How they are written is in commit/; what refers to them is the session's change 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -31,13 +31,11 @@ class Intent(Record):
 
     snapshot  the id that the commit has if it happened
     tip       where the branch stood: the file after it decides
-    finals    the ids of its new nodes, by their keys
     state     of the session at that time
     files     names of the files that were written for it alone: manifests, snapshot, attributes"""
 
     snapshot: ObjectId
     tip: Tip
-    finals: Mapping[int, int]
     state: int
     files: tuple[str, ...]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
-from frazil.repository.session.array_chunks import ArrayChunks, find_chunks, located_chunks
+from frazil.repository.session.array_chunks import ArrayChunks
 from frazil.repository.session.transaction import Transaction
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
@@ -55,10 +55,7 @@ def test_single_chunks_lie_where_columns_say(tmp_path: Path, packed: bool) -> No
         for number in range(CHUNKS):
             one = storage.locate_one((number,))
             coordinates = np.array([[number]])
-            changed, base = transaction.changed(storage._key), transaction.stored(storage._key)
-            found = find_chunks(changed, base, coordinates)
-            rows = None if changed is None else changed.columns
-            other = located_chunks(coordinates, found, rows, base, transaction.changes, transaction.files)
+            other = storage._lookup().locate(coordinates)
             assert list(one.names) == list(other.names)
             for ours, theirs in zip(one[1:5], other[1:5], strict=True):
                 assert ours.tolist() == theirs.tolist() and ours.dtype == theirs.dtype
@@ -167,3 +164,38 @@ def test_what_is_read_after_each_change_is_what_was_written(
         for array in handles:
             assert [array[number * width] for number in range(10)] == expected.tolist()
             assert (array[...] == np.repeat(expected, width)).all()
+
+
+def test_versions_without_a_file_are_never_given_twice() -> None:
+    """Rows of the session and of manifests are numbered anew after a commit, a discard, a merge, a rebase and a compaction."""
+    repo = frazil.Repository.create(MemoryStore())
+    with repo.transaction(message="first") as root:
+        root.create_array("a", shape=(8,), dtype="u1", chunks=(2,), codecs=[], fill_value=0)[:] = 1
+    session = repo.writable_session()
+    array = array_of(session)
+    storage = storage_of(session._transaction, "a")
+    seen: dict[object, int] = {}
+
+    def look(value: int) -> None:
+        for version in ((storage.locate_one((0,)).versions or ())[0], storage.locate(np.array([[0], [1]])).versions[0]):  # type: ignore[index]
+            assert version is not None and seen.setdefault(version, value) == value
+
+    look(1)
+    for turn in range(2, 60):
+        array[:2] = turn
+        look(turn)
+        if turn % 10 == 3:
+            session.commit("next")
+        elif turn % 10 == 5:
+            session.discard()
+            look(turn // 10 * 10 + 3)
+            array[:2] = turn
+        elif turn % 10 == 7:
+            fork = session.fork()
+            array_of(fork)[4:] = turn
+            session.merge(fork)
+        elif turn % 10 == 9:
+            with repo.transaction(message="theirs") as root:
+                root.attrs["turn"] = turn
+            session.rebase()
+        look(turn)

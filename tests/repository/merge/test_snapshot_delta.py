@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.encoding import Pairs, encoded
 from tests.repository.models import columns_of, manifest_of, together
-from tests.repository.plain_history import CHUNK, PlainSession, State, difference_of, sides
+from tests.repository.plain_history import CHUNK, PlainSession, State, delta_of, sides
 from tests.repository.stored import empty_files, info, snapshot, some_id
 
 from frazil.errors import NotFoundError
@@ -20,10 +20,12 @@ from frazil.formats.alpha.nodes import ArrayData, AttributesReference, ManifestR
 from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot, encode_snapshot
 from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata
 from frazil.formats.msgpack import Json, pack
+from frazil.repository.alpha.node_matching import match_nodes
 from frazil.repository.files.attributes import same_attributes
 from frazil.repository.files.file_cache import Files
 from frazil.repository.manifests.references import make_extents
-from frazil.repository.merge.difference import ChunkDifference, Difference, Resize, compare
+from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
+from frazil.repository.merge.snapshot_delta import snapshot_delta
 
 FREE = {"frazil": pack({"next_node": 100})}
 METADATA = ZarrArrayMetadata((4, 4), "int32", (2, 2), "Slash", 0, (NamedConfiguration("bytes", {"endian": "little"}),))
@@ -47,6 +49,13 @@ def group(number: int, path: str, attributes: Mapping[str, Json] | AttributesRef
 
 def nodes(*some: NodeSnapshot) -> Nodes:
     return Nodes({node.path: node for node in some})
+
+
+def compare(
+    files: Files, old: Snapshot, new: Snapshot, same_below: int | None = None, chunks_of: set[str] | None = None
+) -> Difference:
+    matching = match_nodes(old.nodes, new.nodes, same_below)
+    return snapshot_delta(files, old, new, matching, chunks_of=chunks_of).difference
 
 
 def differ(files: Files, old: Nodes, new: Nodes, same_below: int | None = 100) -> Difference:
@@ -118,7 +127,7 @@ def test_random_histories(drawn: tuple[State, PlainSession, PlainSession], free:
     first = max(base, default=0) + 1
     for state in (base, ours.nodes, theirs.nodes):
         found = compare(files, began, stored(state, files, free=free, old=began), same_below=first)
-        assert found == difference_of(base, state)
+        assert found == delta_of(base, state).difference
         assert found.is_empty == (found == Difference()) == (str(found) == "")
     assert pickle.loads(pickle.dumps(found)) == found
 
@@ -299,10 +308,9 @@ def test_chunks_of_some_arrays_alone() -> None:
         nodes(array(1, "/t"), array(2, "/u")),
         nodes(array(1, "/v", changed), array(2, "/u", lost), array(3, "/new", lost)),
     )
-    for asked in ({"/t"}, {"/v"}):
-        found = compare(files, read(old), read(new), same_below=3, chunks_of=asked)
-        assert found.chunks == {"/v": ChunkDifference(columns((0, 0)), NONE)}
-        assert (found.added, found.renamed) == (("/new",), (("/t", "/v"),))
+    found = compare(files, read(old), read(new), same_below=3, chunks_of={"/t"})
+    assert found.chunks == {"/v": ChunkDifference(columns((0, 0)), NONE)}
+    assert (found.added, found.renamed) == (("/new",), (("/t", "/v"),))
     with pytest.raises(NotFoundError):
         compare(files, read(old), read(new), same_below=3)
 

@@ -1,14 +1,13 @@
-"""What one of two sides did to a hierarchy, by the places that nodes had where both began; and where nodes of both sides cannot be at once. Pure.
+"""Where nodes of two deltas cannot be at once, by their places in the hierarchy. Pure.
 
 Nodes themselves, their metadata and chunks, are compared in conflicts.py, which makes values of what is found here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
+from frazil.repository.merge.delta import Delta
 
 __all__ = ["Places", "Side", "paths_above"]
 
@@ -21,45 +20,26 @@ def paths_above(path: str) -> Iterator[str]:
 
 
 class Side:
-    """What one side did. Nodes that were there at the beginning go by the paths that they had then (`old` paths)."""
+    """A delta by the places of its nodes. sources: old paths of moved nodes by the new ones; placed: paths at which it put something; arrays: those of arrays among
+    them"""
 
-    __slots__ = (
-        *("arrays", "attributes", "chunks", "gone", "made", "metadata", "moved", "placed", "resized"),
-        "sources",
-    )
+    __slots__ = ("arrays", "delta", "gone", "made", "moved", "placed", "sources")
 
-    def __init__(self, difference: Difference) -> None:
-        made = frozenset(difference.added)
-        self.made = made
-        self.gone = frozenset(difference.removed)
-        self.moved = dict(difference.renamed)
-        self.sources = {new: old for old, new in difference.renamed}
-        self.placed = made | self.sources.keys()  # paths at which this side put something
-        self.arrays = difference.arrays & self.placed
-
-        def kept(paths: Iterable[str]) -> dict[str, str]:
-            return {self.sources.get(path, path): path for path in paths if path not in made}
-
-        self.metadata = frozenset(kept(difference.metadata))
-        self.attributes = frozenset(kept(difference.attributes))
-        self.chunks: dict[str, ChunkDifference] = {
-            old: difference.chunks[path] for old, path in kept(difference.chunks).items()
-        }
-        self.resized: dict[str, Resize] = {
-            old: difference.resized[path] for old, path in kept(difference.resized).items()
-        }
-
-    def touched(self) -> set[str]:
-        """Nodes to which anything was done."""
-        return {*self.gone, *self.moved, *self.metadata, *self.attributes, *self.chunks, *self.resized}
+    def __init__(self, delta: Delta) -> None:
+        self.delta = delta
+        self.made, self.gone, self.moved = delta.made.keys(), delta.removed.keys(), delta.moved
+        self.sources = {new: old for old, new in delta.moved.items()}
+        self.placed = self.made | self.sources.keys()
+        self.arrays = {path for path, made in delta.made.items() if made.is_array}
+        self.arrays |= {new for old, new in delta.moved.items() if old in delta.arrays}
 
     def name(self, old: str) -> str:
-        """Where the node is now; of one that is gone, where it was."""
+        """Where a node of the base is now; of one that is gone, where it was."""
         return self.moved.get(old, old)
 
     def source(self, path: str) -> str | None:
-        """Where the node was at the beginning that is at this path now, if it was there (or nothing was ever at this path); None: it was made, or what was
-        there is away."""
+        """Where the node was in the base that is at this path now, if it was there (or nothing was ever at this path); None: it was made, or what was there is
+        away."""
         if path in self.sources:
             return self.sources[path]
         return None if path in self.made or path in self.gone or path in self.moved else path

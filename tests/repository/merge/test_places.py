@@ -14,84 +14,20 @@ from tests.repository.plain_history import (
     PlainNode,
     PlainSession,
     State,
-    agree,
     begin,
-    difference_of,
+    delta_of,
     every_session,
     sides,
 )
-from tests.repository.plain_merge import apply, given_up, overruled, unified, without_appends
+from tests.repository.plain_merge import common_appends, one_gives_way, other_gives_way, outcome, unified
 
 from frazil.repository.merge.conflicts import KINDS, Conflict, find_conflicts
-from frazil.repository.session.change_set import Append, append_of
 
 BEGAN, TIP = b"b" * 12, b"t" * 12
 
 
 def conflicts_of(base: State, ours: PlainSession, theirs: PlainSession) -> list[Conflict]:
-    def agreed(kind: str, our_path: str, their_path: str) -> bool:
-        our_node, their_node = ours.at(our_path), theirs.at(their_path)
-        assert our_node is not None and their_node is not None
-        assert kind in {"created", "metadata", "attributes"}
-        return agree(kind, ours.nodes[our_node], theirs.nodes[their_node])
-
-    return find_conflicts(
-        difference_of(base, ours.nodes),
-        difference_of(base, theirs.nodes),
-        ours.appended(),
-        None,
-        BEGAN,
-        TIP,
-        agree=agreed,
-    )
-
-
-def common_appends(base: State, ours: PlainSession, theirs: PlainSession) -> dict[int, Append]:
-    """Arrays to which both appended along one axis, and did nothing else to their metadata."""
-    found = {}
-    for number, was in base.items():
-        if number in ours.nodes and number in theirs.nodes:
-            our_node, their_node = ours.nodes[number], theirs.nodes[number]
-            mine, other = ours.appended().get(our_node.path), append_of(was.shape, their_node.shape)
-            metadata = {was.metadata, our_node.metadata, their_node.metadata}
-            if mine is not None and other is not None and mine.axis == other.axis and len(metadata) == 1:
-                found[number] = mine
-    return found
-
-
-def outcome(base: State, mine: State, onto: State, appends: dict[int, Append]) -> dict[str, object] | Clash:
-    """What comes of it, by path, without what was appended."""
-    try:
-        state = apply(base, without_appends(base, mine, appends), onto)
-    except Clash as clash:
-        return clash
-    shown = without_appends(base, state, appends)
-    return {
-        node.path: (node.is_array, node.attributes, node.metadata, node.shape, node.chunks) for node in shown.values()
-    }
-
-
-def one_gives_way(
-    base: State, mine: State, theirs: State, found: list[Conflict], appends: dict[int, Append]
-) -> dict[str, object] | Clash:
-    """What comes of it when all conflicts are answered with "theirs"."""
-    left = given_up(base, mine, theirs, [one for one in found if "theirs" in one.answers])
-    appends = {
-        number: append
-        for number, append in appends.items()
-        if number in left and left[number].shape != base[number].shape
-    }
-    return outcome(base, left, unified(base, left, theirs), appends)
-
-
-def other_gives_way(
-    base: State, mine: State, theirs: State, found: list[Conflict], appends: dict[int, Append]
-) -> dict[str, object] | Clash:
-    """What comes of it when all conflicts are answered with "ours"."""
-    left = overruled(base, mine, theirs, found)
-    return outcome(
-        base, mine, unified(base, mine, left), {number: append for number, append in appends.items() if number in left}
-    )
+    return find_conflicts(delta_of(base, ours.nodes, ours.appended()), delta_of(base, theirs.nodes), BEGAN, TIP)
 
 
 def check(base: State, ours: PlainSession, theirs: PlainSession) -> list[Conflict]:

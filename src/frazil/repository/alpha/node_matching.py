@@ -1,0 +1,96 @@
+"""Which node of one snapshot is which of another one of the same repository, by the ids that the alpha gives to nodes. Nodes that lie in the same bytes cost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from frazil.errors import NotFoundError
+from frazil.formats.alpha.nodes import Nodes
+from frazil.formats.ids import ObjectId
+from frazil.record import Record
+from frazil.repository.files.file_cache import Files
+from frazil.repository.files.freedoms import has_freedoms, next_node
+from frazil.repository.refs.history import ancestry, common_ancestor, snapshot_file
+
+__all__ = ["NodeMatching", "match_nodes", "match_snapshots"]
+
+
+class NodeMatching(Record):
+    """pairs: old and new path of each node that both have and that may differ; added: paths of new nodes; gone: old paths of nodes that are not there any more.
+    All other nodes are the same in both."""
+
+    pairs: Mapping[str, str]
+    added: Sequence[str]
+    gone: frozenset[str]
+
+    def there(self, path: str) -> str | None:
+        """Where a node of the old snapshot is in the new one; None where it is gone."""
+        return None if path in self.gone else self.pairs.get(path, path)
+
+
+def match_snapshots(files: Files, old: ObjectId, new: ObjectId) -> NodeMatching:
+    """Two snapshots by their ids. Raises NotFoundError, FormatError for snapshots that are needed and cannot be read."""
+    return match_nodes(files.snapshot(old).nodes, files.snapshot(new).nodes, _shared_ids(files, old, new))
+
+
+def _shared_ids(files: Files, old: ObjectId, new: ObjectId) -> int | None:
+    """The number below which ids mean the same nodes in both snapshots; None where they tell nothing.
+
+    With our flag, which counts ids, it is what the common ancestor says. Without it an id is given again where the node with the highest one was removed: new ids are
+    one more than the highest of the parent snapshot. Then an id means one node as long as no snapshot on the way has only lower ones."""
+    common = common_ancestor(files, old, new)
+    if common is None:
+        return None
+    if all(has_freedoms(files.snapshot(file)) for file in (old, new)):
+        return next_node(files.snapshot(common))
+    try:
+        return min(
+            files.snapshot(file).nodes.highest_id() + 1
+            for file in (*_until(files, old, common), *_until(files, new, common))
+        )
+    except NotFoundError:  # one on the way has expired
+        return None
+
+
+def _until(files: Files, snapshot: ObjectId, ancestor: ObjectId) -> Iterator[ObjectId]:
+    """A snapshot and its ancestors up to one of them."""
+    for commit in ancestry(files, snapshot):
+        file = snapshot_file(files, commit.snapshot)
+        yield file
+        if file == ancestor:
+            return
+
+
+def match_nodes(old: Nodes, new: Nodes, same_below: int | None) -> NodeMatching:
+    """Nodes by their ids below a number, and by path where these tell nothing; None: all by path alone."""
+    differing = old.differing(new)
+    before, after = [path for path in differing if path in old], [path for path in differing if path in new]
+    if same_below is None:
+        left = set(before)
+        pairs = {path: path for path in after if path in left}
+    else:
+        ours, theirs = _by_id(old, before, same_below), _by_id(new, after, same_below)
+        pairs = {path: theirs[number] for number, path in ours.items() if number in theirs}
+        placed = set(pairs.values())
+        for path in before:
+            if path in new and path not in pairs and path not in placed:
+                number, other = old.id_of(path), new.id_of(path)
+                # ids that come twice, or cannot be read, tell nothing
+                if number is None or other is None or number == other < same_below:
+                    pairs[path] = path
+    placed = set(pairs.values())
+    added = [path for path in after if path not in placed]
+    return NodeMatching(pairs, added, frozenset([path for path in before if path not in pairs]))
+
+
+def _by_id(nodes: Nodes, paths: Sequence[str], below: int) -> dict[int, str]:
+    """Paths by ids below one, of such that come once."""
+    found: dict[int, str] = {}
+    twice: set[int] = set()
+    for path in paths:
+        number = nodes.id_of(path)
+        if number is not None and number < below:
+            if number in found:
+                twice.add(number)
+            found[number] = path
+    return {number: path for number, path in found.items() if number not in twice}

@@ -1,0 +1,301 @@
+"""A delta made on a tree: the only place where nodes and chunks of one change set are changed by what another one says.
+
+Whether the delta meets what the tree has become is decided before (conflicts.py, solvers.py). What does not fit is refused with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.errors import ConflictError
+from frazil.formats.alpha.attributes import same_json
+from frazil.formats.alpha.nodes import AttributesReference
+from frazil.record import Record
+from frazil.repository.files.attributes import Attributes
+from frazil.repository.manifests.coordinates import grid_of, within
+from frazil.repository.merge.delta import Delta
+from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above
+from frazil.repository.session.changed_references import PENDING, REMOVED, VIRTUAL, Rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Columns = NDArray[np.int64]
+
+__all__ = ["Shift", "apply"]
+
+
+class Shift(Record):
+    """Appended rows that are no whole chunks where they go, so that they have to be copied. before: the path of the array in the base; ours: in the session; key: of
+    the array, in the tree; axis; old and new: where the rows are, by: how far they go, in elements along it"""
+
+    before: str
+    ours: str
+    key: int
+    axis: int
+    old: int
+    new: int
+    by: int
+
+
+def apply(
+    delta: Delta,
+    tree: ChangeSet,
+    source: ChangeSet,
+    where: Callable[[str], int | None],
+    *,
+    over: frozenset[str] = frozenset(),
+    behind: bool = True,
+) -> list[Shift]:
+    """Makes the changes of a delta on a tree, in phases: vacate, place, attributes and metadata, rows, validate. The appends whose rows are left to be copied.
+
+    tree    changed in place: whoever calls gives a copy, and drops it where this raises
+    source  whose chunks that wait and whose locations the rows of the delta refer to
+    where   the key in the tree of a node of the base; None where it is gone
+    over    paths at which what the tree has gives way (Answered.over)
+    behind  appends go behind what the tree has grown by; else both grew to one shape
+
+    Raises ConflictError where the changes cannot be made, as nodes are gone or no hierarchy would come of it, FormatError where a node cannot be read."""
+    making = _Making(delta, tree, source, over, behind=behind)
+    making.find(where)
+    making.vacate()
+    making.place()
+    making.set_attributes_and_metadata()
+    making.set_rows()
+    making.validate()
+    return making.shifts
+
+
+class _Making:
+    __slots__ = ("behind", "delta", "keys", "lifted", "over", "renumbering", "shifts", "source", "tree", "vacated")
+
+    def __init__(self, delta: Delta, tree: ChangeSet, source: ChangeSet, over: frozenset[str], *, behind: bool) -> None:
+        self.delta, self.tree, self.source, self.over, self.behind = delta, tree, source, over, behind
+        self.keys: dict[str, int] = {}  # by paths of the base
+        self.lifted: list[tuple[NodeChange, str]] = []
+        self.vacated: set[str] = set()  # paths at which a node was
+        self.shifts: list[Shift] = []
+        self.renumbering = _Renumbering(source, tree)
+
+    def find(self, where: Callable[[str], int | None]) -> None:
+        """The nodes that the delta is about, before any of them is somewhere else."""
+        for path in self.delta.touched():
+            key = where(path)
+            if key is not None:
+                self.keys[path] = key
+            elif path not in self.delta.removed:
+                raise _refusal(self.delta.name(path), "would be changed, and is gone")
+
+    def vacate(self) -> None:
+        """Takes away what is removed, what moves, and what gives way."""
+        delta, tree = self.delta, self.tree
+        clear = [path for path in self.over if path in delta.made or path in delta.moved.values()]
+        for old, new in delta.moved.items():
+            change = tree.touch(self._path(old))
+            if change.node.path != new:
+                self.vacated.add(change.node.path)
+                tree.lift(change)
+                self.lifted.append((change, new))
+        for old in delta.removed:
+            if old in self.keys:
+                path = self._path(old)
+                self.vacated.add(path)
+                tree.remove_one(path)
+                if old in self.over:
+                    clear.append(path)
+        kept = {key for old, key in self.keys.items() if old not in delta.removed}
+        for top in clear:
+            stays = self._is_group(top)  # of two groups the one that is there stays
+            for path in tree.at_and_below(top) if not stays else ():
+                if tree.key_at(path) in kept:
+                    raise _refusal(path, "would be changed, and lies beneath what is replaced")
+                self.vacated.add(path)
+                tree.remove_one(path)
+
+    def _is_group(self, path: str) -> bool:
+        """Whether a group was made where the tree has one."""
+        made = self.delta.made.get(path)
+        return made is not None and not made.is_array and self.tree.has(path) and self.tree.is_array(path) is False
+
+    def place(self) -> None:
+        """Puts down what moved, and what is new."""
+        for change, path in self.lifted:
+            self._require_free(path)
+            self.tree.place(change, path)
+        for path, made in self.delta.made.items():
+            if self._is_group(path):
+                if path in self.over and made.node is not None:
+                    self._set_attributes(self.tree.touch(path), made.node.attributes)
+                continue
+            self._require_free(path)
+            if made.node is None:
+                raise _refusal(path, "would be made, and nobody can read it")
+            self.tree.add(made.node, made.key)
+
+    def _require_free(self, path: str) -> None:
+        if self.tree.has(path):
+            raise _refusal(path, "would be put where something is")
+
+    # --- what nodes are --------------------------------------------------------------------------------------------------------------
+
+    def set_attributes_and_metadata(self) -> None:
+        for old, attributes in self.delta.attributes.items():
+            self._set_attributes(self._change(old), attributes)
+        for old in self.delta.metadata:
+            self._set_metadata(old, self._change(old))
+
+    def _set_attributes(self, change: NodeChange, attributes: Attributes) -> None:
+        present = change.node.attributes
+        if isinstance(present, AttributesReference) or not same_json(present or {}, attributes or {}):
+            change.node = change.node._replace(attributes=attributes)
+
+    def _set_metadata(self, old: str, change: NodeChange) -> None:
+        metadata, array = self.delta.metadata[old], change.node.array
+        if metadata is None or array is None:
+            raise _refusal(change.node.path, "would get metadata that nobody can read")
+        resize, append = self.delta.resized.get(old), self.delta.appends.get(old)
+        if resize is not None:
+            shape = resize.new
+            if append is not None:
+                by = array.metadata.shape[append.axis] - append.old if self.behind else 0
+                append = Append(append.axis, append.old + by, append.new + by)
+                shape = tuple([append.new if axis == append.axis else size for axis, size in enumerate(shape)])
+                if by:
+                    self._shift(old, change, append, by)
+            metadata = array.metadata._replace(shape=shape)
+        if any(now < then for now, then in zip(metadata.shape, array.metadata.shape, strict=True)):
+            change.shrunk = True
+        if append is None:
+            change.appended = None
+        elif metadata != array.metadata:
+            change.append(append)
+        change.node = change.node._replace(array=array._replace(metadata=metadata))
+
+    def _shift(self, old: str, change: NodeChange, append: Append, by: int) -> None:
+        first = append.old - by
+        self.shifts.append(Shift(old, self.delta.name(old), change.key, append.axis, first, append.new - by, by))
+
+    # --- chunks ----------------------------------------------------------------------------------------------------------------------
+
+    def set_rows(self) -> None:
+        left: list[Shift] = []
+        shifted = {shift.before: shift for shift in self.shifts}
+        for old, rows in self.delta.rows.items():
+            change, shift = self._change(old), shifted.pop(old, None)
+            if shift is not None:
+                moved = _moved(rows, shift, _chunk(change, shift.axis))
+                if moved is None:
+                    left.append(shift)
+                    rows = rows.pick(rows.coordinates[:, shift.axis] < shift.old // _chunk(change, shift.axis))
+                else:
+                    rows = moved
+            self._set(change, rows)
+        for path, made in self.delta.made.items():
+            if made.rows is not None:
+                self._set(self.tree.touch(path), made.rows)
+        self.shifts = left  # of the others nothing but fill values was appended
+
+    def _set(self, change: NodeChange, rows: Rows) -> None:
+        if not len(rows.coordinates):
+            return
+        assert change.node.array is not None
+        if not within(rows.coordinates[rows.kinds != REMOVED], grid_of(change.node.array.metadata)).all():
+            raise _refusal(change.node.path, "would have chunks beyond its end")
+        change.changed_references().set(self.renumbering.of(rows))
+
+    # --- the hierarchy ---------------------------------------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Refuses a tree in which a node that was put down has no group above it, or a node has lost the group that it was in."""
+        tree = self.tree
+        put = [change.node.path for change, _ in self.lifted] + list(self.delta.made)
+        for path in put:
+            for at in above(path):
+                if tree.is_array(at) is not False if tree.has(at) else at != "/":
+                    raise _refusal(path, "would have no group above it")
+        closed = {path for path in self.vacated if not tree.has(path)} | {path for path in put if tree.is_array(path)}
+        if not closed:
+            return
+        for path in tree.present():
+            if not closed.isdisjoint(above(path)):
+                raise _refusal(path, "would have no group above it")
+        for path in self._left_of_base(closed):
+            raise _refusal(path, "would have no group above it")
+
+    def _left_of_base(self, closed: set[str]) -> Iterator[str]:
+        """Nodes of the base that were not changed, beneath closed paths."""
+        gone = set(self.tree.vanished())
+        changed = gone.union(self.tree.present())
+        for top in closed:
+            for path in self.tree.base.subtree(top):
+                if path != top and path not in changed:
+                    yield path
+
+    def _path(self, old: str) -> str:
+        path = self.tree.path_of(self.keys[old])
+        assert path is not None, "where says where nodes are"
+        return path
+
+    def _change(self, old: str) -> NodeChange:
+        return self.tree.touch(self._path(old))
+
+
+def _refusal(path: str, reason: str) -> ConflictError:
+    return ConflictError(
+        f"these changes do not go together: {path} {reason}",
+        path=path,
+        hint="answer the same to conflicts of a group and of what lies in it",
+    )
+
+
+def _chunk(change: NodeChange, axis: int) -> int:
+    assert change.node.array is not None
+    return change.node.array.metadata.chunk_shape[axis]
+
+
+def _moved(rows: Rows, shift: Shift, chunk: int) -> Rows | None:
+    """The rows with those that were appended further on; None where these are no whole chunks."""
+    if shift.old % chunk or shift.by % chunk:
+        return None
+    coordinates = rows.coordinates.copy()
+    coordinates[coordinates[:, shift.axis] >= shift.old // chunk, shift.axis] += shift.by // chunk
+    return rows._replace(coordinates=coordinates)
+
+
+class _Renumbering:
+    """Rows of one change set in the numbers of another: bytes that wait, and locations. Those that both share keep their numbers."""
+
+    __slots__ = ("_known", "_locations", "_same", "_segments", "_source", "_tree")
+
+    def __init__(self, source: ChangeSet, tree: ChangeSet) -> None:
+        self._source, self._tree = source, tree
+        self._same = source.pending is tree.pending
+        self._segments: dict[int, int] = {}
+        self._locations: dict[int, int] = {}
+        self._known: dict[str, int] | None = None
+
+    def of(self, rows: Rows) -> Rows:
+        if self._same:
+            return rows
+        objects = rows.objects.copy()
+        for kind, number_of in ((PENDING, self._segment), (VIRTUAL, self._location)):
+            of_kind = rows.kinds == kind
+            for number in np.unique(rows.objects[of_kind]).tolist():
+                objects[of_kind & (rows.objects == number)] = number_of(number)
+        return rows._replace(objects=objects)
+
+    def _segment(self, number: int) -> int:
+        if number not in self._segments:
+            self._segments[number] = self._tree.pending.append(self._source.pending.segments[number])
+        return self._segments[number]
+
+    def _location(self, number: int) -> int:
+        if self._known is None:
+            self._known = {text: at for at, text in enumerate(self._tree.locations)}
+        if number not in self._locations:
+            text = self._source.locations[number]
+            check = self._source.location_checks.get(text)
+            self._locations[number] = self._tree.location(text, check, self._known)
+        return self._locations[number]

@@ -1,0 +1,125 @@
+"""Keys of nodes, which are permanent: what handles of arrays do after moves, commits, rebases and discards, where files give ids again."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import NotFoundError
+from frazil.repository.session.node_keys import NodeKeys
+from frazil.stores import MemoryStore
+
+
+def test_keys() -> None:
+    keys = NodeKeys()
+    one, other = keys.of("/a"), keys.of("/b")
+    assert keys.of("/a") == one != other
+    assert (keys.path(one), keys.path(keys.new())) == ("/a", None)
+    moved = keys.over({"/a": "/b", "/b": None}.get)
+    assert (moved.path(one), moved.path(other), moved.of("/b")) == ("/b", None, one)
+    keys = keys.following([one], [(other, "/a")])
+    assert (keys.path(one), keys.path(other), keys.of("/a")) == (None, "/a", other)
+    copies = [keys.copy(), pickle.loads(pickle.dumps(keys)), keys]
+    assert [copy.path(other) for copy in copies] == ["/a"] * 3
+    assert len({copy.new() for copy in copies} | {copy.of("/new") for copy in copies}) == 6
+
+
+def begun(compatible: str | None) -> tuple[frazil.Repository, frazil.Session]:
+    repo = frazil.Repository.create(MemoryStore(), compatible=compatible)
+    with repo.transaction(message="base") as root:
+        for at, name in enumerate("abc"):
+            root.create_array(name, data=np.full(4, at + 1.0))
+    return repo, repo.writable_session()
+
+
+def is_gone(array: frazil.Array) -> bool:
+    for act in (array.read, lambda: array.__setitem__(0, 99)):
+        try:
+            act()
+        except NotFoundError:
+            continue
+        return False
+    return True
+
+
+def values(session: frazil.Session) -> dict[str, float]:
+    return {name: float(array[0]) for name, array in session.root.arrays()}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("compatible", [None, "alpha-library"])
+@pytest.mark.parametrize("through", ["commit", "rebase", "discard"])
+def test_a_handle_of_a_removed_array_never_writes_to_another(compatible: str | None, through: str) -> None:
+    repo, session = begun(compatible)
+    stale = session.open("c")
+    assert isinstance(stale, frazil.Array)
+    if through == "rebase":
+        for change in (lambda root: root.__delitem__("c"), lambda root: root.create_array("d", data=np.full(4, 4.0))):
+            with repo.transaction(message="theirs") as root:
+                change(root)
+        session.rebase()
+    else:
+        del session.root["c"]
+        session.commit("removed")
+        new = session.root.create_array("d", data=np.full(4, 4.0))
+        if through == "commit":
+            session.commit("new")
+        else:
+            session.discard()
+            assert is_gone(new)
+            session.root.create_array("d", data=np.full(4, 4.0))
+    assert is_gone(stale)
+    assert values(session) == {"a": 1, "b": 2, "d": 4}
+
+
+@pytest.mark.parametrize("compatible", [None, "alpha-library"])
+def test_chunks_stay_with_their_array(compatible: str | None) -> None:
+    """Through a swap, a commit of it, and a rebase over another one."""
+    repo, session = begun(compatible)
+    held = {name: session._transaction.chunks(name, session.open(name).metadata) for name in "ab"}  # type: ignore[arg-type]
+
+    def swap(root: frazil.Group) -> None:
+        for old, new in (("a", "t"), ("b", "a"), ("t", "b")):
+            root.move(old, new)
+
+    def kept() -> bool:
+        now = {key: session._transaction.path_of(chunks._key) for key, chunks in held.items()}
+        return now == {"a": "/b", "b": "/a"}
+
+    swap(session.root)
+    assert kept()
+    session.commit("swapped")
+    assert kept()
+    with repo.transaction(message="theirs") as root:
+        swap(root)
+    session.rebase()
+    assert not kept()
+    with repo.transaction(message="theirs") as root:
+        swap(root)
+    session.root.attrs["x"] = 1
+    session.rebase()
+    assert kept()
+    session.discard()
+    assert kept()
+
+
+NEWER: list[Callable[[frazil.Session], object]] = [
+    lambda session: session.root.create_array("new", data=np.ones(2)),
+    lambda session: session.root["a"].__setitem__(0, 5),  # type: ignore[union-attr]
+]
+
+
+@pytest.mark.parametrize("change", NEWER)
+def test_new_arrays_keep_their_handles(change: Callable[[frazil.Session], object]) -> None:
+    repo, session = begun(None)
+    mine = session.root.create_array("mine", data=np.zeros(3))
+    change(session)
+    with repo.transaction(message="theirs") as root:
+        root.create_array("theirs", data=np.zeros(3))
+    session.commit("mine", rebase="disjoint")
+    mine[1] = 7
+    session.commit("again")
+    assert repo.readonly_session().open("mine")[...].tolist() == [0, 7, 0]  # type: ignore[index, union-attr]
