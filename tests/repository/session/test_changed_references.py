@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import StoreError
-from frazil.repository.session.changed_references import NATIVE, PENDING, SHARED, ChangedReferences, PendingBytes, Rows
+from frazil.repository.session.changed_references import (
+    NATIVE,
+    PENDING,
+    SHARED,
+    ChangedReferences,
+    PendingBytes,
+    Rows,
+    removed_rows,
+)
 from frazil.stores.values import Pieces, Sources, pieces_of
 
 
@@ -101,3 +109,23 @@ def test_pieces_outside_of_their_buffer_are_refused() -> None:
     pieces = Pieces(Sources(None, [b"abc"]), np.array([[-1, 2, 9]]), np.array([0, 1]))
     with pytest.raises(StoreError, match="cannot be read"):
         PendingBytes().add(pieces, np.array([9]))
+
+
+def test_rows_that_do_not_count_are_dropped() -> None:
+    """However often chunks are set; those that a fork inherited stay, as they say what was there."""
+    references, kept = ChangedReferences(1), ChangedReferences(1)
+    coordinates = np.arange(100, dtype=np.int64).reshape(100, 1)
+    kept.set(removed_rows(coordinates))
+    kept.inherit()
+    for turn in range(200):
+        for changed in (references, kept):
+            rows = removed_rows(coordinates)
+            changed.set(rows._replace(offsets=np.full(100, turn)))
+    for changed, most in ((references, 400), (kept, 700)):
+        assert changed.count <= most
+        assert len(changed.columns.lengths) == changed.count
+        found = changed.selected(changed.find(coordinates))
+        assert found.offsets.tolist() == [199] * 100
+        assert found.coordinates.tolist() == coordinates.tolist()
+    assert (kept.inherited, len(kept.own())) == (100, 100)
+    assert kept.columns.first(100).offsets.tolist() == [0] * 100
