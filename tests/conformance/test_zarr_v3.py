@@ -35,6 +35,16 @@ def test_grid_and_key_encoding() -> None:
     assert refused({"chunk_grid": mixed}) == "chunk_grid.configuration.separator"
 
 
+@pytest.mark.rule("K1")
+def test_documents_say_their_format_and_what_the_node_is() -> None:
+    for value in (2, 4, 0, -3, 3.5, "3", "v3", "", True, None, [3], {"major": 3}):
+        assert refused({"zarr_format": value}) == "zarr_format", value
+    assert refused({}, without="zarr_format") == "zarr_format"
+    for value in ("Array", "dataset", "", 1, None, ["array"]):
+        assert refused({"node_type": value}) == "node_type", value
+    assert refused({}, without="node_type") == "node_type"
+
+
 @pytest.mark.rule("K5")
 def test_orders_are_written_out() -> None:
     assert refused({"chunk_memory_layout": "C"}) == "chunk_memory_layout"

@@ -117,7 +117,7 @@ class OfZarr(WrappedStore):
         ):
             assert parse_node(value).zarr_format == 3
             normalise(path)
-        for path, chunks in keys.chunks.items():
+        for path, chunks in keys.chunks:
             array = parse_array(self.inner.get(f"{path}/zarr.json") or b"")
             assert all(is_inside(at, array.grid_shape) for at in chunks.coordinates)
         return super().put_many(names, pieces, expect)
