@@ -25,7 +25,7 @@ from frazil.repository.files.freedoms import HISTORY, has_own_manifests, next_no
 from frazil.repository.files.properties import commit_properties
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.manifests.placement import ArrayPlacement, Placed, Placing
-from frazil.repository.manifests.shared_manifests import check_references
+from frazil.repository.manifests.shared_manifests import check_references, mixed_up_nodes
 from frazil.repository.refs.branches import COMMITTED, UNKNOWN, Tip, check_commits, look_ahead, put_next
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
 from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL
@@ -177,13 +177,15 @@ def _check_loaded(
     loaded: Mapping[ObjectId, Manifest],
 ) -> None:
     """Refuses to carry on references that the alpha library mixed up. Of an array that is written whole there are none."""
+    mixed_up = {identity: mixed_up_nodes(manifest) for identity, manifest in loaded.items()}
     for change, array in zip(changes, arrays, strict=True):
         if change.base is None or change.base.array is None or array.written.size == prod(array.grid):
             continue
         grid = grid_of(change.base.array.metadata)
         for reference in array.manifests:
             key = transaction.files.key(manifest_key(reference.id))
-            check_references(loaded[reference.id], change.base.id, grid, key, change.base.path)
+            manifest, mixed = loaded[reference.id], mixed_up[reference.id]
+            check_references(manifest, mixed, change.base.id, grid, key, change.base.path)
 
 
 def _array_placement(changes: ChangeSet, change: NodeChange, finals: Mapping[int, int]) -> ArrayPlacement:

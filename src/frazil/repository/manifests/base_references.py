@@ -15,7 +15,7 @@ from frazil.formats.alpha.refs import manifest_key
 from frazil.formats.ids import ObjectId
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.manifests.references import Extents, References, read_extents
-from frazil.repository.manifests.shared_manifests import check_references
+from frazil.repository.manifests.shared_manifests import check_references, mixed_up_nodes
 from frazil.repository.virtual.file_checks import FileCheck, read_checks
 from frazil.stores.caches.byte_cache import Shelf
 
@@ -42,6 +42,7 @@ class BaseReferences:
     def __init__(self, files: Files, node: NodeSnapshot, array: ArrayData, *, trusted: bool) -> None:
         manifests, rank = array.manifests, len(array.metadata.shape)
         self._files, self._node, self._rank = files, node.id, rank
+        self._mixed_up: Shelf[frozenset[int]] = Shelf(files.memory, "mixed up")
         self._checked = None if trusted else (grid_of(array.metadata), node.path)
         self._ids = [manifest.id for manifest in manifests]
         self._extents: list[Extents | None] = [
@@ -133,7 +134,12 @@ class BaseReferences:
             for identity, manifest in zip(ids, self._files.manifests(ids), strict=True):
                 if self._checked is not None:
                     grid, path = self._checked
-                    check_references(manifest, self._node, grid, self._files.key(manifest_key(identity)), path)
+                    mixed_up = self._mixed_up.get(identity)
+                    if mixed_up is None:
+                        mixed_up = mixed_up_nodes(manifest)
+                        self._mixed_up.put(identity, mixed_up, _ROW * (1 + len(mixed_up)))
+                    key = self._files.key(manifest_key(identity))
+                    check_references(manifest, mixed_up, self._node, grid, key, path)
                 made.append(References([manifest], self._node, self._rank))
                 self._kept.put(identity, made[-1], nbytes_of(manifest) + _ROW * manifest.size)
         return made

@@ -7,6 +7,7 @@ Commits to compatible repositories give every array manifests of its own, in pla
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,19 +22,36 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["check_references"]
+__all__ = ["check_references", "mixed_up_nodes"]
 
 
-def check_references(manifest: Manifest, node: int, grid: tuple[int, ...], key: str, path: str) -> None:
+def mixed_up_nodes(manifest: Manifest) -> frozenset[int]:
+    """The nodes that have a native reference to a chunk file which a node with a higher id has, too: an object belongs to one array."""
+    rows = np.flatnonzero(manifest.kinds == NATIVE)
+    if not rows.size or manifest.nodes[rows[0]] == manifest.nodes[rows[-1]]:
+        return frozenset()
+    ids = np.ascontiguousarray(manifest.ids[rows])
+    first = ids[:, :8].copy().view(np.uint64)[:, 0]
+    heads = np.sort(first)  # much quicker than an order of all 12 bytes, which is only needed if two begin alike
+    if not (heads[:-1] == heads[1:]).any():
+        return frozenset()
+    order = np.lexsort((ids[:, 8:].copy().view(np.uint32)[:, 0], first))
+    ids, nodes = ids[order], manifest.nodes[rows[order]]  # equal ids side by side, in order of nodes
+    return frozenset(nodes[:-1][(ids[:-1] == ids[1:]).all(axis=1) & (nodes[:-1] != nodes[1:])].tolist())
+
+
+def check_references(
+    manifest: Manifest, mixed_up: Container[int], node: int, grid: tuple[int, ...], key: str, path: str
+) -> None:
     """Refuses the references of an array that are known to be another array's: raises FormatError with the manifest's key and the array's path.
 
-    Known are native references, as an object belongs to one array. Inline and virtual references that equal those of another array are refused if the array also has
-    references with another number of indices, or outside its grid: these come from the defect alone."""
+    Known are native references; mixed_up: what mixed_up_nodes says of the manifest. Inline and virtual references that equal those of another array are refused if the
+    array also has references with another number of indices, or outside its grid: these come from the defect alone."""
     own = rows_of_node(manifest, node)
     if own.stop - own.start in (0, manifest.size):
         return
     rows, chunks = rows_of_array(manifest, node, len(grid))
-    if _have_native_twins(manifest, rows, own.stop) or (
+    if node in mixed_up or (
         (rows.size < own.stop - own.start or not within(chunks, grid).all())
         and _have_twins(manifest, node, len(grid), own.stop)
     ):
@@ -43,18 +61,6 @@ def check_references(manifest: Manifest, node: int, grid: tuple[int, ...], key: 
             path=path,
             hint="go back to an older snapshot, in which they are right; or write the whole array anew, or remove it",
         )
-
-
-def _have_native_twins(manifest: Manifest, rows: Columns, stop: int) -> bool:
-    """Whether some of these rows name a chunk file that a row from `stop` on, of a node with a higher id, names too."""
-    native = rows[manifest.kinds[rows] == NATIVE]
-    others = np.flatnonzero(manifest.kinds[stop:] == NATIVE) + stop
-    if not native.size or not others.size:
-        return False
-    ids = np.ascontiguousarray(manifest.ids)
-    head = ids[:, :8].copy().view(np.uint64)[:, 0]  # 8 random bytes are as good as unique; all 12 decide
-    near = others[np.isin(head[others], head[native])]
-    return bool(near.size) and bool(set(map(bytes, ids[near])) & set(map(bytes, ids[native])))
 
 
 def _have_twins(manifest: Manifest, node: int, rank: int, stop: int) -> bool:
