@@ -6,6 +6,7 @@ object. Usage: python append_in_time.py [FOLDER]"""
 from __future__ import annotations
 
 import sys
+import tempfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,4 +53,8 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "temperatures.zarr")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with tempfile.TemporaryDirectory() as scratch:  # nothing is left behind
+            main(f"{scratch}/temperatures.zarr")

@@ -5,6 +5,7 @@ A block is a shard, so each object is opened once. Usage: python block_by_block.
 from __future__ import annotations
 
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
@@ -40,4 +41,8 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "image.zarr")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with tempfile.TemporaryDirectory() as scratch:  # nothing is left behind
+            main(f"{scratch}/image.zarr")

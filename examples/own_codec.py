@@ -6,6 +6,7 @@ Usage: python own_codec.py [FOLDER]"""
 from __future__ import annotations
 
 import sys
+import tempfile
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,4 +68,8 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "terrain.zarr")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with tempfile.TemporaryDirectory() as scratch:  # nothing is left behind
+            main(f"{scratch}/terrain.zarr")

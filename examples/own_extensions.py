@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -94,4 +95,8 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "depth.zr3")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with tempfile.TemporaryDirectory() as scratch:  # nothing is left behind
+            main(f"{scratch}/depth.zr3")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -144,4 +145,8 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "arrays.sqlite")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with tempfile.TemporaryDirectory() as scratch:  # nothing is left behind
+            main(f"{scratch}/arrays.sqlite")

@@ -6,6 +6,7 @@ Usage: python transformers.py [FOLDER]"""
 from __future__ import annotations
 
 import sys
+import tempfile
 
 import numpy as np
 
@@ -41,4 +42,8 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "sea.zr3")
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with tempfile.TemporaryDirectory() as scratch:  # nothing is left behind
+            main(f"{scratch}/sea.zr3")

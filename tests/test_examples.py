@@ -33,13 +33,14 @@ SAID = {
 }
 
 
-def run(example: Path, *arguments: str) -> str:
+def run(example: Path, *arguments: str, folder: Path | None = None) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", example, *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "80"},
         check=False,
+        cwd=folder,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -49,6 +50,13 @@ def run(example: Path, *arguments: str) -> str:
 def test_examples(name: str, tmp_path: Path) -> None:
     said = run(EXAMPLES / name, str(tmp_path / "example.zarr"))
     assert all(words in said for words in SAID[name])
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_examples_leave_nothing_behind(name: str, tmp_path: Path) -> None:
+    said = run(EXAMPLES / name, folder=tmp_path)
+    assert all(words in said for words in SAID[name])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_example_is_tested() -> None:

@@ -19,6 +19,7 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.caches.byte_cache import ByteCache
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
+_OTHER_FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")
 _MODES = ("r", "r+", "a", "w", "w-")
 
 
@@ -285,6 +287,20 @@ def _locate(
 def _nothing_at(place: Place) -> NotFoundError:
     """The error for a place where nothing is; a repository, whose nodes are no documents, is told."""
     error = missing(place)
+    keys = [f"{place.path}/{name}".lstrip("/") for name in (".zarray", ".zgroup")]
+    there = place.store.sizes(keys) if place.nodes is None else ()
+    for name, size in zip(("array", "group"), there, strict=False):
+        if size >= 0:
+            return NotFoundError(
+                f"a Zarr v2 {name} is there in {place.store!r}, and this version reads Zarr v3 alone",
+                key=f"{place.path}/.z{name}".lstrip("/"),
+                path=place.path or "/",
+                hint="zarr-python 3 converts it: `zarr migrate v3 LOCATION`",
+            )
+    where = os.path.join(place.store.path, place.path) if isinstance(place.store, LocalStore) else place.path
+    if where.rstrip("/").lower().endswith(_OTHER_FILES):
+        error.hint = f"`frazil import {where.rstrip('/')} sea.repo` brings files of NetCDF and HDF5 into a repository"
+        return error
     for path in dict.fromkeys((*ancestors(place.path), place.path)):
         try:
             if not references.is_repository(place.store, f"{path}/" if path else ""):

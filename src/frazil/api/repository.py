@@ -217,7 +217,12 @@ class Repository:
 
     def _tip(self, branch: str) -> Tip:
         check_name("branch", branch)
-        tip = branches.open_tip(self._files, branch, self._tips.get(branch))
+        try:
+            tip = branches.open_tip(self._files, branch, self._tips.get(branch))
+        except NotFoundError as error:
+            if branch in branches.list_tags(self._files):
+                error.hint = f"{branch!r} is a tag: readonly_session(tag={branch!r}) reads it, create_branch(name, {branch!r}) begins a branch there"
+            raise
         self._tips[branch] = tip
         return tip
 

@@ -64,6 +64,10 @@ class ArrayInfo(Record):
         """The same, as JSON."""
         return {name: _plain(value) for name, value in self._asdict().items()}
 
+    def __repr__(self) -> str:
+        """What print shows, for those who evaluate it at a prompt."""
+        return str(self)
+
     def __str__(self) -> str:
         stored = f"{human(self.stored_nbytes)} in {_counted(self.stored_objects, 'shard' if self.shards else 'chunk')}"
         if self.stored_nbytes:

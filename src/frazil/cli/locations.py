@@ -110,7 +110,7 @@ def in_repository(location: str) -> Named | None:
     return split_reference(location) or (Named(location, MAIN, "") if has_repository(location) else None)
 
 
-def hierarchy_at(location: str) -> Location:
+def hierarchy_at(location: str, prefixes: list[str] | None = None) -> Location:
     """The hierarchy at LOCATION[@REF] as something to read keys of: of a repository its store at this point, else the location itself. Raises NotFoundError."""
     named = in_repository(location)
     if named is None:
@@ -119,15 +119,15 @@ def hierarchy_at(location: str) -> Location:
         raise InvalidInputError(
             "a part of a repository has no meaning here", path=named.path, hint="leave the path out"
         )
-    return open_session(named).store
+    return open_session(named, prefixes).store
 
 
-def in_snapshot(location: str) -> InSession | None:
+def in_snapshot(location: str, prefixes: list[str] | None = None) -> InSession | None:
     """The point in a repository that a LOCATION names: sea.repo@REF/PATH, or sea.repo/PATH on `main`. None for a whole repository and any other place. Raises NotFoundError."""
     named = split_reference(location) or (at_main(location) if has_nothing(location) else None)
     if named is None:
         return None
-    session = open_session(named)
+    session = open_session(named, prefixes)
     path = named.path.strip("/")
     return InSession(session, path, f"{shown(*resolve(named.repository))}@{session.snapshot_id}/{path}".rstrip("/"))
 

@@ -20,7 +20,7 @@ from frazil.metadata.draft.extensions import (
     look_up,
 )
 from frazil.metadata.extension_guard import Asking
-from frazil.metadata.extensions import Extension, ExtensionFamily, parse_extension, parse_extensions
+from frazil.metadata.extensions import Extension, ExtensionFamily, parse_extension, parse_extensions, suggestion
 from frazil.metadata.json_text import as_json, found, item
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
 from frazil.metadata.types.core import DataTypeFamily
@@ -49,6 +49,10 @@ class Registry(Value):
     draft: DraftExtensions
     hierarchy_extensions: tuple[tuple[str, StorageTransformer], ...]
     _once: Once
+
+    def __repr__(self) -> str:
+        """Short, as it stands in signatures: how many extensions are known."""
+        return f"<frazil.Registry of {len(self._codecs)} codecs>"
 
     def __init__(
         self,
@@ -202,7 +206,8 @@ class Registry(Value):
                 f"the codec {found(extension.name)} is not registered"
                 f" (registered: {', '.join(dict.fromkeys(name for name, _ in self._codecs))})",
                 path=path,
-                hint="register it with Registry.with_codec",
+                hint=suggestion(extension.name, [name for name, _ in self._codecs])
+                or "register it with Registry.with_codec",
             )
         configuration, place = extension.configuration, f"{path}.configuration"
         for member in codec.required:

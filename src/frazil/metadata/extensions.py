@@ -156,8 +156,17 @@ def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str
     raise UnknownExtensionError(
         f"the {kind} {found(extension.name)} is not registered (registered: {', '.join(names_of(families))})",
         path=path,
-        hint=f"register it with Registry.with_{kind.replace(' ', '_')}, or open with a version that has it",
+        hint=suggestion(extension.name, names_of(families))
+        or f"register it with Registry.with_{kind.replace(' ', '_')}, or open with a version that has it",
     )
+
+
+def suggestion(name: str, known: Sequence[str]) -> str | None:
+    """A question for whoever mistyped one of the known names; None where the name is like none of them."""
+    from difflib import get_close_matches
+
+    alike = get_close_matches(name, known, 1, 0.7)
+    return f"did you mean {alike[0]!r}?" if alike else None
 
 
 def names_of(families: Sequence[ExtensionFamily[T]]) -> tuple[str, ...]:

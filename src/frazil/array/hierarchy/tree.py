@@ -14,6 +14,10 @@ class Tree(Record):
     name: str
     nodes: tuple[tuple[str, ArrayMetadata | GroupMetadata | FrazilError], ...]
 
+    def __repr__(self) -> str:
+        """What print shows, for those who evaluate it at a prompt."""
+        return str(self)
+
     def __str__(self) -> str:
         last = {}
         for path, _ in self.nodes:

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command, add_location
-from frazil.cli.locations import hierarchy_at
+from frazil.cli.locations import add_virtual_prefix, hierarchy_at
 from frazil.cli.output import add_json, is_terminal, say, say_json
 from frazil.cli.progress import Progress
 from frazil.errors import InvalidInputError
@@ -31,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="decode arrays whose codecs the dialect cannot name, and encode them with its default codecs",
     )
+    add_virtual_prefix(parser)
     add_json(parser)
 
 
@@ -38,7 +39,7 @@ def run(options: Namespace) -> None:
     if options.overwrite and options.destination is None:
         options.refuse("--overwrite has no meaning in place: give DESTINATION")
     to = 3 if options.to == "3" else options.to
-    source = hierarchy_at(options.location)
+    source = hierarchy_at(options.location, options.virtual_prefix)
     if options.destination is None and source is not options.location:
         raise InvalidInputError("a repository is not converted in place", hint="give DESTINATION")
     task = prepare(source, options.destination, to, overwrite=options.overwrite, recode=options.recode)

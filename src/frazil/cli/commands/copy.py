@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
-from frazil.cli.locations import InSession, in_snapshot, on_branch
+from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot, on_branch
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
 from frazil.errors import AlreadyExistsError
@@ -31,11 +31,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="TEXT",
         help="of the commit, where DESTINATION is a branch; it names SOURCE, where it is left out",
     )
+    add_virtual_prefix(parser)
     add_json(parser)
 
 
 def run(options: Namespace) -> None:
-    source, target = in_snapshot(options.source), on_branch(options.destination)
+    source, target = in_snapshot(options.source, options.virtual_prefix), on_branch(options.destination)
     if target is None and options.message is not None:
         options.refuse("-m is for a branch of a repository: give DESTINATION as sea.repo@main")
     task = _prepared(options, source, target)

@@ -3,6 +3,7 @@ planned in plan.py, batches are carried out in run.py."""
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import Final
 
 from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag
-from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.refs import REFS, folder_of
 from frazil.operations.copy.draft_documents import complete_documents
 from frazil.operations.copy.plan import (
@@ -181,8 +182,12 @@ class CopyTask(Record):
             _put_note(route, self.note, held)
             if not route.again:
                 _require_only_note(route)
-            with Crew(route, self.runtime, report) as crew:
-                done, removed = _into_store(route, crew, self.kind == "repository", report)
+            try:
+                with Crew(route, self.runtime, report) as crew:
+                    done, removed = _into_store(route, crew, self.kind == "repository", report)
+            except FrazilError:
+                _forget(route, self.note)
+                raise
             _erase_note(route, self.note)
         seconds = time.monotonic() - begun
         return Copied(*self.names, self.kind, done.keys, done.nbytes, done.found, removed, route.verify, seconds)
@@ -215,6 +220,13 @@ def _erase_note(route: Route, note: Note) -> None:
     conditional = store.capabilities.expects and store.capabilities.conditional_erase
     if isinstance(store.erase_many([key], [there[1] if conditional else ANY])[0], Changed):
         raise _taken(route)
+
+
+def _forget(route: Route, note: Note) -> None:
+    """Removes the note of a copy that failed before anything was copied: there is nothing to go on with."""
+    with contextlib.suppress(FrazilError):
+        if route.to_store.list_keys(route.to_root, "", 2) == [route.to_root + NOTE_NAME]:
+            _erase_note(route, note)
 
 
 def _taken(route: Route) -> AlreadyExistsError:

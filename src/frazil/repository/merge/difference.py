@@ -81,6 +81,10 @@ class Difference(Record):
         moved = [new for _, new in self.renamed]
         return frozenset([*self.added, *moved, *self.metadata, *self.attributes, *self.chunks, *self.resized])
 
+    def __repr__(self) -> str:
+        """What print shows, for those who evaluate it at a prompt."""
+        return str(self)
+
     def __str__(self) -> str:
         """A line for each node that differs, by path: + added, - removed, r renamed, ~ changed."""
         changes = self._changes()

@@ -75,6 +75,13 @@ class _Root:
         return os.fstat(self.fd).st_nlink == 0
 
 
+def _folder_hint(path: str) -> str:
+    """What to do where a file is in place of a folder."""
+    if path.lower().endswith((".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")):
+        return f"`frazil import {path} sea.repo` brings files of NetCDF and HDF5 into a repository"
+    return "give the path of a folder"
+
+
 class LocalStore(Store):
     """Keys as files beneath a folder of a local disk.
 
@@ -407,7 +414,7 @@ class LocalStore(Store):
         code = error.errno or 0
         if code in {errno.ENOTDIR, errno.EEXIST}:
             return StoreError(
-                "the store's root is not a folder", errno=code, path=self.path, hint="give the path of a folder"
+                "the store's root is not a folder", errno=code, path=self.path, hint=_folder_hint(self.path)
             )
         reason, hint = reason_of(code)
         return StoreError(f"the store's folder cannot be opened: {reason}", errno=code, path=self.path, hint=hint)

@@ -1,0 +1,141 @@
+"""What users read: errors that say what to do instead, signatures, and what a prompt shows."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+
+import frazil
+from frazil.cli.main import main
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
+from frazil.stores import LocalStore, MemoryStore
+
+
+@pytest.mark.parametrize("call", [frazil.create_array, frazil.create_group, frazil.open, frazil.open_array, frazil.open_group,
+                                  frazil.Repository.create, frazil.Repository.open, frazil.convert, frazil.copy])  # fmt: skip
+def test_signatures_are_short(call: object) -> None:
+    text = str(inspect.signature(call))  # type: ignore[arg-type]
+    assert len(text) < 1500 and "registry: Registry = Registry(" not in text
+    assert len(repr(frazil.Registry)) < 100
+    assert len(repr(inspect.signature(frazil.create_array).parameters["registry"].default)) < 60
+
+
+def test_a_prompt_shows_what_print_shows() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    session = repo.writable_session()
+    array = session.root.create_array("a", data=[1, 2, 3])
+    for value in (session.root.tree(), array.info(), session.diff()):
+        assert repr(value) == str(value) and "\n" in f"{value}\n"
+    session.commit("data")
+    difference = repo.diff(next(iter(repo.history())).parent or "", "main")
+    assert repr(difference) == str(difference) and "/a" in repr(difference)
+
+
+@pytest.mark.parametrize(("dtype", "meant"), [("flaot32", "float32"), ("unit8", "uint8"), ("complex46", "complex64")])
+def test_a_mistyped_data_type(dtype: str, meant: str) -> None:
+    with pytest.raises(FrazilError, match=f"did you mean '{meant}'"):
+        frazil.create_array(MemoryStore(), shape=3, dtype=dtype)
+
+
+def test_a_mistyped_codec() -> None:
+    for codecs in (["bytes", "zsdt"], [{"name": "bytes"}, {"name": "zsdt"}]):
+        with pytest.raises(FrazilError, match="did you mean 'zstd'"):
+            frazil.create_array(MemoryStore(), shape=3, dtype="i4", codecs=codecs)
+    with pytest.raises(FrazilError, match="register it"):
+        frazil.create_array(MemoryStore(), shape=3, dtype="i4", codecs=["bytes", "something.else"])
+
+
+def test_a_tag_that_is_taken_for_a_branch() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    repo.create_tag("v1", "main")
+    for call in (repo.readonly_session, repo.writable_session, repo.lookup_branch):
+        with pytest.raises(NotFoundError, match="'v1' is a tag") as caught:
+            call("v1")
+        assert "readonly_session(tag='v1')" in str(caught.value)
+        with pytest.raises(NotFoundError, match="no branch of this name") as caught:
+            call("v2")
+        assert "tag" not in str(caught.value)
+
+
+@pytest.mark.parametrize("opening", [frazil.open, frazil.open_array, frazil.open_group])
+def test_a_file_of_netcdf(opening: object, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with netCDF4.Dataset(tmp_path / "ocean.nc", "w") as file:
+        file.createDimension("x", 2)
+    for location in (tmp_path / "ocean.nc", str(tmp_path / "missing.NC"), str(tmp_path / "a.h5")):
+        with pytest.raises((NotFoundError, StoreError), match="frazil import"):
+            opening(location)  # type: ignore[operator]
+    assert main(["info", str(tmp_path / "ocean.nc")]) == 1
+    assert "frazil import" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("opening", [frazil.open, frazil.open_array, frazil.open_group])
+def test_zarr_v2_is_named(opening: object, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    store = LocalStore(tmp_path / "old.zarr")
+    store.set(".zgroup", json.dumps({"zarr_format": 2}).encode())
+    store.set("a/.zarray", json.dumps({"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<i4"}).encode())
+    with pytest.raises(NotFoundError, match="Zarr v2 group"):
+        opening(tmp_path / "old.zarr")  # type: ignore[operator]
+    for arguments in ({"path": "a"}, {}):
+        with pytest.raises(NotFoundError, match="Zarr v2 array"):
+            opening(tmp_path / "old.zarr" if arguments else tmp_path / "old.zarr" / "a", **arguments)  # type: ignore[operator]
+    assert main(["info", str(tmp_path / "old.zarr")]) == 1
+    assert "Zarr v2" in capfd.readouterr().err
+
+
+def test_points_in_repositories_are_opened_as_by_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    repo = frazil.Repository.create("x.repo")
+    assert len(frazil.open_group("x.repo@main")) == 0
+    with repo.transaction(message="one") as root:
+        root.create_array("g/a", data=np.arange(4))
+    repo.create_tag("v1", "main")
+    first = repo.lookup("main")
+    with repo.transaction(message="two") as root:
+        root["g/a"][:] = 7
+    for name, values in (("main", [7] * 4), ("v1", [0, 1, 2, 3]), (first, [0, 1, 2, 3]), (first[:8], [0, 1, 2, 3])):
+        for location in (f"x.repo@{name}/g/a", Path(f"x.repo@{name}/g/a"), str(tmp_path / f"x.repo@{name}" / "g/a")):
+            assert frazil.open_array(location)[:].tolist() == values
+            assert frazil.open(location)[:].tolist() == values  # type: ignore[index]
+        assert frazil.open_array(f"x.repo@{name}", path="g/a")[:].tolist() == values
+        assert frazil.open_array(f"x.repo@{name}/g", path="a")[:].tolist() == values
+        assert frazil.open_group(f"x.repo@{name}")["g/a"][:].tolist() == values
+        assert [*frazil.open_group(f"x.repo@{name}/g")] == ["a"]
+    for mode in ("r+", "a", "w", "w-"):
+        with pytest.raises(InvalidInputError, match="only read by its name"):
+            frazil.open_array("x.repo@main/g/a", mode, **({} if mode == "r+" else {"shape": 4, "dtype": "i4"}))  # type: ignore[arg-type]
+        with pytest.raises(InvalidInputError, match="only read by its name"):
+            frazil.open_group("x.repo@main", mode)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError):
+        frazil.open_array("x.repo@nothing/g/a")
+    with pytest.raises(NotFoundError):
+        frazil.open_array("x.repo@main/g/b")
+    with pytest.raises(InvalidInputError, match="a group is there"):
+        frazil.open_array("x.repo@main")
+    with pytest.raises(InvalidInputError, match="nothing is named"):
+        frazil.open_array("x.repo@")
+    with pytest.raises(InvalidInputError, match="zarr_format"):
+        frazil.open_array("x.repo@main/g/a", zarr_format="draft")
+
+
+def test_a_copy_of_virtual_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with netCDF4.Dataset("ocean.nc", "w", format="NETCDF3_CLASSIC") as file:
+        file.createDimension("x", 2)
+        file.createVariable("v", "i4", ("x",))[:] = [1, 2]
+    assert main(["import", "ocean.nc", "x.repo", "--virtual"]) == 0
+    for command in (["copy", "x.repo@main", "new.zarr"], ["convert", "x.repo@main", "new2.zarr"]):
+        assert main(command) == 1
+        assert "--virtual-prefix" in capfd.readouterr().err
+        assert main([*command, "--virtual-prefix", tmp_path.resolve().as_uri() + "/"]) == 0
+        assert frazil.open_array(command[2], path="v")[:].tolist() == [1, 2]
+    assert main(["copy", "x.repo@main", "third.zarr"]) == 1
+    assert not [path for path in Path("third.zarr").rglob("*") if path.is_file()], "no note is left behind"
