@@ -45,6 +45,28 @@ def test_documents_say_their_format_and_what_the_node_is() -> None:
     assert refused({}, without="node_type") == "node_type"
 
 
+@pytest.mark.rule("K13")
+def test_members_that_nobody_knows_are_refused_unless_they_may_be_ignored() -> None:
+    for value in (
+        None,
+        1,
+        "x",
+        [],
+        [{"must_understand": False}],
+        {},
+        {"a": 1},
+        *({"must_understand": v} for v in (True, None, 0, "false")),
+    ):
+        assert refused({"more": value}) == "more", value
+        store = MemoryStore()
+        store.set("zarr.json", json.dumps({"zarr_format": 3, "node_type": "group", "more": value}).encode())
+        with pytest.raises(MetadataError) as caught:
+            frazil.open_group(store)
+        assert caught.value.path == "more", value
+    ignored = {**document([2], [2], [LITTLE]), "more": {"must_understand": False, "a": 1}}
+    assert frazil.open_array(stored(ignored, c_0=b"\1\2"))[...].tolist() == [1, 2]
+
+
 @pytest.mark.rule("K5")
 def test_orders_are_written_out() -> None:
     assert refused({"chunk_memory_layout": "C"}) == "chunk_memory_layout"

@@ -89,7 +89,7 @@ def test_nothing_refers_to_manifests_and_snapshot_before_the_branch_file() -> No
         assert repo.readonly_session().root["a"][0, 0] == 5
 
 
-@pytest.mark.rule("I47")
+@pytest.mark.rule("I45", "I47", "I72", "I170", "I171")
 def test_what_was_written_is_removed_when_the_branch_file_comes_too_late() -> None:
     """Another commit comes between the last look at the branch and the creation of its file: chunks, manifests and snapshot have been written by then."""
     inner = MemoryStore()
