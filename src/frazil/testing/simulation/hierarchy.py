@@ -89,7 +89,7 @@ def choose(random: Random, names: Sequence[str], present: Shapes) -> Act | None:
     arrays = sorted(path for path, shape in present.items() if shape)
     if not arrays:
         return None
-    path = random.choice(arrays)
+    path = min(random.choice(arrays), random.choice(arrays))  # the first ones more often, so that changes meet
     shape = present[path] or ()
     if name in ("append", "unappend"):
         return (
@@ -113,11 +113,11 @@ def _choose_place(random: Random, present: Shapes, name: str) -> Act | None:
     path = random.choice(paths)
     if name == "remove":
         return Act(name, path) if random.random() < 0.5 else None
-    to = random.choice(PATHS)
+    to = random.choice(paths if name == "swap" else PATHS)
     if to.startswith(path + "/") or path.startswith(to + "/") or to == path:
         return None
     if name == "swap":
-        return Act(name, path, to) if to in present else None
+        return Act(name, path, to)
     return Act(name, path, to) if _is_free(present, to) else None
 
 
@@ -147,7 +147,7 @@ def act_on(root: Group, act: Act, handles: Mapping[str, Array] | None = None) ->
     elif act.name == "attribute":
         (root[act.path] if act.path else root).attrs[act.to] = act.value
     else:
-        array = (handles or {}).get(act.path) or root[act.path]  # type: ignore[assignment] # `choose` names arrays
+        array = root[act.path] if handles is None or act.path not in handles else handles[act.path]  # type: ignore[assignment] # `choose` names arrays
         _write(array, act)
 
 

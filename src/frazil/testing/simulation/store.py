@@ -46,7 +46,7 @@ _WAYS: Final[Mapping[Fault, tuple[str, ...]]] = {  # in which a write of a call 
     "lose": ("now",),
     "late": ("late",),
     "unsynced": ("unsynced",),
-    "interrupt": ("not", "now", "late", "unsynced"),
+    "interrupt": ("not", "now", "late"),  # a system call is not interrupted between a name and its sync
     "die": ("not", "now", "late", "unsynced"),
     "crash": ("not", "now", "late", "unsynced"),
 }
@@ -258,7 +258,9 @@ class SimulatedStore(Store):
             return self.client.die()
         if fault == "interrupt":
             return self.world.random.choice(_INTERRUPTS)("simulated")
-        return StoreError("a simulated fault", key=names[0] if names else None, hint="try again")
+        # a disk knows what it did; who asks a bucket knows only that the answer is lost, or was an error
+        done = {"fail": False, "unsynced": True, "lose": None if self.world.medium.late else True}.get(fault)
+        return StoreError("a simulated fault", done=done, key=names[0] if names else None, hint="try again")
 
 
 def _told(names: Sequence[str]) -> str:

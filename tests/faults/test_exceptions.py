@@ -1,0 +1,260 @@
+"""Every exception at every point of everything that a repository does: what is on the branch is complete, and what was acknowledged is there.
+
+The points are the store operations, before and after each, and the lines of the code. What several clients make of it is simulated (tests/testing/simulation)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.model.interrupting import InterruptingStore
+
+import frazil
+from frazil.errors import CommitUnknownError, ConflictError, StoreError
+from frazil.stores import MemoryStore
+
+RAISED: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit, StoreError)
+CHUNK = 600  # bytes: more than stands in a manifest
+
+
+class Scene:
+    """A repository whose array `a` is 1, and a session in which a client makes it 2, in a commit "op". rival: somebody commits to another array meanwhile"""
+
+    def __init__(self, *, rival: bool = False) -> None:
+        self.store = InterruptingStore(MemoryStore())
+        self.repo = frazil.Repository.create(self.store, chunk_packing="off")
+        with self.repo.transaction(message="first") as root:
+            root.create_array("a", shape=(2 * CHUNK,), dtype="u1", chunks=(CHUNK,), codecs=["bytes"])[...] = 1
+            root.create_array("b", shape=(2,), dtype="i4", chunks=(2,))[...] = 7
+        self.first = self.repo.lookup("main")
+        with self.repo.transaction(message="second") as root:
+            root["b"][...] = 8
+        self.session = self.repo.writable_session()
+        self.fork = self.session.fork()
+        self.rival = rival
+
+    def prepare(self, name: str) -> None:
+        """What comes before the operation, undisturbed."""
+        if name in ("commit", "rebase"):
+            self.session.root["a"][...] = 2  # type: ignore[index]
+        if name == "merge":
+            self.fork.root["a"][...] = 2  # type: ignore[index]
+        if self.rival:
+            with frazil.Repository.open(self.store.inner).transaction(message="rival") as root:
+                root["b"][...] = 9
+
+    def observer(self) -> frazil.Repository:
+        return frazil.Repository.open(self.store.inner)
+
+    def check(self, *, committed: bool) -> int:
+        """All snapshots can be read and are whole; how often the commit is there."""
+        repo = self.observer()
+        history = list(repo.history())
+        for commit in history[:-1]:
+            root = repo.readonly_session(snapshot=commit.id).root
+            values = np.asarray(root["a"][...])  # type: ignore[index]
+            assert set(values.tolist()) in ({1}, {2}), "each commit is whole"
+            assert set(np.asarray(root["b"][...]).tolist()) <= {7, 8, 9}  # type: ignore[index]
+        times = [commit.message for commit in history].count("op")
+        assert times <= 1
+        assert times or not committed, "what was acknowledged is there"
+        return times
+
+    def commit(self) -> None:
+        self.session.commit("op", rebase="disjoint")
+
+    def go_on(self, *, again: bool, write: bool) -> None:
+        """The session finds out and commits, or gives up; then somebody else commits. write: what was to be written may not be whole"""
+        before = self.check(committed=False)
+        if again:
+            try:
+                if write:
+                    self.session.root["a"][...] = 2  # type: ignore[index]
+                if self.session.has_changes:
+                    self.commit()
+                assert before or self.check(committed=True)
+            except ConflictError:
+                assert before, "it happened, and something was written since"
+                self.session.discard()
+        else:
+            self.session.discard()
+            assert self.check(committed=False) == before
+        with self.observer().transaction(message="after") as root:
+            root["b"][0] = 9
+        self.check(committed=bool(before))
+
+
+def write(scene: Scene) -> None:
+    scene.session.root["a"][...] = 2  # type: ignore[index]
+
+
+def merge(scene: Scene) -> None:
+    scene.session.merge(scene.fork)
+
+
+def rebase(scene: Scene) -> None:
+    scene.session.rebase()
+
+
+def run(scene: Scene) -> None:
+    scene.repo.run(lambda root: root["a"].__setitem__(..., 2), message="op")  # type: ignore[union-attr]
+
+
+def transaction(scene: Scene) -> None:
+    with scene.repo.transaction(message="op", rebase="disjoint") as root:
+        root["a"][...] = 2  # type: ignore[index]
+
+
+def reset(scene: Scene) -> None:
+    scene.repo.reset_branch("main", scene.first)
+
+
+def tag(scene: Scene) -> None:
+    scene.repo.create_tag("v1", scene.first)
+
+
+OPERATIONS: dict[str, Callable[[Scene], None]] = {
+    "write": write,
+    "commit": Scene.commit,
+    "rebase": rebase,
+    "merge": merge,
+    "run": run,
+    "transaction": transaction,
+    "reset": reset,
+    "tag": tag,
+}
+COMMITS = ("commit", "run", "transaction")
+
+
+def made(name: str, *, rival: bool) -> Scene:
+    scene = Scene(rival=rival)
+    scene.prepare(name)
+    return scene
+
+
+def attempted(scene: Scene, name: str, wanted: type[BaseException]) -> bool:
+    """Does the operation; whether it was done."""
+    scene.store.live = True
+    try:
+        OPERATIONS[name](scene)
+    except CommitUnknownError:
+        assert issubclass(wanted, StoreError)
+        return False
+    except wanted:
+        return False
+    finally:
+        scene.store.live = False
+    return True
+
+
+def check_after(scene: Scene, name: str, *, done: bool, again: bool) -> None:
+    """What must hold, whatever came of the operation."""
+    scene.store.disarm()
+    repo = scene.observer()
+    if name == "tag":
+        assert repo.tags in ([], ["v1"])
+        assert not repo.tags or repo.lookup_tag("v1") == scene.first
+        assert repo.tags or not done
+    if name == "reset":
+        assert (repo.lookup("main") == scene.first) or not done
+    scene.check(committed=done and name in COMMITS)
+    if name not in ("tag", "reset", "run", "transaction"):
+        scene.go_on(again=again, write=name in ("write", "merge"))
+
+
+@pytest.mark.parametrize("rival", [False, True])
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_every_store_operation(name: str, rival: bool) -> None:
+    scene = made(name, rival=rival)
+    assert attempted(scene, name, KeyboardInterrupt)
+    count = len(scene.store.calls)
+    assert count or name in ("merge", "write", "rebase")
+    check_after(scene, name, done=True, again=True)
+    for number in range(count):
+        for kind in RAISED:
+            for after in (False, True):
+                scene = made(name, rival=rival)
+                scene.store.arm(number, kind, after=after)
+                done = attempted(scene, name, kind)
+                check_after(scene, name, done=done, again=(number + after) % 2 == 0)
+
+
+# --- at every line -----------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def traced(at: Callable[[FrameType], None]) -> Iterator[None]:
+    """Calls `at` for every line that runs in the project's sources."""
+
+    def local(frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
+        if event == "line":
+            at(frame)
+        return local
+
+    def entered(frame: FrameType, _: str, __: Any) -> Callable[..., Any] | None:
+        return local if "/frazil/" in frame.f_code.co_filename and "/testing/" not in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def lines_of(name: str) -> list[tuple[str, int]]:
+    """The lines that an operation runs, one after the other."""
+    scene, lines = made(name, rival=name != "run"), []
+    with traced(lambda frame: lines.append((frame.f_code.co_filename, frame.f_lineno))):
+        OPERATIONS[name](scene)
+    return lines
+
+
+def interrupt_at(name: str, number: int) -> None:
+    """An interrupt where the line of this number would run."""
+    scene, left = made(name, rival=name != "run"), [number]
+
+    def count_down(_: FrameType) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+
+    done = False
+    try:
+        with traced(count_down):
+            OPERATIONS[name](scene)
+            done = True
+    except KeyboardInterrupt:
+        pass
+    check_after(scene, name, done=done, again=number % 2 == 0)
+
+
+def first_times(lines: list[tuple[str, int]]) -> list[int]:
+    """The first time that each line runs."""
+    seen: dict[tuple[str, int], int] = {}
+    for number, line in enumerate(lines):
+        seen.setdefault(line, number)
+    return list(seen.values())
+
+
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("name", ["commit", "rebase", "run"])
+def test_every_second_line(name: str, part: int) -> None:
+    """The others take as long again, and are in the campaign."""
+    numbers = first_times(lines_of(name))
+    assert len(numbers) > 100
+    for number in numbers[2 * part :: 4]:
+        interrupt_at(name, number)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("name", ["commit", "rebase", "run"])
+def test_every_time_that_a_line_runs(name: str, part: int) -> None:
+    for number in range(len(lines_of(name)))[part::8]:
+        interrupt_at(name, number)

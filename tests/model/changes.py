@@ -1,0 +1,190 @@
+"""What a session touched, and whether two may conflict; and whether what one did is in a hierarchy: plain rules, beside those of frazil.testing.simulation.merging."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from frazil.testing.simulation.hierarchy import Act, Node, State
+
+Uid = tuple[str, int]
+Chunk = tuple[int, ...]
+
+
+@dataclass
+class Log:
+    """What was touched since some state.
+
+    chunks  of arrays, by uid;  edges: those that appends wrote;  marks: "attributes", "shape", "append", "moved", "gone";  paths: where nodes came or went"""
+
+    chunks: dict[Uid, set[Chunk]] = field(default_factory=dict)
+    edges: dict[Uid, set[Chunk]] = field(default_factory=dict)
+    marks: dict[Uid, set[str]] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
+
+    def add(self, other: Log) -> None:
+        for uid, chunks in other.chunks.items():
+            self.chunks.setdefault(uid, set()).update(chunks)
+        for uid, chunks in other.edges.items():
+            self.edges.setdefault(uid, set()).update(chunks)
+        for uid, marks in other.marks.items():
+            self.marks.setdefault(uid, set()).update(marks)
+        self.paths |= other.paths
+
+    def touched(self) -> set[Uid]:
+        return {*self.chunks, *self.marks, *self.edges}
+
+
+def log_of(before: State, act: Act, after: State) -> Log:
+    """What one change touches."""
+    log = Log()
+    for path in before.keys() ^ after.keys():
+        log.paths.add(path)
+    old, new = ({node.uid: path for path, node in state.items()} for state in (before, after))
+    for uid in old.keys() - new.keys():
+        log.marks.setdefault(uid, set()).add("gone")
+    for uid in old.keys() & new.keys():
+        if old[uid] != new[uid]:
+            log.marks.setdefault(uid, set()).add("moved")
+            log.paths |= {old[uid], new[uid]}
+    if act.name in ("attribute", "write", "undo", "append", "unappend", "resize"):
+        node = before[act.path]
+        if act.name == "attribute":
+            log.marks[node.uid] = {"attributes"}
+        else:
+            _log_values(log, node, act)
+    return log
+
+
+def _log_values(log: Log, node: Node, act: Act) -> None:
+    assert node.values is not None
+    rest = [(0, extent) for extent in node.values.shape[1:]]
+    if act.name in ("write", "undo"):
+        log.chunks[node.uid] = chunks_of(act.box, node.chunk)
+    elif act.name == "resize":
+        if act.box[0][1] != len(node.values):
+            log.marks[node.uid] = {"shape"}
+    else:
+        log.marks[node.uid] = {"append"} if act.name == "append" else {"append", "shape"}
+        log.edges[node.uid] = chunks_of((*act.box, *rest), node.chunk)
+
+
+def chunks_of(box: tuple[tuple[int, int], ...] | list[tuple[int, int]], chunk: Chunk) -> set[Chunk]:
+    return set(
+        itertools.product(*[range(low // step, -(-high // step)) for (low, high), step in zip(box, chunk, strict=True)])
+    )
+
+
+def may_conflict(ours: Log, theirs: Log) -> bool:
+    """Whether two sides touched the same thing, or places of which one is above the other."""
+    for path in ours.paths:
+        for other in theirs.paths:
+            if path == other or path.startswith(other + "/") or other.startswith(path + "/"):
+                return True
+    return any(_meet(ours, theirs, uid) for uid in ours.touched() & theirs.touched())
+
+
+def _meet(ours: Log, theirs: Log, uid: Uid) -> bool:
+    mine, others = ours.marks.get(uid, set()), theirs.marks.get(uid, set())
+    if "gone" in mine | others or mine & others & {"moved", "attributes"}:
+        return True
+    if "shape" in mine | others and (
+        ours.chunks.get(uid)
+        or theirs.chunks.get(uid)
+        or {"shape", "append"} & mine & others
+        or "append" in mine | others
+    ):
+        return True
+    all_ours, all_theirs = ours.chunks.get(uid, set()), theirs.chunks.get(uid, set())
+    if not ("append" in mine and "append" in others):
+        all_ours, all_theirs = all_ours | ours.edges.get(uid, set()), all_theirs | theirs.edges.get(uid, set())
+    return bool(all_ours & all_theirs)
+
+
+def without_idle(log: Log, base: State, state: State) -> Log:
+    """The log without nodes that are as they were, and whose chunks that were written hold only fill values: nothing that a commit would change."""
+    was, now = ({node.uid: (path, node) for path, node in one.items()} for one in (base, state))
+    idle = set()
+    for uid in log.touched() & was.keys() & now.keys():
+        (path, old), (there, new) = was[uid], now[uid]
+        if path != there or old.attributes != new.attributes:
+            continue
+        if old.values is None or new.values is None or not np.array_equal(old.values, new.values):
+            continue
+        if not any(_chunk(old, chunk).any() for chunk in log.chunks.get(uid, set())) and not log.edges.get(uid):
+            idle.add(uid)
+    kept = Log(paths=log.paths)
+    for name in ("chunks", "edges", "marks"):
+        getattr(kept, name).update({uid: found for uid, found in getattr(log, name).items() if uid not in idle})
+    return kept
+
+
+def _chunk(node: Node, chunk: Chunk) -> np.ndarray:
+    assert node.values is not None
+    return node.values[tuple(slice(at * step, (at + 1) * step) for at, step in zip(chunk, node.chunk, strict=True))]
+
+
+# --- what is there -----------------------------------------------------------------------------------------------------------------------
+
+Found = dict[str, tuple[np.ndarray | None, dict[str, object]]]
+
+
+def lost(base: State, state: State, found: Found, spared: set[str]) -> Iterator[str]:
+    """What a side did, from base to state, and is not in what was found. spared: paths that are not looked at, with all above and beneath them"""
+    was, now = ({node.uid: (path, node) for path, node in one.items()} for one in (base, state))
+    for uid, (path, old) in was.items():
+        if uid not in now and path in found and not _near(path, spared):
+            if not any(node.uid != uid for at, node in state.items() if at == path):
+                yield f"{path} was removed, and is there"
+        elif uid in now:
+            there, new = now[uid]
+            if not _near(path, spared) and not _near(there, spared):
+                yield from _lost_of(path, old, there, new, found)
+    for uid, (path, new) in now.items():
+        if uid not in was and not _near(path, spared):
+            if path not in found:
+                yield f"{path} was made, and is not there"
+            elif new.values is not None and not _same(new.values, found[path][0]):
+                yield f"{path} was made, and holds something else"
+
+
+def _lost_of(path: str, old: Node, there: str, new: Node, found: Found) -> Iterator[str]:
+    if path == there and old.attributes == new.attributes and _same(old.values, new.values):
+        return
+    if path != there and there not in found:
+        yield f"{path} was moved to {there}, and is not there"
+    elif there in found:
+        values, attributes = found[there]
+        if new.attributes not in (old.attributes, attributes):
+            yield f"attributes of {there} were set to {dict(new.attributes)}, and are {attributes}"
+        if (
+            old.values is not None
+            and new.values is not None
+            and values is not None
+            and not _has(old.values, new.values, values)
+        ):
+            yield f"values of {there} were changed to {new.values.tolist()}, and are {values.tolist()}"
+
+
+def _has(old: np.ndarray, new: np.ndarray, found: np.ndarray) -> bool:
+    """Whether what changed from old to new is in what was found: elements where they were, rows that were appended anywhere behind."""
+    common = tuple(slice(0, min(extents)) for extents in zip(old.shape, new.shape, found.shape, strict=True))
+    changed = old[common] != new[common]
+    if (found[common][changed] != new[common][changed]).any():
+        return False
+    if len(new) < len(old):
+        return len(found) <= max(len(old), len(new))
+    rows = new[len(old) :]
+    starts = range(min(len(old), len(found)), len(found) - len(rows) + 1)
+    return not len(rows) or any(np.array_equal(found[at : at + len(rows)], rows) for at in starts)
+
+
+def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is other if one is None or other is None else np.array_equal(one, other)
+
+
+def _near(path: str, spared: set[str]) -> bool:
+    return any(path == one or path.startswith(one + "/") or one.startswith(path + "/") or not one for one in spared)

@@ -1,0 +1,94 @@
+"""A store that interrupts its user once, before or after some operation, by any of the exceptions that end a program, or as a store that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from frazil.errors import StoreError
+from frazil.stores.store import Columns, Fetched, Pieces, Store, Version
+from frazil.stores.values import Changed
+from frazil.stores.wrappers import WrappedStore
+
+T = TypeVar("T")
+INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, MemoryError)
+RAISED: tuple[type[BaseException], ...] = (*INTERRUPTS, StoreError)
+
+
+_stores: WeakValueDictionary[int, InterruptingStore] = WeakValueDictionary()
+
+
+class InterruptingStore(WrappedStore):
+    """Raises `raised` once, at the operation after `left` others, while it is live.
+
+    calls  names of all operations so far;  left: None where nothing is to come;  fired: an interrupt came"""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.calls: list[str] = []
+        self.left: int | None = None
+        self.raised: type[BaseException] = KeyboardInterrupt
+        self.after = False
+        self.fired = self.live = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        _stores[id(self)] = self
+        return _same, (id(self),)  # a pickled fork comes back to the same store
+
+    @property
+    def armed(self) -> bool:
+        return self.left is not None
+
+    def arm(self, number: int, raised: type[BaseException], *, after: bool) -> None:
+        """The operation after `number` others is interrupted, before or after it happens."""
+        self.left, self.raised, self.after, self.fired = number, raised, after, False
+
+    def disarm(self) -> None:
+        self.left, self.fired = None, False
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        held: Fetched | None = None,
+        once: bool = False,
+    ) -> Fetched:
+        return self._done(
+            "fetch", lambda: super(InterruptingStore, self).fetch(names, spans, expect=expect, held=held, once=once)
+        )
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return self._done("put", lambda: super(InterruptingStore, self).put_many(names, pieces, expect))
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        return self._done("erase", lambda: super(InterruptingStore, self).erase_many(names, expect))
+
+    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+        return self._done("list", lambda: super(InterruptingStore, self).list_keys(prefix, start_after, limit))
+
+    def _done(self, name: str, action: Callable[[], T]) -> T:
+        if not self.live:
+            return action()
+        self.calls.append(name)
+        now = self.left == 0
+        if self.left is not None:
+            self.left = None if now else self.left - 1
+        if now and not self.after:
+            self._raise(name)
+        answer = action()
+        if now:
+            self._raise(name)
+        return answer
+
+    def _raise(self, name: str) -> None:
+        self.fired = True
+        raise self.raised(f"an interrupt of {name}")
+
+
+def _same(number: int) -> InterruptingStore:
+    return _stores[number]

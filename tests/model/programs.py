@@ -1,0 +1,91 @@
+"""Programs of sessions: random steps of a seed, and the shortest one that fails alike. What the steps do is in sessions.py.
+
+A program is a list of steps, each with a seed of its own: it remains one when steps are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import NamedTuple
+
+STEPS = {  # kinds of steps, and how often each is among them
+    "act": 10,
+    "handle": 2,  # an act by a handle that was opened before
+    "fork": 2,
+    "fork_act": 3,
+    "merge": 2,
+    "rebase": 3,
+    "solve": 2,  # a rebase that answers conflicts
+    "commit": 4,
+    "discard": 1,
+    "reset": 1,  # of the branch to a snapshot before
+    "read": 2,  # by a serializable session
+    "fork_read": 1,
+    "skew": 2,  # a fork that reads one array and writes another, and comes back at once
+    "interrupt": 1,  # of the next commit, rebase or change
+    "look": 1,
+}
+LENGTHS = range(8, 26)
+SESSIONS = 4
+
+
+class Step(NamedTuple):
+    kind: str
+    session: int
+    seed: int
+
+
+def program(seed: int, without: Sequence[str] = ()) -> list[Step]:
+    """The steps of a seed. without: kinds that are left out"""
+    random = Random(f"program {seed}")
+    kinds = [
+        kind for kind, weight in STEPS.items() if kind not in without for _ in range(weight * _emphasis(random, kind))
+    ]
+    count = random.choice((2, 2, 3, SESSIONS))
+    if random.random() < 0.5:
+        return _races(random, count, without)
+    return [
+        Step(random.choice(kinds), random.randrange(count), random.randrange(2**32))
+        for _ in range(random.choice(LENGTHS))
+    ]
+
+
+def _races(random: Random, count: int, without: Sequence[str]) -> list[Step]:
+    """Rounds in which all sessions change something, and then all commit."""
+    kinds = [
+        kind
+        for kind in ("act", "act", random.choice(("act", "skew")), random.choice(("skew", "handle", "act")))
+        if kind not in without
+    ]
+    steps = []
+    for _ in range(random.choice((2, 3, 4))):
+        order = random.sample(range(count), count)
+        for session in order:
+            steps += [
+                Step(random.choice(kinds), session, random.randrange(2**32)) for _ in range(random.choice((1, 2, 3)))
+            ]
+        for session in order:
+            last = random.choice(("commit", "commit", "rebase", "interrupt"))
+            steps += [Step(kind, session, random.randrange(2**32)) for kind in (last, "commit") if kind not in without]
+    return steps
+
+
+def _emphasis(random: Random, kind: str) -> int:
+    """Some programs do much of one kind, and nothing of another."""
+    return random.choice((1, 2)) if kind in ("act", "commit", "skew") else random.choice((0, 0, 1, 3))
+
+
+def shrunk(steps: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
+    """A program that fails, too, of fewer steps: as many as possible at the end are left out, then others, by halves and one by one."""
+    left = list(steps)
+    length = len(left)
+    while length:
+        at = 0
+        while at < len(left):
+            shorter = left[:at] + left[at + length :]
+            if fails(shorter):
+                left = shorter
+            else:
+                at += length
+        length //= 2
+    return left

@@ -1,0 +1,486 @@
+"""Two to four sessions of one repository, step by step beside a plain model. What a step does follows from its seed and the state that it meets.
+
+The programs are made in programs.py; what two sides touch, and what was lost, is in changes.py."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+
+import frazil
+from frazil.errors import CommitUnknownError, ConflictError, FrazilError, NotFoundError, ReadOnlyError, StoreError
+from frazil.stores import MemoryStore
+from frazil.testing.simulation.hierarchy import Act, Node, State, act_on, acted, choose, difference, read, shapes
+from frazil.testing.simulation.merging import Side, merged
+from frazil.testing.simulation.plan import ACTS
+from tests.model.changes import Log, log_of, lost, may_conflict, without_idle
+from tests.model.interrupting import INTERRUPTS, InterruptingStore
+from tests.model.programs import Step
+
+FIRST = (("a/a", "inline", 3), ("a/b", "filed", 3), ("b", "inline", 5), ("c", "sharded", 2))
+
+
+@dataclass
+class Open:
+    """A writable session beside its model. began: the snapshot that it is on; forks: with their models; reads: what a serializable one saw, by uid"""
+
+    session: frazil.Session
+    began: str
+    side: Side
+    log: Log = field(default_factory=Log)
+    serializable: bool = False
+    reads: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    forks: list[Forked] = field(default_factory=list)
+    handles: dict[tuple[str, int], frazil.Array] = field(default_factory=dict)
+    tokens: list[str] = field(default_factory=list)
+    unsure: bool = False  # a commit was interrupted
+
+
+@dataclass
+class Forked:
+    """A fork beside its model. since: what its session did after the fork"""
+
+    session: frazil.Session
+    side: Side
+    log: Log = field(default_factory=Log)
+    since: Log = field(default_factory=Log)
+    reads: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+
+
+class Commit(NamedTuple):
+    parent: str | None
+    state: State
+    log: Log
+
+
+def fails(seed: int, steps: Sequence[Step], without: Sequence[str] = ()) -> BaseException | None:
+    """The error that a program ends with, if it does."""
+    try:
+        Run(seed, without).run(steps)
+    except (AssertionError, FrazilError, TypeError, LookupError, ValueError, AttributeError) as error:
+        return error
+    return None
+
+
+class Run:
+    """One program: the repository, the sessions, and the model. told: what was done, in words"""
+
+    def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
+        random = Random(f"run {seed}")
+        self.without = without
+        weights = {name: weight * random.choice((0, 1, 3)) for name, weight in ACTS.items() if name not in without}
+        self.acts = [name for name, weight in weights.items() for _ in range(weight)] or ["write"]
+        self.store = InterruptingStore(MemoryStore())
+        options = {"chunk_packing": random.choice(("auto", "off")), "durable": False}
+        self.repo = frazil.Repository.create(self.store, **options)  # type: ignore[arg-type]
+        self.serializable = random.random() < 0.5
+        self.told: list[str] = []
+        state: dict[str, Node] = {"": Node(("first", 0))}
+        with self.repo.transaction(message="first") as root:
+            for number, (path, kind, value) in enumerate(FIRST, 1):
+                act = Act("array", path, kind, value=value)
+                act_on(root, act)
+                state = acted(state, act, "first", number)
+        self.observer = frazil.Repository.open(self.store.inner)
+        self.tip = self.observer.lookup("main")
+        self.commits = {self.tip: Commit(None, state, Log())}
+        self.open: dict[int, Open] = {}
+        self.made = 0
+
+    def run(self, steps: Sequence[Step]) -> None:
+        for number, step in enumerate(steps):
+            self.told.append(f"{number}: {step.kind} in session {step.session}")
+            random = Random(step.seed)
+            one = self._open(step.session)
+            getattr(self, f"_{step.kind}")(one, random, f"{step.seed}")
+            if self.store.fired:
+                self._after_interrupt(step.session)
+        for one in self.open.values():
+            self._compare(one)
+        self._check_all()
+
+    # --- sessions ------------------------------------------------------------------------------------------------------------------
+
+    def _open(self, number: int) -> Open:
+        if number not in self.open:
+            serializable = self.serializable and number % 2 == 0
+            session = self.repo.writable_session(isolation="serializable" if serializable else "snapshot")
+            assert session.snapshot_id == self.tip, "a session begins from the tip"
+            state = self.commits[self.tip].state
+            self.open[number] = Open(session, self.tip, Side(state, state), serializable=serializable)
+        return self.open[number]
+
+    def _close(self, one: Open) -> None:
+        self.open = {number: other for number, other in self.open.items() if other is not one}
+
+    def _compare(self, one: Open) -> None:
+        if one.serializable:  # to look would count as a read
+            return
+        told = difference(read(one.session.root), one.side.state)
+        assert told is None, f"a session shows something else than it did: {told}"
+
+    def _did(self, one: Open, act: Act, side: Side) -> None:
+        log = log_of(one.side.state, act, side.state)
+        one.log.add(log)
+        for fork in one.forks:
+            fork.since.add(log)
+        one.side = side
+
+    def _guarded(self, action: Callable[[], object]) -> bool:
+        """Whether it was done; False where the interrupt came."""
+        self.store.live = True
+        try:
+            action()
+        except (KeyboardInterrupt, SystemExit, MemoryError, StoreError) as error:
+            if not self.store.fired:
+                raise
+            self.told.append(f"  interrupted: {error!r}")
+            return False
+        finally:
+            self.store.live = False
+        return True
+
+    def _after_interrupt(self, number: int) -> None:
+        """What an interrupt left half done is given up; a commit may have happened."""
+        self.store.disarm()
+        one = self.open.get(number)
+        if one is None:
+            return
+        if not one.unsure:
+            self._close(one)
+            one.session.discard()
+            return
+        commits = list(self.observer.history())
+        happened = commits[0].id != self.tip
+        if happened:
+            self.told.append("  it was committed all the same")
+            self._note(one, commits[0].id)
+        if Random(number).random() < 0.5:
+            self._commit_again(one, happened=happened)
+        else:
+            one.session.discard()
+        self._close(one)
+        self._check_all()
+
+    def _commit_again(self, one: Open, *, happened: bool) -> None:
+        """The same session finds out, where it does not know yet: it does when the interrupt came after all, while old files were removed."""
+        if one.session.snapshot_id == self.tip and not one.session.has_changes:
+            return
+        one.tokens.append("again")
+        try:
+            identity = one.session.commit("again", metadata={"token": "again"}, rebase="disjoint", allow_empty=True)
+        except ConflictError:
+            assert not happened, "what was committed conflicts with itself"
+            return
+        if happened:
+            assert identity == self.tip, "it is there once"
+        else:
+            self._note(one, identity)
+
+    # --- steps ---------------------------------------------------------------------------------------------------------------------
+
+    def _act(self, one: Open, random: Random, token: str) -> None:
+        act = choose(random, self.acts, shapes(one.side.state))
+        if act is None:
+            return
+        self.told.append(f"  {act}")
+        side = one.side.after(act, token, 0)
+        if self._guarded(lambda: act_on(one.session.root, act)):
+            self._did(one, act, side)
+            if act.path in one.side.state and random.random() < 0.5:
+                node = one.side.state[act.path]
+                if node.values is not None:
+                    one.handles[node.uid] = one.session.root[act.path]  # type: ignore[assignment]
+
+    def _handle(self, one: Open, random: Random, token: str) -> None:
+        """An act by a handle that was opened before. Where the array has moved since, it may be refused; where it is gone, nothing may happen."""
+        if not one.handles:
+            return
+        uid = random.choice(sorted(one.handles))
+        handle = one.handles[uid]
+        path = next((path for path, node in one.side.state.items() if node.uid == uid), None)
+        act = None
+        if path is not None:
+            now = one.side.state[path].values
+            assert now is not None
+            names = [name for name in self.acts if name in ("write", "append", "undo", "unappend", "resize")]
+            name = random.choice(names or ["write"])
+            # a handle has the shape that it last saw; what changes the shape looks anew
+            seen = tuple(map(min, handle.shape, now.shape)) if name in ("write", "undo") else now.shape
+            act = choose(random, [name], {path: seen})
+        self.told.append(f"  by an old handle of {path}: {act}")
+        if act is not None:
+            side = one.side.after(act, token, 0)
+            done = []
+            try:
+                done.append(self._guarded(lambda: act_on(one.session.root, act, {act.path: handle})))
+            except (NotFoundError, ConflictError, ReadOnlyError) as error:
+                self.told.append(f"  refused: {error}")
+            if done == [True]:
+                self._did(one, act, side)
+        elif path is None:
+            try:
+                if not self._guarded(lambda: handle.__setitem__(slice(0, 1), 9)):
+                    return
+            except FrazilError as error:
+                self.told.append(f"  refused: {error}")
+            self._compare(one)
+
+    def _fork(self, one: Open, random: Random, _: str) -> None:
+        fork = one.session.fork()
+        if random.random() < 0.5:
+            fork = pickle.loads(pickle.dumps(fork))
+        one.forks.append(Forked(fork, one.side.began()))
+
+    def _fork_act(self, one: Open, random: Random, token: str) -> None:
+        if not one.forks:
+            return
+        fork = random.choice(one.forks)
+        act = choose(random, self.acts, shapes(fork.side.state))
+        if act is None:
+            return
+        self.told.append(f"  in fork {one.forks.index(fork)}: {act}")
+        if self._guarded(lambda: act_on(fork.session.root, act)):
+            side = fork.side.after(act, token, 0)
+            fork.log.add(log_of(fork.side.state, act, side.state))
+            fork.side = side
+
+    def _merge(self, one: Open, random: Random, _: str) -> None:
+        if not one.forks:
+            return
+        self._merge_fork(one, one.forks.pop(random.randrange(len(one.forks))), random)
+
+    def _merge_fork(self, one: Open, fork: Forked, random: Random) -> None:
+        came = pickle.loads(pickle.dumps(fork.session)) if random.random() < 0.5 else fork.session
+        try:
+            if not self._guarded(lambda: one.session.merge(came)):
+                return
+        except ConflictError:
+            allowed = may_conflict(fork.log, fork.since)
+            assert allowed, "a fork conflicts with what it does not touch"
+            self._compare(one)
+            return
+        state = self._shown(one, list(merged(fork.side, one.side.state)), "a merge")
+        one.log.add(fork.log)
+        for other in one.forks:
+            other.since.add(fork.log)
+        one.reads |= {uid: seen for uid, seen in fork.reads.items() if uid not in one.reads}
+        one.side = one.side._replace(
+            state=state, appended=one.side.appended | fork.side.appended, resized=one.side.resized | fork.side.resized
+        )
+
+    def _read(self, one: Open, random: Random, _: str) -> None:
+        self._read_from(one.session, one.side, one.reads, one, random)
+
+    def _fork_read(self, one: Open, random: Random, _: str) -> None:
+        if one.forks:
+            fork = random.choice(one.forks)
+            self._read_from(fork.session, fork.side, fork.reads, one, random)
+
+    def _read_from(
+        self, session: frazil.Session, side: Side, reads: dict[tuple[str, int], np.ndarray], one: Open, random: Random
+    ) -> None:
+        """Reads an array, which a commit of a serializable session then rests on."""
+        arrays = sorted(path for path, node in side.state.items() if node.values is not None and node.values.size)
+        if not arrays:
+            return
+        path = min(random.choice(arrays), random.choice(arrays))  # as changes are made
+        node = side.state[path]
+        assert node.values is not None
+        self.told.append(f"  reads {path}")
+        seen: list[np.ndarray] = []
+        if not self._guarded(lambda: seen.append(np.asarray(session.root[path][...]))):  # type: ignore[index]
+            return
+        np.testing.assert_array_equal(seen[0], node.values)
+        base = {node.uid: node for node in one.side.base.values()}.get(node.uid)
+        if one.serializable and base is not None and base.values is not None and np.array_equal(base.values, seen[0]):
+            reads[node.uid] = seen[0]
+
+    def _skew(self, one: Open, random: Random, token: str) -> None:
+        self._fork(one, random, token)
+        fork = one.forks[-1]
+        self._read_from(fork.session, fork.side, fork.reads, one, random)
+        act = choose(random, ["write"], shapes(fork.side.state))
+        if act is not None and not self.store.fired and self._guarded(lambda: act_on(fork.session.root, act)):
+            side = fork.side.after(act, token, 0)
+            fork.log.add(log_of(fork.side.state, act, side.state))
+            fork.side = side
+        if not self.store.fired:
+            one.forks.remove(fork)
+            self._merge_fork(one, fork, random)
+
+    def _rebase(self, one: Open, random: Random, _: str) -> None:
+        if one.forks and "fork" in self.without:
+            return
+        try:
+            if not self._guarded(one.session.rebase):
+                return
+        except ConflictError as error:
+            self._check_conflict(one, error)
+            return
+        self._rebased(one)
+
+    def _rebased(self, one: Open) -> None:
+        """The session shows both what others did and its own."""
+        tip = self.commits[self.tip].state
+        if self.tip == one.began:
+            return
+        self._adopt(one, self._shown(one, list(merged(one.side, tip)), "a rebase"))
+
+    def _shown(self, one: Open, wanted: list[dict[str, Node]], what: str) -> State:
+        """The state that a session shows, of those that may come out; of a serializable one, in which looking counts, the first."""
+        assert wanted, f"{what} happened in spite of a conflict"
+        if one.serializable:
+            return wanted[0]
+        found = read(one.session.root)
+        told = {difference(found, state): state for state in wanted}
+        assert None in told, f"{what} shows something else: {next(iter(told))}"
+        return told[None]
+
+    def _adopt(self, one: Open, state: State) -> None:
+        one.began, one.side = self.tip, one.side._replace(base=self.commits[self.tip].state, state=state)
+        one.forks.clear()  # they belong to what the session was
+
+    def _check_conflict(self, one: Open, error: ConflictError) -> None:
+        """A conflict is told only where both sides touched the same; and then nothing was changed."""
+        theirs = self._since(one.began)
+        assert one.serializable or error.conflicts, str(error)
+        if theirs is not None and not one.serializable:
+            ours = without_idle(one.log, one.side.base, one.side.state)
+            assert may_conflict(ours, theirs), f"a conflict where nothing meets: {error}"
+        self._compare(one)
+
+    def _since(self, began: str) -> Log | None:
+        """What was committed after a snapshot; None where the tip does not come from it."""
+        log, at = Log(), self.tip
+        while at != began:
+            commit = self.commits[at]
+            log.add(commit.log)
+            if commit.parent is None:
+                return None
+            at = commit.parent
+        return log
+
+    def _solve(self, one: Open, random: Random, token: str) -> None:
+        """A rebase whose conflicts are answered: what is answered with a side is as this side has it, and what is in no conflict is as both have it."""
+        try:
+            if not self._guarded(one.session.rebase):
+                return
+        except ConflictError as error:
+            spared = {str(conflict.path).lstrip("/") for conflict in error.conflicts}  # type: ignore[attr-defined]
+        else:
+            self._rebased(one)
+            return
+        name = random.choice(("ours", "theirs", "either"))
+        solver = (lambda _: random.choice(("ours", "theirs"))) if name == "either" else name
+        self.told.append(f"  answers {name!r} to conflicts at {sorted(spared)}")
+        try:
+            if not self._guarded(lambda: one.session.rebase(solver)):  # type: ignore[arg-type]
+                return
+        except ConflictError:
+            self._compare(one)
+            return
+        found, tip = read(one.session.root), self.commits[self.tip].state
+        gone = [*lost(one.side.base, one.side.state, found, set() if name == "ours" else spared)]
+        gone += lost(one.side.base, tip, found, set() if name == "theirs" else spared)
+        assert not gone, f"{name!r} was answered, and {gone[0]}"
+        self._adopt(one, _state_of(found, tip, one.side.state, first=name))
+
+    def _commit(self, one: Open, random: Random, token: str) -> None:
+        self.made += 1
+        one.tokens.append(f"{self.made}")
+        rebase = random.choice((None, "disjoint", "disjoint"))
+        done: list[str] = []
+        one.unsure = True
+        try:
+            if not self._guarded(
+                lambda: done.append(
+                    one.session.commit("c", metadata={"token": one.tokens[-1]}, rebase=rebase, allow_empty=True)
+                )
+            ):
+                return
+        except ConflictError as error:
+            one.unsure = False
+            assert one.began != self.tip or one.tokens, "nobody else was there"
+            if rebase is None:
+                self._compare(one)
+            else:
+                self._check_conflict(one, error)
+            return
+        except CommitUnknownError:
+            assert self.store.fired
+            return
+        one.unsure = False
+        self._note(one, done[0])
+        self._compare(one)
+        if one.forks:
+            one.forks.clear()
+
+    def _note(self, one: Open, identity: str) -> None:
+        """A commit that is there: what it holds, and what the session goes on from."""
+        parent = self.commits[self.tip].state
+        history = list(self.observer.history())
+        assert history[0].id == identity, "the commit is the tip"
+        assert history[0].parent == self.tip, "behind the tip before it"
+        assert history[0].metadata["token"] in one.tokens
+        found = read(self.observer.readonly_session(snapshot=identity).root)
+        wanted = [one.side.state] if one.began == self.tip else list(merged(one.side, parent))
+        assert wanted, f"a commit in spite of a conflict: {found}"
+        told = {difference(found, state): state for state in wanted}
+        assert None in told, f"a commit holds something else: {next(iter(told))}"
+        for uid, seen in one.reads.items():
+            node = {node.uid: node for node in parent.values()}.get(uid)
+            assert node is not None, "a serializable commit rests on an array that is gone"
+            assert np.array_equal(node.values[: len(seen)], seen), (
+                "a serializable commit rests on values that others changed"
+            )  # type: ignore[index]
+        self.commits[identity] = Commit(self.tip, told[None], one.log)
+        self.tip = identity
+        one.began, one.side, one.log, one.reads, one.tokens = identity, Side(told[None], told[None]), Log(), {}, []
+
+    def _discard(self, one: Open, _: Random, __: str) -> None:
+        if self._guarded(one.session.discard):
+            one.side, one.log, one.reads, one.forks = Side(one.side.base, one.side.base), Log(), {}, []
+            self._compare(one)
+
+    def _reset(self, one: Open, random: Random, _: str) -> None:
+        self.tip = random.choice(sorted(self.commits))
+        self.told.append(f"  to {self.tip}")
+        self.repo.reset_branch("main", self.tip)
+
+    def _interrupt(self, _: Open, random: Random, __: str) -> None:
+        self.store.arm(random.randrange(8), random.choice(INTERRUPTS), after=random.random() < 0.5)
+
+    def _look(self, one: Open, _: Random, __: str) -> None:
+        self._compare(one)
+
+    def _check_all(self) -> None:
+        """Every snapshot, for somebody who remembers nothing."""
+        repo = frazil.Repository.open(self.store.inner)
+        for identity, commit in self.commits.items():
+            told = difference(read(repo.readonly_session(snapshot=identity).root), commit.state)
+            assert told is None, f"{identity} reads otherwise now: {told}"
+        assert repo.lookup("main") == self.tip
+
+
+def _state_of(
+    found: dict[str, tuple[np.ndarray | None, dict[str, object]]], theirs: State, ours: State, first: str
+) -> State:
+    """What was found as a state: each node is the one that a side has there, and has the kind of what was found."""
+    state: dict[str, Node] = {}
+    for path, (values, attributes) in found.items():
+        sides = [ours, theirs] if first == "ours" else [theirs, ours]
+        there = [side[path] for side in sides if path in side and (side[path].values is None) == (values is None)]
+        fits = [node for node in there if values is None or np.array_equal(values, node.values)]
+        taken = {node.uid for node in state.values()}
+        nodes = [node for node in (*fits, *there) if node.uid not in taken]
+        node = (
+            nodes[0] if nodes else Node(("solved", len(state)), values, (1,) * (0 if values is None else values.ndim))
+        )
+        state[path] = node._replace(values=values, attributes=attributes)
+    return state

@@ -1,0 +1,47 @@
+"""Random programs of sessions beside a plain model: what is committed, rebased, merged and read is what the model says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.programs import program, shrunk
+from tests.model.sessions import Run, fails
+
+RUNS = 300  # of `make test`
+MANY = 10_000  # of `make campaign`
+BATCH = 25
+MANY_BATCH = 200
+
+
+def run_all(seeds: range) -> None:
+    """Raises AssertionError with the shortest program that fails, and what it did."""
+    for seed in seeds:
+        steps = program(seed)
+        if fails(seed, steps) is None:
+            continue
+        steps = shrunk(steps, lambda left, seed=seed: fails(seed, left) is not None)  # type: ignore[misc]
+        run = Run(seed)
+        try:
+            run.run(steps)
+        except Exception as error:
+            told = "\n".join(run.told)
+            raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}\n{told}\n{steps}") from error
+        raise AssertionError(f"seed {seed} failed, and does not any more")
+
+
+@pytest.mark.parametrize("first", range(0, RUNS, BATCH))
+def test_sessions_and_their_model(first: int) -> None:
+    run_all(range(first, first + BATCH))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("first", range(RUNS, MANY, MANY_BATCH))
+def test_many_sessions_and_their_model(first: int) -> None:
+    run_all(range(first, min(first + MANY_BATCH, MANY)))
+
+
+def test_a_program_that_fails_is_made_short() -> None:
+    """Steps that do not matter are left out."""
+    steps = program(3)
+    wanted = steps[len(steps) // 2]
+    assert shrunk(steps, lambda left: wanted in left) == [wanted]
