@@ -94,6 +94,9 @@ class KeptNodes:
     def _with_below(self, path: str) -> list[str]:
         return [at for at in sorted(self.nodes) if at == path or at.startswith(path + "/" if path else "")]
 
+    def holds(self, path: str, chunks: ChunkStorage) -> bool:
+        return True
+
     def chunks(self, path: str, metadata: ArrayMetadata) -> ChunkStorage:
         number, node = self.nodes[path]
         assert isinstance(node, ArrayMetadata), "chunks are asked of arrays that are there"

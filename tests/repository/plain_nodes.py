@@ -74,6 +74,9 @@ class PlainNodes:
     def move(self, path: str, to: str) -> None:
         raise NotImplementedError
 
+    def holds(self, path: str, chunks: ChunkStorage) -> bool:
+        return True
+
     def chunks(self, path: str, metadata: ArrayMetadata) -> ChunkStorage:
         return PlainChunks(self.store, data_prefix(path), metadata.chunk_key_encoding)
 

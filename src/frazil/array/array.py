@@ -26,6 +26,7 @@ from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
+    ConflictError,
     FrazilError,
     InvalidInputError,
     MetadataError,
@@ -457,7 +458,7 @@ class Array:
 
         Raises NotFoundError, ConflictError where another array has taken the place."""
         with self._changing:
-            self._take(check_same_array(find_node(self._place), self._metadata, self.path))
+            self._take(self._same(find_node(self._place)))
         self._own.drop()
         return self
 
@@ -469,12 +470,16 @@ class Array:
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
         """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""
         with self._changing:
-            opened, path = self._metadata, self.path
-            written = change_node(
-                self._place, ArrayMetadata, lambda stored: change(check_same_array(stored, opened, path))
-            )
+            written = change_node(self._place, ArrayMetadata, lambda stored: change(self._same(stored)))
             self._take(written)
         return written
+
+    def _same(self, stored: object) -> ArrayMetadata:
+        """The metadata that is stored now. Raises NotFoundError, ConflictError where another array has taken the place."""
+        found = check_same_array(stored, self._metadata, self.path)
+        if (nodes := self._place.nodes) is not None and not nodes.holds(self._place.path, self._storage):
+            raise ConflictError("another array has taken this place", path=self.path or "/", hint="open it anew")
+        return found
 
     # --- as an object --------------------------------------------------------------------------------------------------------------
 

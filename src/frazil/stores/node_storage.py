@@ -56,5 +56,8 @@ class NodeStorage(Protocol):
     def move(self, path: str, to: str) -> None:
         """Renames a node, with everything below it; groups above `to` are made where there are none. Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
 
+    def holds(self, path: str, chunks: ChunkStorage) -> bool:
+        """Whether the node at a path, where one is, is still the array that these chunks were given for."""
+
     def chunks(self, path: str, metadata: ArrayMetadata) -> ChunkStorage:
         """The chunks of the array at a path, as it is now: it stays that array when it is renamed, and none when it is removed."""

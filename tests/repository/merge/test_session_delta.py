@@ -16,7 +16,8 @@ from frazil.stores import MemoryStore
 def repository(**options: object) -> frazil.Repository:
     repo = frazil.Repository.create(MemoryStore(), **options)  # type: ignore[arg-type]
     with repo.transaction(message="base") as root:
-        root.create_array("a", shape=(6,), chunks=(3,), dtype="i4", attributes={"k": 1}, fill_value=0)
+        array = root.create_array("a", shape=(6,), chunks=(3,), dtype="i4", attributes={"k": 1}, fill_value=0)
+        array[5] = 4
         root.create_array("full", data=np.arange(6, dtype="i4"), chunks=(3,))
     return repo
 
@@ -43,6 +44,14 @@ def grow_write_and_shrink(session: frazil.Session) -> None:
     array(session).resize(6)
 
 
+def append_and_set_the_document_back(session: frazil.Session) -> None:
+    """Which leaves the chunk where it is, beyond the grid."""
+    document = session.store.get("a/zarr.json")
+    assert document is not None
+    array(session).append(np.full(3, 9, "i4"))
+    session.store.set("a/zarr.json", document)
+
+
 def attributes_and_back(session: frazil.Session) -> None:
     array(session).attrs["k"] = 2
     array(session).attrs["k"] = 1
@@ -62,6 +71,7 @@ NOTHING = [
     write_and_revert,
     append_and_resize_back,
     grow_write_and_shrink,
+    append_and_set_the_document_back,
     attributes_and_back,
     move_and_back,
     make_and_remove,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import NotFoundError
+from frazil.errors import ConflictError, NotFoundError
 from frazil.repository.session.node_keys import NodeKeys
 from frazil.stores import MemoryStore
 
@@ -123,3 +123,38 @@ def test_new_arrays_keep_their_handles(change: Callable[[frazil.Session], object
     mine[1] = 7
     session.commit("again")
     assert repo.readonly_session().open("mine")[...].tolist() == [0, 7, 0]  # type: ignore[index, union-attr]
+
+
+@pytest.mark.parametrize("compatible", [None, "alpha-library"])
+@pytest.mark.parametrize("through", ["session", "commit", "rebase"])
+def test_a_handle_does_not_change_the_array_that_took_its_place(compatible: str | None, through: str) -> None:
+    """Neither its shape nor its attributes, though both arrays have one form."""
+    repo, session = begun(compatible)
+    stale = session.open("c")
+    assert isinstance(stale, frazil.Array)
+
+    def replace(root: frazil.Group) -> None:
+        del root["c"]
+        root.create_array("c", data=np.full(4, 9.0))
+
+    if through == "rebase":
+        with repo.transaction(message="theirs") as root:
+            replace(root)
+        session.rebase()
+    else:
+        replace(session.root)
+    if through == "commit":
+        session.commit("replaced")
+    acts: list[Callable[[], object]] = [
+        lambda: stale.append([1.0]),
+        lambda: stale.resize(2),
+        lambda: stale.attrs.update(x=1),
+        lambda: stale.__setitem__(0, 1.0),
+        stale.read,
+    ]
+    for act in acts:
+        with pytest.raises((NotFoundError, ConflictError)):
+            act()
+    new = session.open("c")
+    assert isinstance(new, frazil.Array)
+    assert (new[...].tolist(), dict(new.attrs)) == ([9.0] * 4, {})  # type: ignore[union-attr]

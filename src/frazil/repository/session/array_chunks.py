@@ -125,6 +125,11 @@ class ArrayChunks:
         # a thread that holds the lock, such as one that asks a user's function within a rebase, cannot wait for others that need it
         return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
 
+    @property
+    def key(self) -> int:
+        """The key of the array's node."""
+        return self._key
+
     def locate(self, coords: Columns) -> Located:
         if len(coords) == 1:
             return self.locate_one(tuple(coords[0].tolist()))

@@ -310,7 +310,8 @@ class ChangedReferences:
         room = len(self._columns.lengths)
         if self.count + added <= room:
             return
-        if 2 * len(self._kept()) + added <= self.count:
+        alive = self.inherited + int(np.count_nonzero(self.current() >= self.inherited))
+        if 2 * alive + added <= self.count:
             self._compact()
             self._resize(max(2 * self.count + added, _FIRST_ROOM))
         else:

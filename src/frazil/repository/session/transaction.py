@@ -45,6 +45,8 @@ from frazil.runtime import DEFAULT, Runtime
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil.stores.chunk_storage import ChunkStorage
+
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
@@ -330,6 +332,10 @@ class Transaction:
             if key is None or not self.changes.is_array(absolute):
                 raise NotFoundError("the array is gone", path=absolute, hint="it was removed")
             return ArrayChunks(self, key, len(metadata.shape))
+
+    def holds(self, path: str, chunks: ChunkStorage) -> bool:
+        with self.lock:
+            return isinstance(chunks, ArrayChunks) and self.changes.key_at("/" + path) == chunks.key
 
     def appended(self, key: int, axis: int, old: int, new: int) -> None:
         with self.lock:
