@@ -11,7 +11,7 @@ from frazil.formats.alpha.manifests import NATIVE, Manifest, node_manifest
 from frazil.formats.alpha.refs import Ref, branch_key, emit_ref
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, decode_id, new_id
-from frazil.repository.files.file_cache import Files
+from frazil.repository.alpha.format import AlphaFormat as Files
 from frazil.repository.refs.branches import Tip, create_repository
 from frazil.stores import Capabilities, MemoryStore, Store
 from frazil.stores.wrappers import WrappedStore

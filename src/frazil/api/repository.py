@@ -17,19 +17,18 @@ from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.refs import check_name
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
-from frazil.formats.ids import ObjectId, encode_id, new_id
+from frazil.formats.ids import ObjectId, encode_id
 from frazil.late import LateModule
-from frazil.repository.alpha.node_documents import NodeDocuments
-from frazil.repository.alpha.node_matching import match_snapshots
+from frazil.repository.alpha.format import AlphaFormat
 from frazil.repository.files.file_cache import UNCHANGING, Files
-from frazil.repository.files.freedoms import has_freedoms, with_flag
+from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
-from frazil.repository.refs import branches, history
-from frazil.repository.refs.alpha_library import check_deletion, check_library_branch
-from frazil.repository.refs.branches import MAIN, Tip
+from frazil.repository.refs import branches
+from frazil.repository.refs.lookup import Commit, commits, lookup_snapshot
+from frazil.repository.refs.lookup import as_of as find_as_of
+from frazil.repository.refs.lookup import lookup as lookup_name
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.repository.virtual.virtual_fetch import open_places
@@ -59,10 +58,10 @@ class Repository:
 
     __slots__ = ("_documents", "_files", "_options", "_registry", "_tips")
 
-    def __init__(self, files: Files, options: Options, registry: Registry) -> None:
+    def __init__(self, files: RepositoryFormat, options: Options, registry: Registry) -> None:
         self._files, self._options, self._registry = files, options, registry
         self._tips: dict[str, Tip] = {}  # the last that was seen of each branch, or committed by a session
-        self._documents = NodeDocuments(files, registry.metadata)
+        self._documents = files.documents(registry.metadata)
 
     # --- finding one ---------------------------------------------------------------------------------------------------------------
 
@@ -97,14 +96,11 @@ class Repository:
         Raises AlreadyExistsError, InvalidInputError (also for a place inside of another repository), StoreError."""
         _check_compatible(compatible, attributes_file_bytes)
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        repo = cls(_files(location, durable, runtime, cache, cache_limit), options, registry)
+        files = _files(location, durable, runtime, cache, cache_limit)
         # one that is there already is told when its first branch file is created
-        check_destination(location, repo._files.store, repo._files.prefix, may_be_repository=True)
-        now, identity = time.time_ns(), new_id(os.urandom)
-        flags = {} if compatible else with_flag({}, 1)
-        first = Snapshot(SnapshotInfo(identity, now, "Repository initialized"), now, flags=flags)
-        branches.create_repository(repo._files, identity, first)
-        return repo
+        check_destination(location, files.store, files.prefix, may_be_repository=True)
+        files.create(compatible=compatible is not None)
+        return cls(files, options, registry)
 
     @classmethod
     def open(
@@ -123,10 +119,10 @@ class Repository:
         """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format: at once where that
         costs no request, and else when it is first used, as what is asked for then tells it anyway."""
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
-        repo = cls(_files(location, durable, runtime, cache, cache_limit), options, registry)
-        if repo._files.store.capabilities.direct:
-            branches.require_repository(repo._files)
-        return repo
+        files = _files(location, durable, runtime, cache, cache_limit)
+        if files.store.capabilities.direct:
+            files.require()
+        return cls(files, options, registry)
 
     @classmethod
     def open_or_create(cls, location: Location, *, compatible: str | None = None, **options: object) -> Repository:
@@ -135,13 +131,13 @@ class Repository:
         try:
             repo = cls.open(location, **options)  # type: ignore[arg-type] # which says what it does not know
             if not repo._files.store.capabilities.direct:
-                branches.require_repository(repo._files)
+                repo._files.require()
         except NotFoundError:
             try:
                 return cls.create(location, compatible=compatible, **options)  # type: ignore[arg-type]
             except AlreadyExistsError:  # somebody else was quicker
                 repo = cls.open(location, **options)  # type: ignore[arg-type]
-        if compatible is not None and has_freedoms(repo._files.snapshot(repo._tip(MAIN).snapshot)):
+        if compatible is not None and not repo._files.rules(repo._files.snapshot(repo._tip(MAIN).snapshot)).foreign:
             raise InvalidInputError(
                 f"{repo!r} uses more of the format than {compatible!r} can read",
                 hint="copy its arrays to a new repository that is compatible",
@@ -180,11 +176,11 @@ class Repository:
         if tag is not None:
             identity = self._tagged(tag)
         elif snapshot is not None:
-            identity = history.lookup_snapshot(self._files, snapshot)
+            identity = lookup_snapshot(self._files, snapshot)
         else:
             identity = self._tip(MAIN if branch is None else branch).snapshot
         if as_of is not None:
-            identity = history.as_of(self._files, identity, as_of)
+            identity = find_as_of(self._files, identity, as_of)
         return self._session(identity, None, self._options)
 
     def writable_session(self, branch: str = MAIN, *, isolation: Isolation = "snapshot") -> Session:
@@ -194,33 +190,32 @@ class Repository:
         Raises NotFoundError, ReadOnlyError, StoreError for a store in which commits would not be safe."""
         if not isinstance(isolation, str) or isolation not in ("snapshot", "serializable"):
             raise InvalidInputError(f"isolation is {isolation!r}; it must be 'snapshot' or 'serializable'")
-        branches.check_commits(self._files)
+        self._files.check_commits()
         tip = self._tip(branch)
         return self._session(tip.snapshot, tip, self._options._replace(serializable=isolation == "serializable"))
 
     def _session(self, identity: ObjectId, tip: Tip | None, options: Options) -> Session:
         snapshot = self._files.snapshot(identity)
-        if tip is not None and options.attribute_limit is not None and not has_freedoms(snapshot):
+        if tip is not None and options.attribute_limit is not None and not self._files.rules(snapshot).attribute_files:
             raise _no_attribute_files()
         if tip is not None:
-            check_library_branch(self._files, tip.branch, snapshot)
+            self._files.check_commits(tip)
         known = self._registry.metadata
         transaction = Transaction(self._files, identity, snapshot, tip, known, options, self._documents)
         transaction.tips = self._tips
         return Session(transaction, self._registry, self._options.runtime)
 
     def _tagged(self, tag: str) -> ObjectId:
-        identity = branches.read_tag(self._files, tag)
+        identity = self._files.tag(tag)
         if identity is None:
             raise NotFoundError(f"there is no tag {tag!r}", hint="repo.tags lists them")
         return identity
 
     def _tip(self, branch: str) -> Tip:
-        check_name("branch", branch)
         try:
-            tip = branches.open_tip(self._files, branch, self._tips.get(branch))
+            tip = self._files.tip(branch, self._tips.get(branch) if isinstance(branch, str) else None)
         except NotFoundError as error:
-            if branch in branches.list_tags(self._files):
+            if branch in self._files.tags():
                 error.hint = f"{branch!r} is a tag: readonly_session(tag={branch!r}) reads it, create_branch(name, {branch!r}) begins a branch there"
             raise
         self._tips[branch] = tip
@@ -289,24 +284,24 @@ class Repository:
 
     def lookup(self, name: str) -> str:
         """The id of the snapshot that a tag, a branch, an id or the beginning of one names, in this order. Raises NotFoundError, InvalidInputError."""
-        return encode_id(history.lookup(self._files, name).snapshot)
+        return encode_id(lookup_name(self._files, name).snapshot)
 
-    def history(self, name: str = MAIN) -> Iterator[history.Commit]:
+    def history(self, name: str = MAIN) -> Iterator[Commit]:
         """The snapshots that led to a branch, tag or snapshot, newest first: id, parent, message, written_at, metadata."""
-        return history.ancestry(self._files, history.lookup(self._files, name).snapshot)
+        return commits(self._files, lookup_name(self._files, name).snapshot)
 
     def diff(self, old: str, new: str) -> Difference:
         """What changed from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""
-        ids = [history.lookup(self._files, name).snapshot for name in (old, new)]
+        ids = [lookup_name(self._files, name).snapshot for name in (old, new)]
         before, after = [self._files.snapshot(identity) for identity in ids]
-        return snapshot_delta(self._files, before, after, match_snapshots(self._files, *ids)).difference
+        return snapshot_delta(self._files, before, after, self._files.match_nodes(*ids)).difference
 
     # --- branches and tags ---------------------------------------------------------------------------------------------------------
 
     @property
     def branches(self) -> list[str]:
         """The names of all branches, sorted."""
-        return branches.list_branches(self._files) or self._none()
+        return self._files.branches() or self._none()
 
     def lookup_branch(self, name: str) -> str:
         """The id of the snapshot that a branch points to. Raises NotFoundError, FormatError."""
@@ -316,40 +311,33 @@ class Repository:
         """A new branch that begins at a snapshot (or where a branch or tag is).
 
         Raises AlreadyExistsError, NotFoundError; InvalidInputError also for a name that the alpha library cannot open, in a compatible repository."""
-        check_name("branch", name)
-        identity = history.lookup(self._files, snapshot).snapshot
-        check_library_branch(self._files, name, self._files.snapshot(identity), new=True)
-        branches.create_branch(self._files, name, identity)
+        self._files.create_branch(name, lookup_name(self._files, snapshot).snapshot)
 
     def reset_branch(self, name: str, snapshot: str, *, expect: str | None = None) -> None:
         """Lets a branch point to another snapshot; what it had stays where it was, by its id.
 
         expect  the id that the branch is to have until then: ConflictError where it has another"""
         check_name("branch", name)
-        expected = None if expect is None else history.lookup(self._files, expect).snapshot
+        expected = None if expect is None else lookup_name(self._files, expect).snapshot
         self._tips.pop(name, None)
-        identity = history.lookup(self._files, snapshot).snapshot
-        check_library_branch(self._files, name, self._files.snapshot(identity))
-        branches.reset_branch(self._files, name, identity, expected)
+        self._files.reset_branch(name, lookup_name(self._files, snapshot).snapshot, expected)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
 
         Raises NotFoundError; InvalidInputError also in a compatible repository, as the alpha library would go on committing to the branch."""
         check_name("branch", name)
-        tip = self._tips.pop(name, None)
-        if name != MAIN:
-            check_deletion(self._files, name, branches.open_tip(self._files, name, tip).snapshot)
-        branches.delete_branch(self._files, name)
+        self._tips.pop(name, None)
+        self._files.delete_branch(name)
 
     @property
     def tags(self) -> list[str]:
         """The names of all tags, sorted."""
-        return branches.list_tags(self._files) or self._none()
+        return self._files.tags() or self._none()
 
     def _none(self) -> list[str]:
         """No names; but in what is no repository that is an error, which `open` may not have looked for."""
-        branches.require_repository(self._files)
+        self._files.require()
         return []
 
     def lookup_tag(self, name: str) -> str:
@@ -358,7 +346,7 @@ class Repository:
 
     def create_tag(self, name: str, snapshot: str) -> None:
         """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
-        branches.create_tag(self._files, name, history.lookup(self._files, snapshot).snapshot)
+        self._files.create_tag(name, lookup_name(self._files, snapshot).snapshot)
 
 
 def _check_compatible(compatible: object, attributes_file_bytes: object) -> None:
@@ -389,13 +377,13 @@ def _files(
     runtime: Runtime,
     cache: str | os.PathLike[str] | None,
     cache_limit: int | None,
-) -> Files:
+) -> AlphaFormat:
     store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
     if isinstance(store, LocalStore) and durable != store.sync:
         store = LocalStore(store.path, sync=durable, read_only=store.read_only)
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit, [prefix + kind for kind in UNCHANGING])
-    return Files(store, prefix, cache_bytes=runtime.cache_bytes)
+    return AlphaFormat(store, prefix, cache_bytes=runtime.cache_bytes)
 
 
 def _options(

@@ -24,9 +24,11 @@ from tests.repository.stored import (
 from frazil.errors import FormatError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.snapshots import SnapshotInfo
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.repository.files.file_cache import Files
+from frazil.repository.alpha.format import AlphaFormat as Files
 from frazil.repository.refs.branches import create_branch, create_tag, delete_branch, open_tip, read_tag
-from frazil.repository.refs.history import Commit, Found, ancestry, as_of, common_ancestor, lookup, snapshot_file
+from frazil.repository.refs.history import common_ancestor, snapshot_file
+from frazil.repository.refs.lookup import Commit, Found, as_of, lookup
+from frazil.repository.refs.lookup import commits as ancestry
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
 

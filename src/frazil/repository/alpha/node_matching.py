@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from frazil.errors import NotFoundError
 from frazil.formats.alpha.nodes import Nodes
 from frazil.formats.ids import ObjectId
-from frazil.record import Record
 from frazil.repository.files.file_cache import Files
 from frazil.repository.files.freedoms import has_freedoms, next_node
+from frazil.repository.format import NodeMatching
 from frazil.repository.refs.history import ancestry, common_ancestor, snapshot_file
 
-__all__ = ["NodeMatching", "match_nodes", "match_snapshots"]
-
-
-class NodeMatching(Record):
-    """pairs: old and new path of each node that both have and that may differ; added: paths of new nodes; gone: old paths of nodes that are not there any more.
-    All other nodes are the same in both."""
-
-    pairs: Mapping[str, str]
-    added: Sequence[str]
-    gone: frozenset[str]
-
-    def there(self, path: str) -> str | None:
-        """Where a node of the old snapshot is in the new one; None where it is gone."""
-        return None if path in self.gone else self.pairs.get(path, path)
+__all__ = ["match_nodes", "match_snapshots"]
 
 
 def match_snapshots(files: Files, old: ObjectId, new: ObjectId) -> NodeMatching:

@@ -10,14 +10,14 @@ from frazil.formats.alpha.nodes import AttributesReference
 
 if TYPE_CHECKING:
     from frazil.formats.msgpack import Json
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.format import RepositoryFormat
 
 __all__ = ["Attributes", "same_attributes"]
 
 Attributes: TypeAlias = "Mapping[str, Json] | AttributesReference | None"
 
 
-def same_attributes(files: Files, left: Attributes, right: Attributes) -> bool:
+def same_attributes(files: RepositoryFormat, left: Attributes, right: Attributes) -> bool:
     """Whether attributes are the same JSON; no attributes are the same as {}. Raises NotFoundError and FormatError for an attribute file that is needed and cannot be
     read."""
     if isinstance(left, AttributesReference) and left == right:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.formats.alpha.manifests import Manifest
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.format import RepositoryFormat
 
     Columns = NDArray[np.int64]
 
@@ -39,7 +39,7 @@ class BaseReferences:
     trusted  whether extents are ours, so that a manifest in whose box no wanted chunk lies need not be loaded. Elsewhere the alpha library may have mixed up
              references: those that are known to be another array's raise FormatError (shared_manifests.py)"""
 
-    def __init__(self, files: Files, node: NodeSnapshot, array: ArrayData, *, trusted: bool) -> None:
+    def __init__(self, files: RepositoryFormat, node: NodeSnapshot, array: ArrayData, *, trusted: bool) -> None:
         manifests, rank = array.manifests, len(array.metadata.shape)
         self._files, self._node, self._rank = files, node.id, rank
         self._mixed_up: Shelf[frozenset[int]] = Shelf(files.memory, "mixed up")

@@ -33,6 +33,7 @@ from frazil.formats.alpha.manifests import Manifest, order_manifest, select_rows
 from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import encode_id
 from frazil.record import Record
+from frazil.repository.format import ArrayPlacement
 from frazil.repository.manifests.boxes import Boxes, boxes_of, dropped_and_touched
 from frazil.repository.manifests.coordinates import among, sorted_coordinates, within
 from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, split_piece, trimmed
@@ -49,18 +50,6 @@ __all__ = ["SPLIT", "TIER", "ArrayPlacement", "Placed", "place_references", "wan
 
 SPLIT: Final = 16_384  # references of a manifest, at most
 TIER: Final = 4
-
-
-class ArrayPlacement(Record):
-    """What a commit does to the references of one array. An array whose grid has shrunk needs one, even if nothing is written or removed."""
-
-    node: int  # its final id
-    rank: int
-    grid: tuple[int, ...]  # chunks along each dimension, after the commit
-    manifests: tuple[ManifestReference, ...]  # as the snapshot that the commit is based on lists them, the first counts
-    written: Manifest  # this node's alone: the references that the commit writes, within the grid
-    removed: Columns  # int64[k, d]: chunks that must not be there any more, none of which is written
-    path: str
 
 
 class Placed(Record):

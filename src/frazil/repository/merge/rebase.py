@@ -13,8 +13,8 @@ from frazil.errors import ConflictError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.record import Record
-from frazil.repository.alpha.node_matching import NodeMatching, match_snapshots
 from frazil.repository.commit.commit import settle
+from frazil.repository.format import NodeMatching, Tip
 from frazil.repository.manifests.coordinates import among
 from frazil.repository.merge.apply import Shift, apply
 from frazil.repository.merge.conflicts import Conflict, find_conflicts
@@ -22,7 +22,6 @@ from frazil.repository.merge.delta import Delta
 from frazil.repository.merge.session_delta import session_delta
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, answered, solve
-from frazil.repository.refs.branches import Tip, open_tip
 from frazil.repository.session.change_set import ChangeSet
 from frazil.repository.session.chunk_lookup import id_texts
 from frazil.repository.session.transaction import Transaction
@@ -69,7 +68,7 @@ def meet(transaction: Transaction) -> Meeting:
 def _meet(transaction: Transaction, tip: Tip) -> Meeting:
     files = transaction.files
     new = files.snapshot(tip.snapshot)
-    matching = match_snapshots(files, transaction.base_id, tip.snapshot)
+    matching = files.match_nodes(transaction.base_id, tip.snapshot)
     ours = session_delta(transaction)
     asked = ours.touched()
     if ours.reads is not None:
@@ -83,7 +82,7 @@ def _new_tip(transaction: Transaction) -> Tip:
     assert transaction.tip is not None, "a fork is not rebased"
     branch = transaction.tip.branch
     try:
-        return open_tip(transaction.files, branch, transaction.tip)
+        return transaction.files.tip(branch, transaction.tip)
     except NotFoundError:
         raise ConflictError(
             f"the branch {branch!r} was deleted", hint="the changes can be written to a session of another branch"

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.formats.alpha.nodes import ArrayData, AttributesReference, NodeSnapshot
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
-from frazil.repository.alpha.node_matching import NodeMatching
 from frazil.repository.files.attributes import Attributes, same_attributes
-from frazil.repository.files.freedoms import has_freedoms
+from frazil.repository.format import NodeMatching
 from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.merge.delta import Delta, Made
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from frazil.formats.alpha.manifests import Manifest
     from frazil.formats.alpha.snapshots import Snapshot
     from frazil.formats.ids import ObjectId
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.format import RepositoryFormat
 
 __all__ = ["snapshot_delta"]
 
@@ -28,7 +27,7 @@ _AT_ONCE: Final = 64  # manifests that are fetched together, of several arrays
 
 
 def snapshot_delta(
-    files: Files,
+    files: RepositoryFormat,
     old: Snapshot,
     new: Snapshot,
     matching: NodeMatching,
@@ -83,7 +82,7 @@ def snapshot_delta(
 class _Found:
     """What was found so far, and the arrays whose chunks are still to be compared: path, whether it is new, and how it was and is listed."""
 
-    def __init__(self, files: Files, old: Snapshot, new: Snapshot, chunks_of: Container[str] | None) -> None:
+    def __init__(self, files: RepositoryFormat, old: Snapshot, new: Snapshot, chunks_of: Container[str] | None) -> None:
         self.files, self.old, self.new, self.chunks_of = files, old, new, chunks_of
         self.attributes: dict[str, Attributes] = {}
         self.metadata: dict[str, ZarrArrayMetadata | None] = {}
@@ -120,12 +119,17 @@ class _Found:
             if was.metadata._replace(shape=now.metadata.shape) == now.metadata:
                 self.resized[path] = Resize(was.metadata.shape, now.metadata.shape, now.metadata.chunk_shape)
         if self.chunks_of is None or path in self.chunks_of:
-            self._note(path, False, _listed(self.old, before.id, was), _listed(self.new, after.id, now))
+            self._note(
+                path,
+                False,
+                _listed(self.files.rules(self.old).extents, before.id, was),
+                _listed(self.files.rules(self.new).extents, after.id, now),
+            )
 
     def note_made(self, path: str, node: NodeSnapshot) -> None:
         """A new array, whose chunks are all new."""
         if node.array is not None and self.chunks_of is None:
-            listed = _listed(self.new, node.id, node.array)
+            listed = _listed(self.files.rules(self.new).extents, node.id, node.array)
             self._note(path, True, listed._replace(manifests=()), listed)
 
     def _note(self, path: str, is_new: bool, old: Listed, new: Listed) -> None:
@@ -161,5 +165,5 @@ class _Found:
             yield batch
 
 
-def _listed(snapshot: Snapshot, node: int, array: ArrayData) -> Listed:
-    return Listed(node, grid_of(array.metadata), array.manifests, has_freedoms(snapshot))
+def _listed(extents: bool, node: int, array: ArrayData) -> Listed:
+    return Listed(node, grid_of(array.metadata), array.manifests, extents)

@@ -38,13 +38,10 @@ from frazil.record import Record
 from frazil.repository.files.file_cache import Files
 from frazil.repository.files.freedoms import has_freedoms
 from frazil.repository.files.later_formats import later_format
+from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Outcome, Tip
 from frazil.repository.refs.alpha_library import keep_library_out
 from frazil.repository.refs.reference_files import (
-    COMMITTED,
     MOST_BYTES,
-    TAKEN,
-    UNKNOWN,
-    Outcome,
     branch_file,
     create_reference,
     highest_number,
@@ -77,23 +74,7 @@ __all__ = [
     "reset_branch",
 ]
 
-MAIN: Final = "main"
-
 _ATTEMPTS: Final = 100  # to write a file behind those that others write meanwhile
-
-
-class Tip(Record):
-    """The newest file of a branch.
-
-    snapshot  the id that it points to; empty where it only says that the branch is deleted
-    deleted   the branch ends here, and there is none of its name until a later file begins it anew
-    folder    where its files lie, in the store; "" is the usual place"""
-
-    branch: str
-    sequence: int
-    snapshot: ObjectId
-    deleted: bool = False
-    folder: str = ""
 
 
 # --- the tip -----------------------------------------------------------------------------------------------------------------------------

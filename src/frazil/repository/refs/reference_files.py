@@ -4,19 +4,16 @@ What they mean for a branch or a tag lives in branches.py, their names and the J
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from frazil.errors import FormatError, StoreError
 from frazil.formats.alpha.refs import LAST_SEQUENCE, Ref, branch_key, emit_ref, parse_ref, parse_sequence
+from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
 from frazil.stores.retry import pause
 from frazil.stores.store import Store
 
 __all__ = [
-    "COMMITTED",
     "MOST_BYTES",
-    "TAKEN",
-    "UNKNOWN",
-    "Outcome",
     "branch_file",
     "create_reference",
     "highest_number",
@@ -24,10 +21,6 @@ __all__ = [
     "read_reference",
 ]
 
-Outcome: TypeAlias = Literal["committed", "taken", "unknown"]
-COMMITTED: Final = "committed"
-TAKEN: Final = "taken"
-UNKNOWN: Final = "unknown"
 
 _PAGE: Final = 16  # keys of the first listing of a folder; the next ones are longer, should all of these be foreign
 _LONGEST_PAGE: Final = 4096

@@ -54,7 +54,7 @@ def _is_same(before: Fetched, after: Fetched) -> bool:
 
 
 def _refuse_compatible(transaction: Transaction) -> None:
-    if not transaction.freedoms:
+    if not transaction.rules.packs:
         raise InvalidInputError(
             "a repository that the library of the alpha can use has one chunk in a chunk file, so that no file can be adopted",
             hint="set virtual chunks, or copy the values",

@@ -33,7 +33,7 @@ from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Source
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.format import RepositoryFormat
     from frazil.repository.manifests.base_references import BaseReferences
     from frazil.repository.session.change_set import ChangeSet
     from frazil.repository.virtual.virtual_fetch import VirtualPlaces
@@ -56,7 +56,7 @@ class Owner(Protocol):
         """An RLock."""
 
     @property
-    def files(self) -> Files: ...
+    def files(self) -> RepositoryFormat: ...
 
     @property
     def changes(self) -> ChangeSet: ...

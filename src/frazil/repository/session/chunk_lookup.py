@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.formats.ids import ObjectId
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.format import RepositoryFormat
     from frazil.repository.manifests.base_references import BaseReferences
     from frazil.repository.session.change_set import ChangeSet
     from frazil.repository.virtual.file_checks import FileCheck
@@ -49,7 +49,7 @@ class ChunkLookup(Record):
     changed: ChangedReferences | None
     base: BaseReferences | None
     changes: ChangeSet
-    files: Files
+    files: RepositoryFormat
 
     def find(self, coordinates: Columns) -> Found:
         """Looks chunks up, int64[n, d]."""
@@ -245,7 +245,7 @@ def _located(
     return Located(names, _KINDS[kind], _FIRST, span[:1], span[1:], buffers, (version,), True)
 
 
-def _in_file(files: Files, file: ObjectId, offset: int, length: int) -> Located:
+def _in_file(files: RepositoryFormat, file: ObjectId, offset: int, length: int) -> Located:
     name = files.key(f"chunks/{encode_id(file)}")
     return _located(STORED, name, None, file_version(file, offset, length), offset, length)
 

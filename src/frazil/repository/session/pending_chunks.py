@@ -20,7 +20,7 @@ from frazil.stores.values import Pieces, Sources
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.format import RepositoryFormat
     from frazil.repository.session.change_set import ChangeSet
 
     Columns = NDArray[np.int64]
@@ -34,7 +34,7 @@ _NEW: Final = 2**32  # above the numbers that nodes of a snapshot have
 
 def place_pending(
     changes: ChangeSet,
-    files: Files,
+    files: RepositoryFormat,
     *,
     packing: bool,
     order: PackingOrder | None = None,
@@ -79,7 +79,7 @@ def _lengths(change: NodeChange, rows: Columns) -> Columns:
 def _write_packs(
     changes: ChangeSet,
     parts: list[tuple[NodeChange, Columns]],
-    files: Files,
+    files: RepositoryFormat,
     packing: bool,
     by: PackingOrder | None,
     inline_limit: int,

@@ -46,13 +46,13 @@ def set_virtual(
         grid = transaction.grid_of(absolute)
     made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path=absolute)
     if given is None:
-        made = set_checks(made, places, look_up=bool(check) and transaction.freedoms)
+        made = set_checks(made, places, look_up=bool(check) and transaction.rules.checks)
     else:
         made = set_checks(made, places, look_up=False)
         unknown = next((location for location in given if location not in made.names), None)
         if unknown is not None and made.names:
             raise InvalidInputError("the version is given of a file that no chunk lies in", key=unknown)
-        made = made._replace(checks=given if transaction.freedoms else {})
+        made = made._replace(checks=given if transaction.rules.checks else {})
     with transaction.lock:
         changes = transaction.changes
         known = {text: number for number, text in enumerate(changes.locations)}

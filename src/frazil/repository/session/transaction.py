@@ -18,21 +18,17 @@ from frazil.errors import (
     NotFoundError,
     ReadOnlyError,
 )
-from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
+from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import MetadataExtensions
 from frazil.record import Record
-from frazil.repository.alpha.documents import from_attributes, from_metadata
-from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.files.attributes import same_attributes
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.freedoms import has_freedoms
+from frazil.repository.format import Documents, RepositoryFormat, Rules, Tip
 from frazil.repository.manifests.base_references import BaseReferences
 from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
-from frazil.repository.refs.branches import Tip
 from frazil.repository.session.array_chunks import ArrayChunks
 from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import ChangedReferences, Rows, removed_rows
@@ -77,16 +73,16 @@ class Transaction:
 
     def __init__(
         self,
-        files: Files,
+        files: RepositoryFormat,
         base_id: ObjectId,
         base: Snapshot,
         tip: Tip | None,
         known: MetadataExtensions,
         options: Options = Options(),  # noqa: B008 # a frozen value
-        documents: NodeDocuments | None = None,
+        documents: Documents | None = None,
     ) -> None:
         self.files, self.known, self.options = files, known, options
-        self._documents = NodeDocuments(files, known) if documents is None else documents
+        self._documents = files.documents(known) if documents is None else documents
         self.lock = threading.RLock()
         self.tip = tip
         self.tips: dict[str, Tip] = {}
@@ -130,12 +126,12 @@ class Transaction:
 
     @property
     def packing(self) -> bool:
-        return self.options.packing and self.freedoms
+        return self.options.packing and self.rules.packs
 
     @property
-    def freedoms(self) -> bool:
-        """Whether what only we can read may be written (freedoms.py)."""
-        return has_freedoms(self.base)
+    def rules(self) -> Rules:
+        """What may be written over the snapshot, and relied on."""
+        return self.files.rules(self.base)
 
     @property
     def threads(self) -> int:
@@ -228,7 +224,7 @@ class Transaction:
                 touched.shrunk |= any(now < then for now, then in zip(new.shape, old.shape, strict=True))
             if same:
                 replaced = replaced._replace(attributes=touched.node.attributes)
-            if replaced.array is not None and touched.node.array is not None and (touched.shrunk or not self.freedoms):
+            if replaced.array is not None and touched.node.array is not None and (touched.shrunk or self.rules.foreign):
                 self._drop_beyond(touched, touched.node.array.metadata, replaced.array.metadata)
             touched.node = replaced._replace(id=touched.node.id)
             again = self._documents.of(touched.node)
@@ -253,12 +249,7 @@ class Transaction:
         """A node with this metadata. Raises InvalidInputError for what the format cannot hold, or for another kind of node than the old one."""
         if old is not None and isinstance(metadata, ArrayMetadata) != (old.array is not None):
             raise InvalidInputError("another kind of node is there", path=path, hint="remove it first")
-        key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
-        like = None if old is None or old.array is None else old.array.metadata
-        array = None
-        if isinstance(metadata, ArrayMetadata):
-            array = ArrayData(from_metadata(metadata, key, like, freedoms=self.freedoms))
-        return NodeSnapshot(0, path, from_attributes(metadata, key), array)
+        return self.files.node(path, metadata, self.rules, old)
 
     def create(self, nodes: Mapping[str, Metadata], *, overwrite: bool) -> None:
         with self.lock:
@@ -382,7 +373,7 @@ class Transaction:
         if node.path not in self._references:
             found = None
             if node.array is not None and node.array.manifests:
-                found = BaseReferences(self.files, node, node.array, trusted=self.freedoms)
+                found = BaseReferences(self.files, node, node.array, trusted=self.rules.extents)
             self._references[node.path] = found
         return self._references[node.path]
 
@@ -474,7 +465,7 @@ class Transaction:
 
 
 def _restored(
-    files: Files,
+    files: RepositoryFormat,
     base_id: ObjectId,
     base: Snapshot,
     tip: Tip | None,

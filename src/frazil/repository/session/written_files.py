@@ -11,8 +11,7 @@ import numpy as np
 
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_ids
 from frazil.record import Record
-from frazil.repository.files.file_cache import Files
-from frazil.repository.refs.branches import Tip
+from frazil.repository.format import RepositoryFormat, Tip
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +44,7 @@ class WrittenFiles:
 
     intents  commits of the session whose outcome is not known, all with the same tip"""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: RepositoryFormat) -> None:
         self.intents: tuple[Intent, ...] = ()
         self._files = files
         self._dropped: list[Octets] = []  # chunk files that are removed a little later

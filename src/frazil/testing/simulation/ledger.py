@@ -18,7 +18,7 @@ from frazil.testing.simulation.merging import Side, outcomes
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository
-    from frazil.repository.refs.history import Commit
+    from frazil.repository.refs.lookup import Commit
     from frazil.testing.simulation.hierarchy import Uid, Values
 
 __all__ = ["Ledger", "Request"]

@@ -1,0 +1,201 @@
+"""The alpha format behind the port (repository/format.py): what its snapshots hold, and branches as numbered files.
+
+Files are read and written in files/, branch files in refs/, and what a commit writes is put together in new_snapshot.py."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from frazil.errors import InvalidInputError, NotFoundError
+from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
+from frazil.formats.alpha.refs import check_name
+from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
+from frazil.formats.ids import ObjectId, new_id
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.repository.alpha.documents import from_attributes, from_metadata
+from frazil.repository.alpha.new_snapshot import write_commit
+from frazil.repository.alpha.node_documents import NodeDocuments
+from frazil.repository.alpha.node_matching import match_snapshots
+from frazil.repository.files.file_cache import Files
+from frazil.repository.files.freedoms import HISTORY, has_freedoms, with_flag
+from frazil.repository.files.properties import commit_metadata
+from frazil.repository.format import (
+    COMMITTED,
+    MAIN,
+    TAKEN,
+    UNKNOWN,
+    Ancestor,
+    Answer,
+    NewCommit,
+    NodeMatching,
+    ObjectKind,
+    Rules,
+    Tip,
+    Written,
+)
+from frazil.repository.refs import branches, history
+from frazil.repository.refs.alpha_library import check_deletion, check_library_branch
+
+if TYPE_CHECKING:
+    from frazil.formats.msgpack import Json
+    from frazil.metadata.registry import MetadataExtensions
+
+__all__ = ["AlphaFormat", "AlphaSnapshots"]
+
+Metadata: TypeAlias = ArrayMetadata | GroupMetadata
+
+_OURS = Rules(
+    overlays=True,
+    extents=True,
+    packs=True,
+    shared_manifests=True,
+    checks=True,
+    attribute_files=True,
+    bounded_history=HISTORY,
+    foreign=False,
+)
+_LIBRARY = Rules(
+    overlays=False,
+    extents=False,
+    packs=False,
+    shared_manifests=False,
+    checks=False,
+    attribute_files=False,
+    bounded_history=None,
+    foreign=True,
+)
+
+
+class AlphaSnapshots(Files):
+    """The part of the port that is about snapshots and what they refer to, without branches and history."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopened, (type(self), self.store, self.prefix, self.memory)
+
+    def objects(self, kind: ObjectKind, start_after: str = "", limit: int = 1000) -> list[str]:
+        return history.list_ids(self, kind, start_after, limit)
+
+    def find_snapshots(self, start: str, most: int) -> list[ObjectId]:
+        return history.find_snapshots(self, start, most)
+
+    def snapshot_id(self, named: ObjectId) -> ObjectId:
+        return history.snapshot_file(self, named)
+
+    def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
+        try:
+            return commit_metadata(self.snapshot(snapshot))
+        except NotFoundError:
+            pass
+        try:
+            return commit_metadata(self.snapshot(self.snapshot_id(snapshot)))
+        except NotFoundError:
+            return {}
+
+    def rules(self, snapshot: Snapshot) -> Rules:
+        return _OURS if has_freedoms(snapshot) else _LIBRARY
+
+    def write_commit(self, commit: NewCommit) -> Written:
+        return write_commit(self, commit, self.rules(commit.base))
+
+    def documents(self, known: MetadataExtensions) -> NodeDocuments:
+        return NodeDocuments(self, known)
+
+    def node(self, path: str, metadata: Metadata, rules: Rules, like: NodeSnapshot | None = None) -> NodeSnapshot:
+        key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
+        old = None if like is None or like.array is None else like.array.metadata
+        array = None
+        if isinstance(metadata, ArrayMetadata):
+            array = ArrayData(from_metadata(metadata, key, old, freedoms=not rules.foreign))
+        return NodeSnapshot(0, path, from_attributes(metadata, key), array)
+
+
+class AlphaFormat(AlphaSnapshots):
+    """A repository whose branches are numbered files, each of which is created once. Arguments as those of Files."""
+
+    __slots__ = ()
+
+    def create(self, *, compatible: bool) -> Tip:
+        """Makes the repository, with an empty branch `main`. compatible: the alpha library can read and continue it.
+
+        Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""
+        now, identity = time.time_ns(), new_id(os.urandom)
+        flags = {} if compatible else with_flag({}, 1)
+        first = Snapshot(SnapshotInfo(identity, now, "Repository initialized"), now, flags=flags)
+        return branches.create_repository(self, identity, first)
+
+    def require(self) -> None:
+        """Raises NotFoundError where there is no repository, FormatError where it is one of a later format."""
+        branches.require_repository(self)
+
+    # --- branches and tags ---------------------------------------------------------------------------------------------------------
+
+    def check_commits(self, tip: Tip | None = None) -> None:
+        branches.check_commits(self)
+        if tip is not None:
+            check_library_branch(self, tip.branch, self.snapshot(tip.snapshot))
+
+    def read_tip(self, branch: str) -> Tip | None:
+        return branches.read_tip(self, branch)
+
+    def tip(self, branch: str, known: Tip | None = None) -> Tip:
+        check_name("branch", branch)
+        return branches.open_tip(self, branch, known)
+
+    def moved(self, tip: Tip) -> Tip | None:
+        return branches.look_ahead(self, tip)
+
+    def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        return Answer(*branches.put_next(self, tip, snapshot))
+
+    def was_committed(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        ahead = branches.look_ahead(self, tip)
+        if ahead is None:
+            return Answer(UNKNOWN)
+        return Answer(COMMITTED if ahead.snapshot == snapshot else TAKEN, ahead)
+
+    def branches(self) -> list[str]:
+        return branches.list_branches(self)
+
+    def tags(self) -> list[str]:
+        return branches.list_tags(self)
+
+    def tag(self, name: str) -> ObjectId | None:
+        return branches.read_tag(self, name)
+
+    def create_branch(self, name: str, snapshot: ObjectId) -> Tip:
+        check_name("branch", name)
+        check_library_branch(self, name, self.snapshot(snapshot), new=True)
+        return branches.create_branch(self, name, snapshot)
+
+    def create_tag(self, name: str, snapshot: ObjectId) -> None:
+        branches.create_tag(self, name, snapshot)
+
+    def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
+        check_name("branch", name)
+        check_library_branch(self, name, self.snapshot(snapshot))
+        return branches.reset_branch(self, name, snapshot, expect)
+
+    def delete_branch(self, name: str, expect: ObjectId | None = None) -> Tip:
+        check_name("branch", name)
+        if name == MAIN:
+            raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: it is what tells a repository")
+        check_deletion(self, name, branches.open_tip(self, name).snapshot)
+        return branches.delete_branch(self, name, expect)
+
+    # --- history -------------------------------------------------------------------------------------------------------------------
+
+    def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
+        return history.ancestry(self, snapshot)
+
+    def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
+        return match_snapshots(self, old, new)
+
+
+def _reopened(kind: type[Files], *state: object) -> Files:
+    store, prefix, memory = state
+    return kind(store, prefix, memory=memory)  # type: ignore[arg-type] # as __reduce__ gave them

@@ -1,0 +1,212 @@
+"""What a commit writes in the alpha format: manifests, a snapshot, and an attribute file where attributes are large. Values in, values out; `write_commit` does the I/O.
+
+Which manifests there will be is decided in manifests/placement.py. When a branch may point to the snapshot is the commit's affair (commit/commit.py)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from frazil.formats.alpha.manifests import Manifest, node_manifest
+from frazil.formats.alpha.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
+from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
+from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo
+from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, new_id
+from frazil.formats.msgpack import pack
+from frazil.repository.files.file_cache import Files
+from frazil.repository.files.freedoms import has_own_manifests, next_node, with_flag, with_own_manifests
+from frazil.repository.files.properties import commit_properties
+from frazil.repository.format import ArrayPlacement, NewCommit, Rules, Written
+from frazil.repository.manifests.coordinates import grid_of, no_coordinates
+from frazil.repository.manifests.placement import Placed, Placing
+from frazil.repository.manifests.shared_manifests import check_references, mixed_up_nodes
+
+__all__ = ["write_commit"]
+
+_FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
+
+
+def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history: bool = True) -> Written:
+    """Writes the files of a commit. keep_history: the snapshot names its ancestors. Errors as those of RepositoryFormat.write_commit."""
+    if not rules.shared_manifests and not has_own_manifests(commit.base):
+        commit = _with_sharing_arrays(commit)
+    ids, following = _new_ids(commit)
+    placed = _place(files, commit, ids, rules)
+    lists = dict(zip([array.path for array in commit.arrays], placed.references, strict=True))
+    changed = {path: None if node is None else _final_node(node, ids, lists) for path, node in commit.nodes.items()}
+    attribute_file = _separate_attributes(files, commit, changed, rules)
+    identity = new_id(os.urandom)
+    snapshot = _snapshot(commit, rules, placed, changed, following, identity, attribute_file)
+    if not keep_history:
+        snapshot = snapshot._replace(history=(), total_parents=0)
+    written = files.write_snapshot(identity, snapshot, placed.files)
+    names = [*(manifest_key(file) for file, _ in placed.files), snapshot_key(identity)]
+    if attribute_file is not None:
+        names.append(attributes_key(attribute_file))
+    return Written(identity, written, tuple(names), ids)
+
+
+def _new_ids(commit: NewCommit) -> tuple[dict[int, int], int | None]:
+    """The ids of new nodes by the negative ones, and the lowest id that no node will have had; None where that is what the last snapshot said, as no node came or
+    went."""
+    new = [node.id for node in commit.nodes.values() if node is not None and node.id < 0]
+    if not new and None not in commit.nodes.values():
+        return {}, None
+    first = next_node(commit.base)
+    return {number: first + at for at, number in enumerate(sorted(new, reverse=True))}, first + len(new)
+
+
+def _numbered(array: ArrayPlacement, ids: Mapping[int, int]) -> ArrayPlacement:
+    number = ids.get(array.node, array.node)
+    return array._replace(node=number, written=array.written._replace(nodes=np.full_like(array.written.nodes, number)))
+
+
+def _with_sharing_arrays(commit: NewCommit) -> NewCommit:
+    """The commit with all other arrays that have manifests, changed or not, as they may share them."""
+    known = {array.path for array in commit.arrays}
+    nodes = {path: node for path in commit.base.nodes if isinstance(node := commit.base.nodes.get(path), NodeSnapshot)}
+    after = {**nodes, **commit.nodes}
+    moved = {node.id for node in commit.nodes.values() if node is not None and node.id >= 0}
+    added = [
+        node
+        for path, node in after.items()
+        if node is not None
+        and node.array is not None
+        and node.array.manifests
+        and path not in known
+        and (path in commit.nodes or node.id not in moved)
+    ]
+    arrays = [*commit.arrays, *(_without_changes(node, node.array) for node in added if node.array is not None)]
+    return commit._replace(nodes={**commit.nodes, **{node.path: node for node in added}}, arrays=arrays)
+
+
+def _without_changes(node: NodeSnapshot, array: ArrayData) -> ArrayPlacement:
+    grid, none = grid_of(array.metadata), no_coordinates(len(array.metadata.shape))
+    zero = np.zeros(0, np.int64)
+    written = node_manifest(0, none, np.zeros(0, np.uint8), np.zeros((0, ID_BYTES), np.uint8), zero, zero)
+    return ArrayPlacement(node.id, len(grid), grid, array.manifests, written, none, node.path)
+
+
+def _place(files: Files, commit: NewCommit, ids: Mapping[int, int], rules: Rules) -> Placed:
+    """Which manifests there will be."""
+    placing = Placing(
+        [_numbered(array, ids) for array in commit.arrays], freedoms=rules.overlays, trusted=rules.extents
+    )
+    wanted = placing.wanted()
+    loaded = dict(zip(wanted, files.manifests(wanted), strict=True))
+    if rules.foreign:
+        _check_loaded(files, commit, loaded)
+    return placing.place(loaded, lambda: new_id(os.urandom))
+
+
+def _check_loaded(files: Files, commit: NewCommit, loaded: Mapping[ObjectId, Manifest]) -> None:
+    """Refuses to carry on references that the alpha library mixed up. Of an array that is written whole there are none."""
+    mixed_up = {identity: mixed_up_nodes(manifest) for identity, manifest in loaded.items()}
+    for array in commit.arrays:
+        path = None if array.node < 0 else commit.base.nodes.path_of(array.node)
+        node = None if path is None else commit.base.nodes.get(path)
+        if not isinstance(node, NodeSnapshot) or node.array is None or array.written.size == prod(array.grid):
+            continue
+        grid = grid_of(node.array.metadata)
+        for reference in array.manifests:
+            key = files.key(manifest_key(reference.id))
+            check_references(loaded[reference.id], mixed_up[reference.id], node.id, grid, key, node.path)
+
+
+def _snapshot(
+    commit: NewCommit,
+    rules: Rules,
+    placed: Placed,
+    changed: Mapping[str, NodeSnapshot | None],
+    following: int | None,
+    identity: ObjectId,
+    attribute_file: ObjectId | None,
+) -> Snapshot:
+    base = commit.base
+    nodes = base.nodes.changed(changed)
+    history = (base.metadata, *base.history)
+    written_at = max(time.time_ns(), base.metadata.written_at + _FUTURE)
+    kept, flags = commit_properties(base, commit.properties)
+    if not rules.shared_manifests:
+        flags = with_own_manifests(flags, identity)
+    return Snapshot(
+        SnapshotInfo(identity, written_at, commit.message),
+        min(commit.started_at, written_at),
+        history[: rules.bounded_history],
+        base.total_parents + 1,
+        _listed(base, nodes, placed, commit.unlisted),
+        _attribute_files(base, nodes, changed, attribute_file),
+        flags if rules.foreign or following is None else with_flag(flags, following),
+        kept,
+        nodes,
+    )
+
+
+def _final_node(
+    node: NodeSnapshot, ids: Mapping[int, int], lists: Mapping[str, tuple[ManifestReference, ...]]
+) -> NodeSnapshot:
+    node = node._replace(id=ids.get(node.id, node.id))
+    if node.path in lists and node.array is not None:
+        node = node._replace(array=node.array._replace(manifests=lists[node.path]))
+    return node
+
+
+def _separate_attributes(
+    files: Files, commit: NewCommit, changed: dict[str, NodeSnapshot | None], rules: Rules
+) -> ObjectId | None:
+    """Moves attributes that are large to a file of their own, where that was asked for and is allowed; its id."""
+    limit = commit.attribute_limit if rules.attribute_files else None
+    large = [
+        node
+        for node in changed.values()
+        if limit is not None
+        and node is not None
+        and isinstance(node.attributes, Mapping)
+        and len(pack(node.attributes)) > limit
+    ]
+    if not large:
+        return None
+    identity = new_id(os.urandom)
+    files.write_attributes(identity, [dict(node.attributes) for node in large])  # type: ignore[arg-type]
+    for at, node in enumerate(large):
+        changed[node.path] = node._replace(attributes=AttributesReference(identity, at))
+    return identity
+
+
+def _listed(base: Snapshot, nodes: Nodes, placed: Placed, dropped: frozenset[ObjectId]) -> tuple[FileInfo, ...]:
+    """The manifests of the snapshot: those before, without those that no array lists any more, and the new ones."""
+    gone = _unused(placed.unlisted | dropped, nodes)
+    return (
+        *(info for info in base.manifest_files if info.id not in gone),
+        *(FileInfo(file) for file, _ in placed.files),
+    )
+
+
+def _attribute_files(
+    base: Snapshot, nodes: Nodes, changed: Mapping[str, NodeSnapshot | None], new: ObjectId | None
+) -> tuple[FileInfo, ...]:
+    if not base.attribute_files:
+        return () if new is None else (FileInfo(new),)
+    before = [base.nodes.get(path) for path in changed]
+    dropped = {
+        node.attributes.id
+        for node in before
+        if isinstance(node, NodeSnapshot) and isinstance(node.attributes, AttributesReference)
+    }
+    gone = _unused(dropped, nodes)
+    kept = [info for info in base.attribute_files if info.id not in gone]
+    return tuple(kept) if new is None else (*kept, FileInfo(new))
+
+
+def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
+    """Those that no node names. An id is text that nothing else looks like, so the bytes of all nodes are searched, and none is decoded."""
+    asked = set(ids)
+    if not asked:
+        return asked
+    data = nodes.encoded()
+    return {identity for identity in asked if encode_id(identity).encode() not in data}

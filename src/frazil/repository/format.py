@@ -1,0 +1,307 @@
+"""The port between transactions and the format of a repository: which operations a format has, and the values that pass through them.
+
+Sessions, commits and merges know a repository by this port alone. The alpha format is in alpha/; another one, for tests, in frazil.testing. Nodes, snapshots and
+manifests are the values of formats/alpha for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+
+from frazil.formats.alpha.nodes import ManifestReference, Node, Nodes, NodeSnapshot
+from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
+from frazil.formats.ids import ObjectId
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from frazil.errors import FrazilError
+    from frazil.formats.alpha.manifests import Manifest
+    from frazil.formats.msgpack import Json
+    from frazil.metadata.model import ArrayMetadata, GroupMetadata
+    from frazil.metadata.registry import MetadataExtensions
+    from frazil.stores.caches.byte_cache import ByteCache
+    from frazil.stores.store import Store
+
+    Columns = NDArray[np.int64]
+    Metadata: TypeAlias = ArrayMetadata | GroupMetadata
+
+__all__ = [
+    "COMMITTED",
+    "MAIN",
+    "TAKEN",
+    "UNKNOWN",
+    "Ancestor",
+    "Answer",
+    "ArrayPlacement",
+    "Documents",
+    "NewCommit",
+    "NodeMatching",
+    "ObjectKind",
+    "Outcome",
+    "RepositoryFormat",
+    "Rules",
+    "Tip",
+    "Written",
+]
+
+Outcome: TypeAlias = Literal["committed", "taken", "unknown"]
+COMMITTED: Final = "committed"
+TAKEN: Final = "taken"
+UNKNOWN: Final = "unknown"
+
+ObjectKind: TypeAlias = Literal["attributes", "chunks", "manifests", "snapshots"]
+
+MAIN: Final = "main"
+
+
+class Tip(Record):
+    """Where a branch stands.
+
+    sequence  which change of the branch that is, in the count of its format: a branch that was removed and made anew has other tips
+    snapshot  the id that it points to; empty where it only says that the branch is deleted
+    deleted   the branch ends here, and there is none of its name until a later change begins it anew
+    folder    where its files lie, in the store, in a format that has such; "" is the usual place"""
+
+    branch: str
+    sequence: int
+    snapshot: ObjectId
+    deleted: bool = False
+    folder: str = ""
+
+
+class Answer(Record):
+    """What became of a change of a branch.
+
+    COMMITTED  it happened, and made `tip`
+    TAKEN      it did not happen and never will: the branch moved otherwise, to `tip` or further
+    UNKNOWN    it may have happened, or may still; tip is None"""
+
+    outcome: Outcome
+    tip: Tip | None = None
+
+
+class Rules(Record):
+    """What a commit over a snapshot may write, and what a reader of it may rely on.
+
+    overlays          several manifests of an array may have one chunk, and the first counts; else each chunk is in one
+    extents           the boxes of manifests are right, so that a manifest outside of what is asked for need not be loaded
+    packs             many chunks may lie in one object, and chunks may be parts of a file taken in whole
+    shared_manifests  a manifest may hold chunks of several arrays
+    checks            virtual chunks carry a size, a time or an ETag of their file
+    attribute_files   large attributes may have a file of their own
+    bounded_history   ancestors that a snapshot names at most; None: all, or none where they are kept elsewhere
+    foreign           other programs read and commit too: only what they know is written, and they leave references beyond the grid of an array that shrank"""
+
+    overlays: bool
+    extents: bool
+    packs: bool
+    shared_manifests: bool
+    checks: bool
+    attribute_files: bool
+    bounded_history: int | None
+    foreign: bool
+
+
+class Ancestor(Record):
+    """One snapshot of a history. parent: the id of the one before; None for the oldest, and where that is not known"""
+
+    info: SnapshotInfo
+    parent: ObjectId | None
+
+    @property
+    def snapshot(self) -> ObjectId:
+        """Its id, as histories have it (see RepositoryFormat.snapshot_id)."""
+        return self.info.id
+
+
+class ArrayPlacement(Record):
+    """What a commit does to the references of one array. An array whose grid has shrunk needs one, even if nothing is written or removed."""
+
+    node: int  # its id in the snapshot that is written
+    rank: int
+    grid: tuple[int, ...]  # chunks along each dimension, after the commit
+    manifests: tuple[ManifestReference, ...]  # as the snapshot that the commit is based on lists them, the first counts
+    written: Manifest  # this node's alone: the references that the commit writes, within the grid
+    removed: Columns  # int64[k, d]: chunks that must not be there any more, none of which is written
+    path: str
+
+
+class NodeMatching(Record):
+    """pairs: old and new path of each node that both have and that may differ; added: paths of new nodes; gone: old paths of nodes that are not there any more.
+    All other nodes are the same in both."""
+
+    pairs: Mapping[str, str]
+    added: Sequence[str]
+    gone: frozenset[str]
+
+    def there(self, path: str) -> str | None:
+        """Where a node of the old snapshot is in the new one; None where it is gone."""
+        return None if path in self.gone else self.pairs.get(path, path)
+
+
+class NewCommit(Record):
+    """What a commit changes over a snapshot.
+
+    nodes       by path; None where nothing is any more. A new node has a negative id, which the format replaces
+    arrays      the references of arrays of which chunks were changed, with the ids of `nodes`
+    unlisted    manifests of arrays that were removed
+    properties  JSON values by name, kept with the snapshot
+    started_at  when the session began, in nanoseconds since 1970 in UTC
+    attribute_limit  bytes of attributes above which they go to a file of their own, where the rules allow it; None: never"""
+
+    base_id: ObjectId
+    base: Snapshot
+    nodes: Mapping[str, NodeSnapshot | None]
+    arrays: Sequence[ArrayPlacement]
+    unlisted: frozenset[ObjectId]
+    message: str
+    properties: Mapping[str, Json]
+    started_at: int
+    attribute_limit: int | None = None
+
+
+class Written(Record):
+    """A commit that is written, and which no branch names yet. files: names of what was written for it alone;  ids: of its new nodes, by the negative ones"""
+
+    id: ObjectId
+    snapshot: Snapshot
+    files: tuple[str, ...]
+    ids: Mapping[int, int]
+
+
+class Documents(Protocol):
+    """The metadata of nodes as documents mean it."""
+
+    def of(self, node: Node) -> Metadata | FrazilError:
+        """The metadata of a node, or the error that stands in its place."""
+
+    def at(self, nodes: Nodes, path: str, document: tuple[bytes, bytes]) -> Metadata | FrazilError:
+        """As `of`, of a node of which Nodes.document gave this."""
+
+
+class RepositoryFormat(Protocol):
+    """One repository in a format. Safe to use from many threads; pickles.
+
+    Objects (snapshots, manifests, attributes, chunks) have ids, are written once and never change. Branches and tags point to snapshots. Everything that reads
+    raises StoreError, and FormatError for what makes no sense; everything that writes ReadOnlyError."""
+
+    # --- where it is ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def prefix(self) -> str: ...
+
+    @property
+    def memory(self) -> ByteCache:
+        """What is remembered of the repository."""
+
+    def key(self, name: str) -> str:
+        """Where an object lies in the store, by its name, such as "chunks/WT2Z2GQ09G0RTAEQ3D70"."""
+
+    def chunk_store(self) -> Store:
+        """The store as chunks are read from it."""
+
+    def require(self) -> None:
+        """Raises NotFoundError where there is no repository, FormatError where it is one of another format."""
+
+    # --- branches and tags ---------------------------------------------------------------------------------------------------------
+
+    def check_commits(self, tip: Tip | None = None) -> None:
+        """Refuses a store in which commits would not be safe, with ReadOnlyError or StoreError; and a branch to which nothing may be committed."""
+
+    def tip(self, branch: str, known: Tip | None = None) -> Tip:
+        """Where a branch stands. known: a tip of it that was seen before. Raises NotFoundError where there is no such branch, or no repository."""
+
+    def read_tip(self, branch: str) -> Tip | None:
+        """As `tip`, and None where no branch ever had this name; one that was deleted has a tip that says so."""
+
+    def moved(self, tip: Tip) -> Tip | None:
+        """A later tip of the branch, not always the last; None where `tip` is the last. Raises ConflictError where the branch was removed and made anew."""
+
+    def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        """Lets the branch point to a snapshot with an id of its own, if it still stands at `tip`. It may happen as soon as this is called, whatever is raised.
+
+        Raises StoreError with `done` False where it certainly did not happen and never will."""
+
+    def was_committed(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        """What became of an earlier advance(tip, snapshot) of unknown outcome. UNKNOWN as long as the branch stands at `tip`. Raises ConflictError as `moved`."""
+
+    def branches(self) -> list[str]:
+        """The names of all branches, sorted."""
+
+    def tags(self) -> list[str]:
+        """The names of all tags, sorted."""
+
+    def tag(self, name: str) -> ObjectId | None:
+        """The snapshot of a tag, None where there is no such tag."""
+
+    def create_branch(self, name: str, snapshot: ObjectId) -> Tip:
+        """Raises AlreadyExistsError, NotFoundError where the snapshot cannot be read, InvalidInputError for the name, CommitUnknownError."""
+
+    def create_tag(self, name: str, snapshot: ObjectId) -> None:
+        """Errors as those of create_branch."""
+
+    def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
+        """Lets a branch point to any snapshot that can be read. expect: the one that it points to until then, else ConflictError."""
+
+    def delete_branch(self, name: str, expect: ObjectId | None = None) -> Tip:
+        """Deletes a branch, but not `main`; its snapshots stay."""
+
+    # --- objects -------------------------------------------------------------------------------------------------------------------
+
+    def objects(self, kind: ObjectKind, start_after: str = "", limit: int = 1000) -> list[str]:
+        """Ids, as text, of the objects of a kind: sorted, after `start_after`, at most `limit`. Foreign files are left out. [] is the end."""
+
+    def find_snapshots(self, start: str, most: int) -> list[ObjectId]:
+        """Snapshots whose ids begin so, as text in capital letters; at most `most`."""
+
+    def erase(self, names: Iterable[str]) -> None:
+        """Removes objects by their names. What cannot be removed does no harm, and stays."""
+
+    # --- history -------------------------------------------------------------------------------------------------------------------
+
+    def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
+        """A snapshot and those before it, newest first. Raises NotFoundError where it is not there."""
+
+    def snapshot_id(self, named: ObjectId) -> ObjectId:
+        """The id under which a snapshot that a history names can be loaded. Raises NotFoundError."""
+
+    def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
+        """Which node of one snapshot is which of the other. Raises NotFoundError, FormatError for snapshots that are needed and cannot be read."""
+
+    def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
+        """What a commit was given as metadata; empty where the snapshot is gone."""
+
+    # --- loading -------------------------------------------------------------------------------------------------------------------
+
+    def snapshot(self, file: ObjectId) -> Snapshot:
+        """Raises NotFoundError, FormatError."""
+
+    def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
+        """In their order, fetched in one batch. Raises NotFoundError, FormatError."""
+
+    def attributes(self, file: ObjectId, location: int) -> dict[str, Json]:
+        """Attributes that have a file of their own."""
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def rules(self, snapshot: Snapshot) -> Rules:
+        """What a commit over this snapshot may write."""
+
+    def write_commit(self, commit: NewCommit) -> Written:
+        """Writes all objects of a commit, so that a branch may point to it. Raises InvalidInputError for what the format cannot hold, StoreError."""
+
+    # --- metadata ------------------------------------------------------------------------------------------------------------------
+
+    def documents(self, known: MetadataExtensions) -> Documents:
+        """From nodes to metadata, with these extensions."""
+
+    def node(self, path: str, metadata: Metadata, rules: Rules, like: NodeSnapshot | None = None) -> NodeSnapshot:
+        """From metadata to a node without manifests. like: the node that it replaces; what means the same as there keeps its form.
+
+        Raises InvalidInputError for what the format cannot hold; `path` names the member."""

@@ -1,0 +1,177 @@
+"""Snapshots by name and by time, and what is told of each, in every format (repository/format.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from frazil.errors import InvalidInputError, NotFoundError
+from frazil.formats.alpha.snapshots import SnapshotInfo
+from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
+from frazil.formats.times import parse_time
+from frazil.record import Record
+from frazil.repository.format import RepositoryFormat
+
+if TYPE_CHECKING:
+    from frazil.formats.msgpack import Json
+
+__all__ = ["Commit", "Found", "as_of", "commits", "lookup", "lookup_snapshot"]
+
+FoundKind: TypeAlias = Literal["tag", "branch", "snapshot"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SHORTEST: Final = 4  # characters of an id that name a snapshot
+_TOLD: Final = 4  # snapshots that an error names
+_ALIKE: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 reads as digits
+
+
+class Commit:
+    """One snapshot of a history. Equal to another of the same id, parent, message and time; pickles.
+
+    snapshot    its id; of the oldest one, where the library of the alpha made the repository, it is not the id of a file (see snapshot_file)
+    parent      the id of the one before as text; None for the oldest, and where the one before is not known any more
+    message     what was said at the commit
+    written_ns  when, in nanoseconds since 1970 in UTC"""
+
+    __slots__ = ("_files", "message", "parent", "snapshot", "written_ns")
+
+    def __init__(self, files: RepositoryFormat, info: SnapshotInfo, parent: ObjectId | None) -> None:
+        self._files: Final = files
+        self.snapshot: Final = info.id
+        self.parent: Final = None if parent is None else encode_id(parent)
+        self.message: Final = info.message
+        self.written_ns: Final = info.written_at
+
+    @property
+    def id(self) -> str:
+        """The id as text, 20 characters."""
+        return encode_id(self.snapshot)
+
+    @property
+    def written_at(self) -> datetime:
+        """When it was committed, in UTC, cut to microseconds."""
+        try:
+            return _EPOCH + timedelta(microseconds=self.written_ns // 1000)
+        except OverflowError:  # the year 0, which files can have
+            return datetime.min.replace(tzinfo=UTC)
+
+    @property
+    def metadata(self) -> Mapping[str, Json]:
+        """What else was said at the commit, read when it is asked for; empty where its snapshot is not there any more."""
+        return self._files.commit_metadata(self.snapshot)
+
+    def __eq__(self, other: object) -> bool:
+        return self._told() == other._told() if isinstance(other, Commit) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        parent = None if self.parent is None else decode_id(self.parent)
+        return Commit, (self._files, SnapshotInfo(self.snapshot, self.written_ns, self.message), parent)
+
+    def __repr__(self) -> str:
+        return f"<Commit {self.id} {self.written_at:%Y-%m-%d %H:%M:%S} {self.message!r}>"
+
+    def _told(self) -> tuple[ObjectId, str | None, str, int]:
+        return self.snapshot, self.parent, self.message, self.written_ns
+
+
+class Found(Record):
+    """What a name stands for. snapshot: the id of its file; name: of the tag or branch, or the whole id as text"""
+
+    snapshot: ObjectId
+    kind: FoundKind
+    name: str
+
+
+def commits(files: RepositoryFormat, snapshot: ObjectId) -> Iterator[Commit]:
+    """A snapshot and those before it, newest first. Errors as those of RepositoryFormat.ancestors."""
+    return (Commit(files, found.info, found.parent) for found in files.ancestors(snapshot))
+
+
+# --- by time -----------------------------------------------------------------------------------------------------------------------------
+
+
+def as_of(files: RepositoryFormat, snapshot: ObjectId, time: datetime | str) -> ObjectId:
+    """The file of the newest snapshot, of this one and its ancestors, that was written at a time or before it.
+
+    time  a datetime with a zone, which stands for the whole of its microsecond; or a text of RFC 3339, such as "2024-10-13T18:53:45Z"
+    Raises InvalidInputError for what is no time; NotFoundError where all are younger, and where that snapshot has expired."""
+    limit = _nanoseconds(time)
+    oldest: Commit | None = None
+    for commit in commits(files, snapshot):
+        if commit.written_ns <= limit:
+            return files.snapshot_id(commit.snapshot)
+        oldest = commit
+    since = "" if oldest is None else f": the oldest, {oldest.id}, was written at {oldest.written_at.isoformat()}"
+    raise NotFoundError(f"there is no snapshot as old as {time}{since}")
+
+
+def _nanoseconds(time: datetime | str) -> int:
+    if isinstance(time, datetime) and time.utcoffset() is not None:
+        return (time - _EPOCH) // timedelta(microseconds=1) * 1000 + 999
+    found = parse_time(time) if isinstance(time, str) else None
+    if found is None:
+        raise InvalidInputError(
+            f"a time must have a zone, found {time!r}",
+            hint='give a datetime with tzinfo, or a text such as "2024-10-13T18:53:45Z"',
+        )
+    return found
+
+
+# --- by name -----------------------------------------------------------------------------------------------------------------------------
+
+
+def lookup(files: RepositoryFormat, text: str) -> Found:
+    """The snapshot of a tag, else of a branch, else of an id, else of the one id that begins so (4 characters or more; capital or small letters, O for 0, I and L
+    for 1).
+
+    Raises NotFoundError; InvalidInputError where several ids begin so, and for a text that names nothing; FormatError for a reference file that makes no sense."""
+    snapshot = files.tag(text)
+    if snapshot is not None:
+        return Found(snapshot, "tag", text)
+    tip = files.read_tip(text)
+    if tip is not None and not tip.deleted:
+        return Found(tip.snapshot, "branch", text)
+    found = _by_id(files, text)
+    if found is not None:
+        return Found(found, "snapshot", encode_id(found))
+    deleted = "" if tip is None else ", and the branch of this name is deleted"
+    raise NotFoundError(
+        f"no tag, branch or snapshot is called {text!r}{deleted}",
+        key=files.key("refs/"),
+        hint=f"of the id of a snapshot {_SHORTEST} characters or more will do",
+    )
+
+
+def lookup_snapshot(files: RepositoryFormat, text: str) -> ObjectId:
+    """The file of the snapshot of an id, or of the one id that begins so, whatever branches and tags are called. Errors as those of lookup."""
+    found = _by_id(files, text) if isinstance(text, str) else None
+    if found is None:
+        raise NotFoundError(
+            f"there is no snapshot {text!r}",
+            key=files.key("snapshots/"),
+            hint=f"of the id of a snapshot {_SHORTEST} characters or more will do; repo.lookup finds those of branches and tags",
+        )
+    return found
+
+
+def _by_id(files: RepositoryFormat, text: str) -> ObjectId | None:
+    start = text.upper().translate(_ALIKE) if text.isascii() else ""
+    if not _SHORTEST <= len(start) <= ID_CHARACTERS or start.strip(ALPHABET):
+        return None
+    if len(start) == ID_CHARACTERS:
+        try:
+            return files.snapshot_id(decode_id(start))
+        except NotFoundError:
+            return None
+    found = files.find_snapshots(start, _TOLD + 1)
+    if len(found) > 1:
+        more = " and more" if len(found) > _TOLD else ""
+        raise InvalidInputError(
+            f"several snapshots begin with {text!r}: {', '.join(map(encode_id, found[:_TOLD]))}{more}",
+            hint="give more characters of the id",
+        )
+    return found[0] if found else None

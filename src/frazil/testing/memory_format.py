@@ -1,0 +1,310 @@
+"""A second format of repositories, for tests of all that stands on the port (repository/format.py): one object that is compared and swapped holds branches, tags and history.
+
+Snapshots, manifests and chunks are those of the alpha format, but no array lists two manifests with one chunk, and no snapshot names its ancestors. Nothing reads such
+repositories but this module, and the object may change its form."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from frazil.api.repository import Repository
+from frazil.codecs.registry import DEFAULT_REGISTRY
+from frazil.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    StoreError,
+)
+from frazil.formats.alpha.refs import check_name, check_new_name
+from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
+from frazil.formats.ids import ObjectId, decode_id, encode_id, new_id
+from frazil.record import Record
+from frazil.repository.alpha.format import AlphaSnapshots
+from frazil.repository.alpha.new_snapshot import write_commit
+from frazil.repository.alpha.node_matching import match_nodes
+from frazil.repository.files.freedoms import next_node, with_flag
+from frazil.repository.format import (
+    COMMITTED,
+    MAIN,
+    TAKEN,
+    UNKNOWN,
+    Ancestor,
+    Answer,
+    NewCommit,
+    NodeMatching,
+    Rules,
+    Tip,
+    Written,
+)
+from frazil.repository.refs.branches import check_commits
+from frazil.repository.session.transaction import Options
+from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.memory import MemoryStore
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, Changed, Version
+
+__all__ = ["MemoryFormat", "create_memory_repository", "open_memory_repository"]
+
+_NAME: Final = "state"
+_TRIES: Final = 100  # of an update that others overtake
+_LOST: Final = 4  # answers of one update
+_RULES: Final = Rules(
+    overlays=False,
+    extents=False,
+    packs=True,
+    shared_manifests=True,
+    checks=True,
+    attribute_files=True,
+    bounded_history=None,
+    foreign=False,
+)
+
+
+class _State(Record):
+    """The object. identity: of the repository; branches: number of changes and snapshot (None: deleted) by name; parents: of each snapshot that was ever committed"""
+
+    identity: str
+    branches: dict[str, tuple[int, str | None]]
+    tags: dict[str, str]
+    parents: dict[str, str | None]
+
+
+class MemoryFormat(AlphaSnapshots):
+    """A repository in a store, beneath a prefix. Arguments as those of Files."""
+
+    __slots__ = ()
+
+    # --- the object ----------------------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[_State, Version]:
+        found = self.store.get_versioned(self.key(_NAME))
+        if found is None or found[1] is None:
+            raise NotFoundError(f"there is no repository here: {self.store!r}", hint="Repository.create makes one")
+        plain = json.loads(found[0])
+        branches = {name: (number, snapshot) for name, (number, snapshot) in plain.pop("branches").items()}
+        return _State(branches=branches, **plain), found[1]
+
+    def _put(self, state: _State, expect: Version) -> Version | Changed:
+        plain = {"identity": state.identity, "branches": state.branches, "tags": state.tags, "parents": state.parents}
+        return self.store.put(self.key(_NAME), json.dumps(plain).encode(), expect)
+
+    def _update(self, change: Callable[[_State], Answer | None], done: Callable[[_State], Tip | None]) -> Answer:
+        """Changes the object, behind whatever others write meanwhile.
+
+        change  alters the state; an answer instead where that is not to be
+        done    the tip that the change made, where the state has it already: the answer to an earlier try was lost"""
+        lost = 0
+        for _ in range(_TRIES):
+            try:
+                state, version = self._state()
+            except StoreError:
+                if lost:
+                    return Answer(UNKNOWN)
+                raise
+            if not lost or done(state) is None:  # else it is written once more, as the earlier write may not be synced
+                refused = change(state)
+                if refused is not None:
+                    return refused
+            try:
+                if not isinstance(self._put(state, version), Changed):
+                    return Answer(COMMITTED, done(state))
+            except StoreError as error:
+                if error.done is False and not lost:
+                    raise
+                lost += 1
+                if error.done or lost == _LOST:
+                    return Answer(UNKNOWN)
+        raise ConflictError(f"others changed the repository before each of {_TRIES} attempts")
+
+    def create(self) -> Tip:
+        """Makes the repository, with an empty branch `main`. Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""
+        check_commits(self)
+        now, identity = time.time_ns(), new_id(os.urandom)
+        info = SnapshotInfo(identity, now, "Repository initialized")
+        self.write_snapshot(identity, Snapshot(info, now, flags=with_flag({}, 1)))
+        name = encode_id(identity)
+        state = _State(os.urandom(8).hex(), {MAIN: (0, name)}, {}, {name: None})
+        expect = ABSENT
+        for _ in range(_LOST):
+            try:
+                if not isinstance(self._put(state, expect), Changed):
+                    return _tip(state, MAIN)
+                present, expect = self._state()
+            except StoreError:
+                continue
+            if present.identity != state.identity:
+                raise AlreadyExistsError("there is a repository already", key=self.key(_NAME))
+        raise CommitUnknownError("whether the repository was created is not known")
+
+    def require(self) -> None:
+        self._state()
+
+    def rules(self, snapshot: Snapshot) -> Rules:
+        return _RULES
+
+    def write_commit(self, commit: NewCommit) -> Written:
+        return write_commit(self, commit, _RULES, keep_history=False)
+
+    # --- branches ------------------------------------------------------------------------------------------------------------------
+
+    def check_commits(self, tip: Tip | None = None) -> None:
+        check_commits(self)
+
+    def read_tip(self, branch: str) -> Tip | None:
+        check_name("branch", branch)
+        state, _ = self._state()
+        return _tip(state, branch) if branch in state.branches else None
+
+    def tip(self, branch: str, known: Tip | None = None) -> Tip:
+        tip = self.read_tip(branch)
+        if tip is None or tip.deleted:
+            was = "is no branch of this name" if tip is None else "was a branch of this name, but it is deleted"
+            raise NotFoundError(f"there {was}: {branch!r}", key=self.key(_NAME))
+        return tip
+
+    def moved(self, tip: Tip) -> Tip | None:
+        state, _ = self._state()
+        now = _tip(state, tip.branch) if tip.branch in state.branches else None
+        if now is None or now.folder != tip.folder:
+            raise ConflictError(f"the branch {tip.branch!r} is not the one that the session began from")
+        return None if now == tip else now
+
+    def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        new = encode_id(snapshot)
+
+        def change(state: _State) -> Answer | None:
+            now = _tip(state, tip.branch) if tip.branch in state.branches else None
+            if now != tip:
+                return Answer(TAKEN, now or tip)
+            state.branches[tip.branch] = (tip.sequence + 1, new)
+            state.parents[new] = encode_id(tip.snapshot)
+            return None
+
+        return self._update(change, lambda state: _after(tip, snapshot) if new in state.parents else None)
+
+    def was_committed(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        now = self.moved(tip)
+        if encode_id(snapshot) in self._state()[0].parents:
+            return Answer(COMMITTED, _after(tip, snapshot))
+        return Answer(UNKNOWN) if now is None else Answer(TAKEN, now)
+
+    def branches(self) -> list[str]:
+        return sorted(name for name, (_, snapshot) in self._state()[0].branches.items() if snapshot is not None)
+
+    def create_branch(self, name: str, snapshot: ObjectId) -> Tip:
+        check_new_name("branch", name)
+        self.read_snapshot(snapshot)
+
+        def change(state: _State) -> Answer | None:
+            number, present = state.branches.get(name, (-1, None))
+            if present is not None:
+                raise AlreadyExistsError(f"there is a branch of this name already: {name!r}")
+            state.branches[name] = (number + 1, encode_id(snapshot))
+            return None
+
+        return self._changed(name, change)
+
+    def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
+        self.read_snapshot(snapshot)
+        return self._moved_to(name, encode_id(snapshot), expect)
+
+    def delete_branch(self, name: str, expect: ObjectId | None = None) -> Tip:
+        if name == MAIN:
+            raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted")
+        return self._moved_to(name, None, expect)
+
+    def _moved_to(self, name: str, snapshot: str | None, expect: ObjectId | None) -> Tip:
+        self.tip(name)
+
+        def change(state: _State) -> Answer | None:
+            number, present = state.branches[name]
+            if expect is not None and present != encode_id(expect):
+                raise ConflictError(f"the branch {name!r} has changed")
+            if present != snapshot:
+                state.branches[name] = (number + 1, snapshot)
+            return None
+
+        return self._changed(name, change)
+
+    def _changed(self, name: str, change: Callable[[_State], Answer | None]) -> Tip:
+        check_commits(self)
+        answer = self._update(change, lambda state: _tip(state, name) if name in state.branches else None)
+        if answer.tip is None:
+            raise CommitUnknownError(f"whether the branch {name!r} was changed is not known")
+        return answer.tip
+
+    # --- tags and history ----------------------------------------------------------------------------------------------------------
+
+    def tags(self) -> list[str]:
+        return sorted(self._state()[0].tags)
+
+    def tag(self, name: str) -> ObjectId | None:
+        check_name("tag", name)
+        found = self._state()[0].tags.get(name)
+        return None if found is None else decode_id(found)
+
+    def create_tag(self, name: str, snapshot: ObjectId) -> None:
+        check_new_name("tag", name)
+        self.read_snapshot(snapshot)
+        check_commits(self)
+
+        def change(state: _State) -> Answer | None:
+            if name in state.tags:
+                raise AlreadyExistsError(f"there is a tag of this name already: {name!r}")
+            state.tags[name] = encode_id(snapshot)
+            return None
+
+        def done(state: _State) -> Tip | None:
+            return _tip(state, MAIN) if state.tags.get(name) == encode_id(snapshot) else None
+
+        if self._update(change, done).outcome == UNKNOWN:
+            raise CommitUnknownError(f"whether the tag {name!r} was created is not known")
+
+    def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
+        self.snapshot(snapshot)
+        parents = self._state()[0].parents
+        at: str | None = encode_id(snapshot)
+        while at is not None:
+            parent = parents.get(at)
+            info = self.snapshot(decode_id(at)).metadata
+            yield Ancestor(info, None if parent is None else decode_id(parent))
+            at = parent
+
+    def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
+        own = {found.snapshot for found in self.ancestors(old)}
+        common = next((found.snapshot for found in self.ancestors(new) if found.snapshot in own), None)
+        same_below = None if common is None else next_node(self.snapshot(common))
+        return match_nodes(self.snapshot(old).nodes, self.snapshot(new).nodes, same_below)
+
+
+def _tip(state: _State, branch: str) -> Tip:
+    number, snapshot = state.branches[branch]
+    return Tip(branch, number, b"" if snapshot is None else decode_id(snapshot), snapshot is None, state.identity)
+
+
+def _after(tip: Tip, snapshot: ObjectId) -> Tip:
+    return tip._replace(sequence=tip.sequence + 1, snapshot=snapshot)
+
+
+def create_memory_repository(
+    store: Store | None = None, *, chunk_packing: str = "auto", runtime: Runtime = DEFAULT, **_: object
+) -> Repository:
+    """A new repository of this format, with the API of every other one. What other formats take beside these is ignored."""
+    files = MemoryFormat(MemoryStore() if store is None else store, cache_bytes=runtime.cache_bytes)
+    files.create()
+    return Repository(files, Options(packing=chunk_packing == "auto", runtime=runtime), DEFAULT_REGISTRY)
+
+
+def open_memory_repository(
+    store: Store, *, chunk_packing: str = "auto", runtime: Runtime = DEFAULT, **_: object
+) -> Repository:
+    """A repository of this format that is there. Raises NotFoundError. Arguments as for create_memory_repository."""
+    files = MemoryFormat(store, cache_bytes=runtime.cache_bytes)
+    files.require()
+    return Repository(files, Options(packing=chunk_packing == "auto", runtime=runtime), DEFAULT_REGISTRY)
