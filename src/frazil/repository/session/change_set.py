@@ -200,10 +200,6 @@ class ChangeSet:
         """The paths at which there is a node that the session put there or changed."""
         return [path for path, key in self._paths.items() if key is not None]
 
-    def untouched(self) -> Iterator[str]:
-        """Paths of the base that this session did not change."""
-        return (path for path in self.base if path not in self._paths)
-
     def vanished(self) -> list[str]:
         """Paths of the base where nothing is now."""
         return [path for path, key in self._paths.items() if key is None]
