@@ -11,6 +11,8 @@ import frazil
 from frazil.errors import ConflictError, NotFoundError
 from frazil.stores import MemoryStore
 
+pytestmark = pytest.mark.usefixtures("each_format")
+
 
 def small(root: frazil.Group, name: str, value: int) -> frazil.Array:
     array = root.create_array(name, shape=(4,), dtype="i4", chunks=(2,), fill_value=0)

@@ -13,6 +13,9 @@ import frazil
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.stores import MemoryStore
 
+pytestmark = pytest.mark.usefixtures("each_format")
+
+
 SIDE = 2**20 + 2**16  # bytes of a chunk that is a file of its own
 
 

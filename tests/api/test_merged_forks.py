@@ -6,6 +6,7 @@ import copy
 import pickle
 from itertools import count
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,9 @@ import frazil
 from frazil.errors import ConflictError
 from frazil.stores import MemoryStore
 from tests.api.test_forks import anew, listing
+
+pytestmark = pytest.mark.usefixtures("each_format")
+
 
 PATHS = ("a", "b", "g", "g/x", "g/y", "g/d", "g/d/z", "h")
 LENGTHS = (3, 4, 7)

@@ -12,6 +12,8 @@ from frazil.stores import MemoryStore
 from frazil.testing import FaultyStore
 from frazil.testing.faulty_store import Fault, FaultPlan
 
+pytestmark = pytest.mark.usefixtures("each_format")
+
 
 def repository(rows: int = 4) -> frazil.Repository:
     repo = frazil.Repository.create(MemoryStore())
@@ -132,7 +134,9 @@ def test_nothing_left_to_commit_is_no_error() -> None:
         repo.writable_session().commit("nothing", rebase="theirs")
 
 
-def test_a_commit_whose_answer_was_lost_is_not_made_twice() -> None:
+def test_a_commit_whose_answer_was_lost_is_not_made_twice(each_format: str) -> None:
+    if each_format != "alpha":
+        pytest.skip("the requests of the alpha are counted")
     inner = MemoryStore()
     frazil.Repository.create(inner)
     repo = frazil.Repository.open(inner)

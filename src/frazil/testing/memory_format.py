@@ -45,8 +45,7 @@ from frazil.repository.format import (
 from frazil.repository.refs.branches import check_commits
 from frazil.repository.session.transaction import Options
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.memory import MemoryStore
-from frazil.stores.store import Store
+from frazil.stores.locations import Location, resolve
 from frazil.stores.values import ABSENT, Changed, Version
 
 __all__ = ["MemoryFormat", "create_memory_repository", "open_memory_repository"]
@@ -293,18 +292,23 @@ def _after(tip: Tip, snapshot: ObjectId) -> Tip:
 
 
 def create_memory_repository(
-    store: Store | None = None, *, chunk_packing: str = "auto", runtime: Runtime = DEFAULT, **_: object
+    location: Location, *, chunk_packing: str = "auto", runtime: Runtime = DEFAULT, **_: object
 ) -> Repository:
     """A new repository of this format, with the API of every other one. What other formats take beside these is ignored."""
-    files = MemoryFormat(MemoryStore() if store is None else store, cache_bytes=runtime.cache_bytes)
+    files = _files(location, runtime)
     files.create()
     return Repository(files, Options(packing=chunk_packing == "auto", runtime=runtime), DEFAULT_REGISTRY)
 
 
 def open_memory_repository(
-    store: Store, *, chunk_packing: str = "auto", runtime: Runtime = DEFAULT, **_: object
+    location: Location, *, chunk_packing: str = "auto", runtime: Runtime = DEFAULT, **_: object
 ) -> Repository:
     """A repository of this format that is there. Raises NotFoundError. Arguments as for create_memory_repository."""
-    files = MemoryFormat(store, cache_bytes=runtime.cache_bytes)
+    files = _files(location, runtime)
     files.require()
     return Repository(files, Options(packing=chunk_packing == "auto", runtime=runtime), DEFAULT_REGISTRY)
+
+
+def _files(location: Location, runtime: Runtime) -> MemoryFormat:
+    store, prefix = resolve(location)
+    return MemoryFormat(store, prefix, cache_bytes=runtime.cache_bytes)

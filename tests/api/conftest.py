@@ -1,0 +1,17 @@
+"""Repositories of every format: tests that are marked with it are run over each."""
+
+from __future__ import annotations
+
+import pytest
+
+import frazil
+from frazil.testing.memory_format import create_memory_repository, open_memory_repository
+
+
+@pytest.fixture(params=["alpha", "memory"])
+def each_format(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Repository.create and Repository.open are those of a format, whose name this is."""
+    if request.param == "memory":
+        monkeypatch.setattr(frazil.Repository, "create", create_memory_repository)
+        monkeypatch.setattr(frazil.Repository, "open", open_memory_repository)
+    return str(request.param)
