@@ -264,3 +264,27 @@ def test_a_number_is_no_truth_value() -> None:
     assert session.diff().attributes == ("/",)
     session.commit("two")
     assert repo.readonly_session().root.attrs["a"] is True
+
+
+def test_who_keeps_losing_waits_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = repository()
+    session = repo.writable_session()
+    session.root.attrs["mine"] = 1
+    pauses: list[float] = []
+    rebase, left = frazil.Session.rebase, [5]
+
+    def overtaken(self: frazil.Session, solver: str) -> None:
+        rebase(self, solver)
+        if left[0]:
+            left[0] -= 1
+            with repo.transaction(message="theirs") as root:
+                root["t"].attrs["turn"] = left[0]
+
+    monkeypatch.setattr("frazil.api.session.time.sleep", pauses.append)
+    monkeypatch.setattr(frazil.Session, "rebase", overtaken)
+    with repo.transaction(message="first of them") as root:
+        root["t"].attrs["turn"] = 5
+    session.commit("mine", rebase="disjoint")
+    assert len(pauses) == 5
+    assert all(0.5 * 0.001 * 2**at <= one <= 1.5 * 0.001 * 2**at for at, one in enumerate(pauses, 1))
+    assert repo.readonly_session().root.attrs["mine"] == 1

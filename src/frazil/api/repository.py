@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from frazil.api.destinations import check_destination
-from frazil.api.session import Session
+from frazil.api.session import Session, pause
 from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
@@ -46,8 +44,6 @@ __all__ = ["Repository"]
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
 
-_FIRST_PAUSE: Final = 0.001  # seconds
-_LONGEST_PAUSE: Final = 1.0
 _COMPATIBLE: Final = "alpha-library"
 
 
@@ -277,7 +273,7 @@ class Repository:
                     raise
             finally:
                 session._transaction.end()
-            time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1.5))
+            pause(attempt)
             attempt += 1
 
     # --- history -------------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,9 +37,16 @@ from frazil.runtime import Runtime
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Session"]
+__all__ = ["Session", "pause"]
 
+_FIRST_PAUSE = 0.001  # seconds
+_LONGEST_PAUSE = 1.0
 _TRIES = 1000  # of a commit that others keep overtaking and that can be rebased: one of all gets through each time
+
+
+def pause(attempts: int) -> None:
+    """Waits before another attempt, longer after each that was in vain, and never as long as anybody else does."""
+    time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempts) * random.uniform(0.5, 1.5))
 
 
 class Session:
@@ -147,7 +156,7 @@ class Session:
             check_solver(rebase)
         properties = check_object(as_json({} if metadata is None else metadata, "metadata"), "metadata")
         transaction, rebased = self._transaction, False
-        for _ in range(_TRIES):
+        for attempts in range(_TRIES):
             if rebased and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
                 return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
             attempt = attempt_commit(transaction, message, properties, allow_empty=allow_empty, order=packing_order)
@@ -155,6 +164,8 @@ class Session:
                 return encode_id(attempt.committed)
             if rebase is None:
                 raise self._moved()
+            if rebased:
+                pause(attempts)  # the others are quicker: a rebase at once would be overtaken, too
             self.rebase(rebase)
             rebased = True
         raise ConflictError(f"others committed to {self.branch!r} before each of {_TRIES} attempts", hint="try again")
