@@ -18,6 +18,7 @@ FrazilError
     └── FormatError                  a shard index or document whose bytes make no sense
 
 FallbackWarning (UserWarning)        no error: a data type is read as the fallback that its document names
+RedirectWarning (UserWarning)        no error: a web server redirects to another one, which is read
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ __all__ = [
     "MetadataError",
     "NotFoundError",
     "ReadOnlyError",
+    "RedirectWarning",
     "SelectionError",
     "StoreError",
     "UnknownExtensionError",
@@ -200,3 +202,7 @@ class FormatError(DataError):
 
 class FallbackWarning(UserWarning):
     """A data type that is not registered is read as the fallback that its document names. `Registry.without_fallbacks` refuses that instead."""
+
+
+class RedirectWarning(UserWarning):
+    """A web server redirects to another one, which is read. ObjectStore(url, redirects=[]) refuses that instead."""

@@ -376,7 +376,9 @@ def _place(
         named = references.split_reference(location)
     if named is not None:
         return _in_repository(named, read_only, registry, runtime, cache, cache_limit).through(added)
-    store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
+    store, prefix = resolve(
+        location, requests_in_flight=runtime.requests_in_flight, bytes_in_flight=runtime.bytes_in_flight
+    )
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit)
     memory = ByteCache(runtime.cache_bytes)

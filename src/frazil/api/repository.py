@@ -374,7 +374,9 @@ def _files(
     cache: str | os.PathLike[str] | None,
     cache_limit: int | None,
 ) -> AlphaFormat:
-    store, prefix = resolve(location, requests_in_flight=runtime.requests_in_flight)
+    store, prefix = resolve(
+        location, requests_in_flight=runtime.requests_in_flight, bytes_in_flight=runtime.bytes_in_flight
+    )
     if isinstance(store, LocalStore) and durable != store.sync:
         store = LocalStore(store.path, sync=durable, read_only=store.read_only)
     if cache is not None or cache_limit is not None:

@@ -96,7 +96,7 @@ class Array:
         self._place, self._documented = place, documented
         try:
             self._settled = settle(place, metadata)
-            self._storage = chunk_storage(place, metadata)
+            self._storage = chunk_storage(place, metadata, self._settled.chain.bound)
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise

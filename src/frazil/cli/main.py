@@ -30,7 +30,7 @@ from frazil.cli.commands import (
     tree,
     view,
 )
-from frazil.errors import FallbackWarning, FrazilError, one_line
+from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *(info.COMMAND, tree.COMMAND, ls.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
@@ -103,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help(sys.stderr)
             return 2
         with warnings.catch_warnings():
-            warnings.simplefilter("default", FallbackWarning)
+            for category in (FallbackWarning, RedirectWarning):
+                warnings.simplefilter("default", category)
             warnings.showwarning = _warn
             options.run(options)
         sys.stdout.flush()

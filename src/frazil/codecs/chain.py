@@ -159,8 +159,7 @@ def check_sizes(codecs: Sequence[Codec], spec: ChunkSpec, path: str = "codecs") 
 
 def _with_limit(level: Level, inner: Chain) -> Chain:
     """A shard may have gaps, so its size has no bound of its own; twice its fullest form is taken for one."""
-    bound = inner.levels[0].bound if inner.levels else inner.leaf.bound
-    full = level.index_codecs.nbytes + level.total * bound
+    full = level.index_codecs.nbytes + level.total * inner.bound
     for codec in level.after:
         full = bound_of(codec, lambda codec=codec, full=full: codec.bound(full), "codecs")  # type: ignore[misc]
     return Chain((level._replace(bound=min(2 * full + 2**16, _LARGEST_BOUND)), *inner.levels), inner.leaf)

@@ -51,6 +51,11 @@ class Chain(Record):
     leaf: Leaf
 
     @property
+    def bound(self) -> int:
+        """The most bytes of an encoded chunk of the array's grid."""
+        return self.levels[0].bound if self.levels else self.leaf.bound
+
+    @property
     def leaf_counts(self) -> tuple[int, ...]:
         """Leaf chunks in one chunk of the array's grid, along each dimension."""
         counts = [1] * len(self.leaf.shape)

@@ -32,6 +32,7 @@ from frazil.stores.values import (
     Sources,
     Version,
     clip_spans,
+    up_to,
 )
 
 if TYPE_CHECKING:
@@ -231,12 +232,12 @@ _ONE_WITHOUT_NAME = _ONE[1:]
 class PlainChunks:
     """Chunks of a plain Zarr hierarchy: each an object of its own, under the array's prefix and its encoded coordinates."""
 
-    __slots__ = ("keys", "prefix", "store")
+    __slots__ = ("keys", "largest", "prefix", "store")
 
-    def __init__(self, store: Store, prefix: str, keys: ChunkKeys) -> None:
-        """prefix: "" or ending in "/"; raises InvalidInputError for another."""
+    def __init__(self, store: Store, prefix: str, keys: ChunkKeys, largest: int | None = None) -> None:
+        """prefix: "" or ending in "/"; raises InvalidInputError for another. largest: the most bytes of a chunk, which a store that downloads them does not exceed."""
         check_prefix(prefix)
-        self.store, self.prefix, self.keys = store, prefix, keys
+        self.store, self.prefix, self.keys, self.largest = store, prefix, keys, largest
 
     def __repr__(self) -> str:
         return f"PlainChunks({self.store!r}, {self.prefix!r}, {self.keys!r})"
@@ -277,6 +278,8 @@ class PlainChunks:
         held: Fetched | None = None,
         once: bool = False,
     ) -> Fetched:
+        if self.largest is not None and not self.store.capabilities.direct:
+            spans = _bounded(spans, self.largest)
         # a row of `located` is the name of the same number, and spans in the chunk are spans in the object
         return fetch_spans(self.store, located.names, spans, expect=expect, held=held, once=once)
 
@@ -315,6 +318,13 @@ class PlainChunks:
         if len(coords) == 1:
             return [self.keys.encode_one(tuple(coords[0].tolist()), self.prefix)]
         return self.keys.encode_all(coords, self.prefix)
+
+
+def _bounded(spans: Columns, largest: int) -> Columns:
+    """The spans, with those up to the end of their object limited (values.up_to)."""
+    bounded = spans.copy()
+    bounded[spans[:, 2] == -1, 2] = up_to(largest)
+    return bounded
 
 
 def fetch_spans(

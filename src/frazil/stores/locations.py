@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import InvalidInputError
@@ -34,14 +34,27 @@ _ALLOWED: Final = (
 _REMOTE: Final = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https")
 
 
-def resolve(location: Location, path: str = "", *, requests_in_flight: int = 64) -> tuple[Store, str]:
+def resolve(
+    location: Location,
+    path: str = "",
+    *,
+    requests_in_flight: int = 64,
+    bytes_in_flight: int = 2**26,
+    redirects: Sequence[str] | None = None,
+) -> tuple[Store, str]:
     """The store at a location, and the prefix ("" or ending in "/") of the node at `path` in it.
 
     location  a folder's path, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, a Store, an object of obstore,
               or what stores.adapt makes one of: a StoreWithPartialAccess, a dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders
-    requests_in_flight  of an object store that is made here
+    requests_in_flight, bytes_in_flight, redirects  of an object store that is made here
     Raises InvalidInputError for other kinds of places, which it names. Nothing is opened or made."""
     below = key_prefix(path)
+
+    def made(objects: clients.ObjectClient | str) -> Store:
+        return object_store.ObjectStore(
+            objects, requests_in_flight=requests_in_flight, bytes_in_flight=bytes_in_flight, redirects=redirects
+        )
+
     if isinstance(location, Store):
         return location, below
     if not isinstance(location, str | os.PathLike) and isinstance(
@@ -49,7 +62,7 @@ def resolve(location: Location, path: str = "", *, requests_in_flight: int = 64)
     ):
         return adapted_store.adapt(location), below
     if not isinstance(location, str | os.PathLike) and clients.is_client(location):
-        return object_store.ObjectStore(location, requests_in_flight=requests_in_flight), below
+        return made(location), below
     text = _text(location)  # type: ignore[arg-type] # of objects of obstore none is left
     scheme, rest = _split(text) if isinstance(location, str) else ("", text)
     if scheme == "":
@@ -66,7 +79,7 @@ def resolve(location: Location, path: str = "", *, requests_in_flight: int = 64)
             )
         return memory.MemoryStore(name), key_prefix(inside) + below
     if scheme in _REMOTE:
-        return object_store.ObjectStore(text, requests_in_flight=requests_in_flight), below
+        return made(text), below
     raise InvalidInputError(
         f"no kind of store is called {scheme!r}", path=clients.shown_url(text), hint=f"allowed are {_ALLOWED}"
     )

@@ -12,8 +12,8 @@ class ScalarChunk(PlainChunks):
 
     __slots__ = ("also",)
 
-    def __init__(self, store: Store, prefix: str, keys: ChunkKeys, also: str) -> None:
-        super().__init__(store, prefix, keys)
+    def __init__(self, store: Store, prefix: str, keys: ChunkKeys, also: str, largest: int | None = None) -> None:
+        super().__init__(store, prefix, keys, largest)
         self.also = prefix + also
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
@@ -28,7 +28,9 @@ class ScalarChunk(PlainChunks):
         return self.also if sizes[0] < 0 <= sizes[1] else own
 
 
-def plain_chunks(store: Store, prefix: str, keys: ChunkKeys, ndim: int) -> PlainChunks:
-    """The chunks of an array in a hierarchy of documents."""
+def plain_chunks(store: Store, prefix: str, keys: ChunkKeys, ndim: int, largest: int | None = None) -> PlainChunks:
+    """The chunks of an array in a hierarchy of documents. largest: see PlainChunks."""
     also = getattr(keys, "also", None) if not ndim else None
-    return PlainChunks(store, prefix, keys) if also is None else ScalarChunk(store, prefix, keys, also)
+    return (
+        PlainChunks(store, prefix, keys, largest) if also is None else ScalarChunk(store, prefix, keys, also, largest)
+    )

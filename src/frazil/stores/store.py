@@ -35,6 +35,7 @@ from frazil.stores.values import (
     Version,
     check_not_lost,
     pieces_of,
+    up_to,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ __all__ = [
 
 WHOLE: Columns = np.array([[0, 0, -1]], np.int64)  # the spans of one whole object
 NO_SPANS: Columns = np.zeros((0, 3), np.int64)  # a fetch that only looks names up
-WHOLE.flags.writeable = NO_SPANS.flags.writeable = False
+_DOCUMENT: Columns = np.array([[0, 0, up_to(2**24)]], np.int64)  # which a store's bytes_in_flight may raise
+WHOLE.flags.writeable = NO_SPANS.flags.writeable = _DOCUMENT.flags.writeable = False
 
 _OPEN_AT_ONCE = 256  # objects of one fetch: a process may often have 1024 files open
 _PAGE = 4096  # keys of one listing
@@ -106,8 +108,8 @@ class Store(ABC):
         """Byte ranges of objects, in one batch.
 
         names   may repeat; a name without a span is only looked up (status, version, size)
-        spans   int64[n, 3]: (row in names, start, length); start < 0 counts from the end, length < 0 means up to the end. A suffix longer than
-                the object is the whole object; a range that reaches beyond the end is handed on and fails where it is read (FAILED_RANGE)
+        spans   int64[n, 3]: (row in names, start, length); start < 0 counts from the end, length < 0 means up to the end. A length of -1 - n says that the caller
+                expects n bytes at most (up_to): a store that downloads them refuses more. A suffix longer than the object is the whole object; a range that reaches beyond the end is handed on and fails where it is read (FAILED_RANGE)
         expect  for each name the version it must have (None: any); another, or none at all, makes the name STALE and its rows MISSING. ABSENT: the
                 name must not be there
         held    what an earlier fetch of the same names answered: those objects are read on, so that both answers come from one version
@@ -156,6 +158,21 @@ class Store(ABC):
 
         False may be wrong: who is told so reads the value."""
         return self.fetch([key], NO_SPANS).versions[0] == version
+
+    def get_documents(self, keys: Sequence[str]) -> builtins.list[bytes | None]:
+        """The values of keys that hold documents, which are small, in that order; None where nothing is there. A store that downloads them refuses large ones."""
+        self._require("readable")
+        values: list[bytes | None] = []
+        for key in keys:
+            check_key(key)
+        for page in pages(keys):
+            names = builtins.list(keys[page])
+            spans = _DOCUMENT
+            if len(names) > 1:
+                spans = np.repeat(_DOCUMENT, len(names), axis=0)
+                spans[:, 0] = np.arange(len(names))
+            values += read_values(self.fetch(names, spans), names, spans)
+        return values
 
     def get_partial_values(
         self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]

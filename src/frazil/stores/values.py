@@ -43,6 +43,7 @@ __all__ = [
     "resolve_span",
     "resolve_spans",
     "stale_unasked",
+    "up_to",
 ]
 
 Columns: TypeAlias = "NDArray[np.int64]"
@@ -134,6 +135,11 @@ def check_not_lost(key: str, answer: Changed) -> None:
             key=key,
             hint="read it, and see whether your change is in it",
         )
+
+
+def up_to(most: int) -> int:
+    """The length of a span up to the end of its object, of which `most` bytes are expected at most."""
+    return -1 - most
 
 
 def resolve_span(start: int, length: int, size: int) -> tuple[int, int]:

@@ -65,7 +65,7 @@ class CountingStore(BufferedStore):
         buffers = fetched.sources.buffers
         for (name, start, length), blob in zip(spans.tolist(), fetched.rows[:, 0].tolist(), strict=True):
             nbytes = 0 if blob == MISSING else len(buffers[-1 - blob])
-            self.requests.append(Request("fetch", names[name], start, length, nbytes))
+            self.requests.append(Request("fetch", names[name], start, max(length, -1), nbytes))  # -1: up to the end
         if held is None:  # else they are known
             self.requests += [
                 Request("look up", names[row]) for row in sorted(set(range(len(names))) - set(spans[:, 0].tolist()))

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from obstore.store import S3Store
+from obstore.store import HTTPStore, S3Store
 from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
+from tests.servers.scripted import answer, scripted
 from tests.servers.web import WebServer
 
 import frazil
@@ -223,6 +224,30 @@ def test_a_web_server(ranges: bool, tmp_path: Path, web_server: WebServer) -> No
             values(repo)
         with pytest.raises(InvalidInputError, match="outside of the prefixes"):
             values(frazil.Repository.open(repo._files.store, virtual_prefixes=[f"{url}/other/"]))
+
+
+@pytest.mark.parametrize("given", ["prefix", "store", "client", "url"])
+def test_redirects_stay_below_the_prefixes(given: str, tmp_path: Path, web_server: WebServer) -> None:
+    """What an allowed server sends elsewhere is read where that is allowed too, however the prefix is mapped; another server is never asked."""
+    (tmp_path / "allowed").mkdir()
+    (tmp_path / "allowed" / "d.bin").write_bytes(DATA.tobytes())
+    with web_server(tmp_path) as there:
+        with scripted(lambda request: answer(302, Location=f"{there}/allowed/d.bin")) as here:
+            prefix = f"{here.url}/"
+            own: dict[str, object] = {
+                "prefix": None,
+                "store": ObjectStore(here.url),
+                "client": HTTPStore(here.url, client_options={"allow_http": True}),
+                "url": here.url,
+            }
+            location = MemoryStore()
+            both = {prefix: own[given], f"{there}/allowed/": None}
+            assert np.array_equal(values(filled(location, both, f"{prefix}d.bin")), DATA)
+            for prefixes in ({prefix: own[given]}, {prefix: own[given], f"{there}/other/": None}):
+                repo = frazil.Repository.open(location, virtual_prefixes=prefixes)  # type: ignore[arg-type]
+                with pytest.raises(StoreError, match=f"redirects to {there}/allowed/d.bin") as caught:
+                    values(repo)
+                assert caught.value.key == f"{prefix}d.bin"
 
 
 def test_a_server_that_is_not_there(tmp_path: Path, web_server: WebServer) -> None:

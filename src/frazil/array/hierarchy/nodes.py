@@ -164,10 +164,7 @@ def find_nodes(place: Place, paths: Sequence[str]) -> dict[str, Metadata]:
 def _look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
     """What is there of these, in one batch of requests; what is wrong with a document stands in its place."""
     keys = [key for candidate in candidates for key in candidate.keys]
-    if len(keys) == 1:
-        values = [place.store.get(keys[0])]
-    else:
-        values = place.store.get_partial_values((key, (0, None)) for key in keys) if keys else []
+    values = place.store.get_documents(keys)
     stored = dict(zip(keys, values, strict=True))
     found: dict[str, Metadata | FrazilError] = {}
     for candidate in candidates:

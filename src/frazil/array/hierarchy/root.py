@@ -102,10 +102,7 @@ def _check_document(document: Json | MetadataError, key: str) -> None:
 def _documents(place: Place, paths: Sequence[str]) -> list[Json | MetadataError]:
     """What lies in the zarr.json at each path, in one batch of requests: null where there is none, and an error where it is no JSON."""
     keys = [join(path, DOCUMENT_NAME) for path in paths]
-    if len(keys) == 1:
-        values = [place.store.get(keys[0])]
-    else:
-        values = place.store.get_partial_values((key, (0, None)) for key in keys) if keys else []
+    values = place.store.get_documents(keys)
     documents: list[Json | MetadataError] = []
     for key, value in zip(keys, values, strict=True):
         try:
@@ -142,7 +139,7 @@ def _entry_at(place: Place) -> tuple[Place | None, bool]:
     """The root of the hierarchy of the draft that begins at a location, or None where none does; and whether a zarr.json is there at all. Raises
     MetadataError for a zarr.json that is neither the draft's nor a final document."""
     key = join(place.path, DOCUMENT_NAME)
-    value = place.store.get(key)
+    value = place.store.get_documents([key])[0]
     if value is None:
         return None, False
     entry = read_document(value, key)

@@ -31,8 +31,8 @@ else:
     sharding_store = LateModule("frazil.stores.transformer.sharding_store")
 
 
-def chunk_storage(place: Place, metadata: ArrayMetadata) -> ChunkStorage:
-    """The chunks of the array at a place. Raises UnknownExtensionError, InvalidInputError."""
+def chunk_storage(place: Place, metadata: ArrayMetadata, largest: int | None = None) -> ChunkStorage:
+    """The chunks of the array at a place. largest: the most bytes that its codecs make of one. Raises UnknownExtensionError, InvalidInputError."""
     if place.nodes is not None:
         if place.transformers or metadata.storage_transformers:
             raise no_transformers(place)
@@ -40,7 +40,8 @@ def chunk_storage(place: Place, metadata: ArrayMetadata) -> ChunkStorage:
     store, prefix = transformed(place, metadata), place.layout.data_prefix(place.path)
     keys = metadata.chunk_key_encoding
     known = isinstance(keys, SeparatedKeys) and type(keys).__module__.startswith("frazil.")
-    return plain_chunks(store, prefix, keys if known else AskedKeys(keys), metadata.ndim)
+    own = store is place.store  # what a transformer stores is not what the codecs made
+    return plain_chunks(store, prefix, keys if known else AskedKeys(keys), metadata.ndim, largest if own else None)
 
 
 def transformed(place: Place, metadata: ArrayMetadata) -> Store:

@@ -86,8 +86,9 @@ def prepare_copy(
     if not isinstance(runtime, Runtime):
         raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
     runtime = runtime.checked()
-    store, root = resolve(source, path, requests_in_flight=runtime.requests_in_flight)
-    to_store, to_root = resolve(destination, to, requests_in_flight=runtime.requests_in_flight)
+    requests, nbytes = runtime.requests_in_flight, runtime.bytes_in_flight
+    store, root = resolve(source, path, requests_in_flight=requests, bytes_in_flight=nbytes)
+    to_store, to_root = resolve(destination, to, requests_in_flight=requests, bytes_in_flight=nbytes)
     check_apart(address_of(store, root), address_of(to_store, to_root), "choose another destination")
     into_session = isinstance(to_store, SessionStore)
     _check_stores(store, to_store)

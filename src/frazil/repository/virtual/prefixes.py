@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import InvalidInputError
@@ -40,16 +40,18 @@ _EXAMPLE: Final = 'virtual_prefixes=["file:///data/", "s3://bucket/"]'
 
 class StoreAt:
     """The store at a URL, with what its client library finds of credentials. It is opened when it is first asked for, once, and shared by all threads. Pickles by the
-    URL, so that credentials are looked for where it is unpickled."""
+    URL, so that credentials are looked for where it is unpickled.
 
-    __slots__ = ("_opened", "requests_in_flight", "url")
+    redirects  addresses that a web server may redirect to: those below which files may be read"""
 
-    def __init__(self, url: str, requests_in_flight: int) -> None:
-        self.url, self.requests_in_flight = url, requests_in_flight
+    __slots__ = ("_opened", "redirects", "requests_in_flight", "url")
+
+    def __init__(self, url: str, requests_in_flight: int, redirects: Sequence[str] = ()) -> None:
+        self.url, self.requests_in_flight, self.redirects = url, requests_in_flight, tuple(redirects)
         self._opened: dict[str, Store] = {}  # by the URL; the first that is there counts
 
     def __reduce__(self) -> tuple[object, ...]:
-        return StoreAt, (self.url, self.requests_in_flight)
+        return StoreAt, (self.url, self.requests_in_flight, self.redirects)
 
     def __repr__(self) -> str:
         return f"StoreAt({self.url!r})"
@@ -58,7 +60,8 @@ class StoreAt:
         """The store. Raises InvalidInputError where it cannot be opened."""
         store = self._opened.get(self.url)
         if store is None:
-            store = self._opened.setdefault(self.url, resolve(self.url, requests_in_flight=self.requests_in_flight)[0])
+            made, _ = resolve(self.url, requests_in_flight=self.requests_in_flight, redirects=self.redirects)
+            store = self._opened.setdefault(self.url, made)
         return store
 
 
@@ -126,9 +129,11 @@ def make_places(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualPla
         shown = without_secrets(prefixes) if isinstance(prefixes, str) else prefixes
         raise InvalidInputError(f"virtual_prefixes are several prefixes of URLs, found {shown!r}", hint=_EXAMPLE)
     mapped = prefixes.items() if isinstance(prefixes, Mapping) else [(prefix, None) for prefix in prefixes]
+    pairs: list[tuple[str, Location | None]] = list(mapped)
+    redirects = _web_folders(pairs)
     shared: dict[str, StoreAt] = {}
     places: list[VirtualPlace] = []
-    for prefix, to in mapped:
+    for prefix, to in pairs:
         below = _prefix(prefix)
         if isinstance(prefixes, Mapping) and any(place.below == below for place in places):
             raise InvalidInputError("a prefix is mapped twice, in two spellings", key=prefix)
@@ -143,12 +148,18 @@ def make_places(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualPla
                     key=prefix,
                     hint=f'map the prefix to where its files are, as in virtual_prefixes={{{prefix!r}: "file:///copy/"}}',
                 )
-            source = shared.setdefault(there.root, StoreAt(there.root, requests_in_flight))
+            source = shared.setdefault(there.root, StoreAt(there.root, requests_in_flight, redirects))
             address = _unless_own(there.folder_url, below)
             places.append(VirtualPlace(prefix, below, source, there.key_prefix, address))
         else:
-            places.append(_mapped(prefix, below, to))
+            places.append(_mapped(prefix, below, to, redirects))
     return tuple(sorted(places, key=lambda place: -len(place.below.parts)))
+
+
+def _web_folders(mapped: Iterable[tuple[object, object]]) -> tuple[str, ...]:
+    """The addresses of web servers below which files may be read: of prefixes, and of the URLs that prefixes are mapped to."""
+    read = [prefix if to is None else f"{to}/" if isinstance(to, str) else "" for prefix, to in mapped]
+    return tuple(one for one in read if isinstance(one, str) and one.lower().startswith(("http://", "https://")))
 
 
 def _prefix(prefix: object) -> VirtualLocation:
@@ -158,7 +169,7 @@ def _prefix(prefix: object) -> VirtualLocation:
     raise InvalidInputError(f"a prefix of virtual chunks is a URL that ends in a slash, found {shown!r}", hint=_EXAMPLE)
 
 
-def _mapped(prefix: str, below: VirtualLocation, to: Location) -> VirtualPlace:
+def _mapped(prefix: str, below: VirtualLocation, to: Location, redirects: Sequence[str]) -> VirtualPlace:
     """A prefix whose files are read from a folder or store that is at hand."""
     if isinstance(to, str) and without_secrets(to) != to:
         parse_location(to)  # says what is wrong, and not what is secret
@@ -167,6 +178,8 @@ def _mapped(prefix: str, below: VirtualLocation, to: Location) -> VirtualPlace:
         address = file_location(store.path.rstrip("/") + "/")
         own = below.scheme == "file" and store.path == "/" + "/".join(below.parts)
         return VirtualPlace(prefix, below, LocalStore(store.path, read_only=True), keys, "" if own else address)
+    if isinstance(store, object_store.ObjectStore):
+        store = store.redirected_below([*redirects, f"{store.place}/"])
     return VirtualPlace(prefix, below, store, keys, _unless_own(_address(store), below))
 
 

@@ -5,11 +5,13 @@ Pure. The client raises a few classes and says the rest in a text; a text may ho
 from __future__ import annotations
 
 import re
+import ssl
+from errno import EPROTO, ETIMEDOUT
 from typing import Final, Literal, TypeAlias
 
-from frazil.errors import StoreError
+from frazil.errors import FrazilError, InvalidInputError, StoreError
 
-__all__ = ["Meaning", "failure", "meaning_of", "never_done"]
+__all__ = ["Meaning", "failure", "meaning_of", "never_done", "status_failure", "unanswered"]
 
 Meaning: TypeAlias = Literal["absent", "changed", "exists", "range", "no suffix", "lost", "failed"]
 # absent      no object has this key
@@ -41,6 +43,7 @@ _TOO_MANY: Final = 429
 _LATER: Final = 408
 _NEVER: Final = 501  # it has not what is asked of it, and will not have it the next time
 _NONSENSE: Final = ("Got invalid ", "Unable to extract metadata")  # of answers with a good status
+_BROKEN_OFF: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError)
 _LONGEST: Final = 300  # letters of a message that are shown
 
 _HINTS: Final = {
@@ -49,6 +52,7 @@ _HINTS: Final = {
     "403": "check the credentials, and that they may do this there; they may have expired",
     "400": "check the endpoint, the region and the name of the bucket",
     "lost": "check the network, the endpoint and that the server runs",
+    "time": "check the network and that the server runs; client_options= has the time-outs (docs/object-stores.md)",
     "never": "this server lacks what is asked of it; it needs writes under a condition (If-Match, If-None-Match: *)",
     "tls": "the endpoint is http:// and not https://, or its certificate is not known",
     "token": "check the credentials: none were given or found, so they were asked of the cloud's own service; skip_signature=True reads what is public",
@@ -120,6 +124,32 @@ def failure(error: Exception, what: str, key: str, place: str) -> StoreError:
         reason, hint = _first_line(text), _HINTS["lost"]
     subject = place if "listed" in what else f"an object of {place}"
     return StoreError(f"{subject} {what}: {reason}", key=key or None, hint=hint)
+
+
+def status_failure(status: int, what: str, key: str, place: str) -> StoreError:
+    """The error for a status that a web server refuses a request with."""
+    if status in {401, 403}:
+        reason, hint = f"the server does not permit it ({status})", _HINTS[f"{status}"]
+    else:
+        name = {_TOO_MANY: "429", _NEVER: "else"}.get(status, "lost" if status >= 500 else "else")
+        reason, hint = f"the server answered {status}", _HINTS[name]
+    return StoreError(f"an object of {place} {what}: {reason}", key=key or None, hint=hint)
+
+
+def unanswered(error: OSError | InvalidInputError, key: str, place: str) -> tuple[StoreError, bool]:
+    """The error for a web server of which no answer came, or none that makes sense (EPROTO); and whether the same request may have one later."""
+    again = False
+    number = getattr(error, "errno", None)
+    said = error.message if isinstance(error, FrazilError) else getattr(error, "strerror", None) or str(error)
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _BROKEN_OFF):
+        reason, hint = "the request could not be made", _HINTS["tls"]
+    elif number == EPROTO or isinstance(error, InvalidInputError):
+        reason, hint = _first_line(said), _HINTS["nonsense"]
+    elif number == ETIMEDOUT or isinstance(error, TimeoutError):
+        reason, hint, again = "no answer came in time", _HINTS["time"], True
+    else:
+        reason, hint, again = _first_line(said), _HINTS["lost"], True
+    return StoreError(f"an object of {place} could not be read: {reason}", key=key or None, hint=hint), again
 
 
 def _status(text: str) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
+from frazil.stores.objects.web_options import WebOptions, web_options
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
@@ -54,7 +55,8 @@ class Clients(Record):
     place     what it is called in messages: no secrets
     retries   how often a request whose answer was lost is made again
     server    what is known of server and account, beside the place: no secrets
-    lister    for lists: keys have the prefix of the store, `root`, there; None: the reader, where no prefix is"""
+    lister    for lists: keys have the prefix of the store, `root`, there; None: the reader, where no prefix is
+    web       of a web server its address and options, for a client of our own: that of obstore only checks the options, and makes no request"""
 
     reader: ObjectClient
     writer: ObjectClient
@@ -65,6 +67,7 @@ class Clients(Record):
     server: tuple[str, ...] = ()
     lister: ObjectClient | None = None
     root: str = ""
+    web: tuple[str, WebOptions] | None = None
 
 
 def is_client(value: object) -> TypeGuard[ObjectClient]:
@@ -125,7 +128,8 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
 
     reader = made(_READING, retry)
     if kind == "HTTPStore":
-        return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries)
+        web = (url, web_options(client, retry))
+        return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries, web=web)
     shown = f"{_SCHEMES[kind]}://{place}/{prefix}".rstrip("/")
     writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
     lister = made(_READING, retry, "") if prefix else None
@@ -146,20 +150,19 @@ def clients_of(client: ObjectClient) -> Clients:
     positional, again = _made_from(client)
     retry = dict(again.get("retry_config") or {})
     retries = retry.get("max_retries", 10)
-    decider = (
-        client
-        if kind == "HTTPStore"
-        else type(client)(*positional, **{**again, "retry_config": {**retry, "max_retries": 0}})
-    )
+    if kind == "HTTPStore":
+        address = client.url  # type: ignore[union-attr]
+        web = (address, web_options(again.get("client_options") or {}, retry))
+        return Clients(client, client, client, kind, shown_url(address).rstrip("/"), web[1].retries, web=web)
+    decider = type(client)(*positional, **{**again, "retry_config": {**retry, "max_retries": 0}})
     config = dict(again.get("config") or {})
     bucket = config.get("bucket") or config.get("container_name") or config.get("container") or ""
     prefix = again.get("prefix") or ""
-    shown = client.url if kind == "HTTPStore" else f"{_SCHEMES[kind]}://{bucket}/{prefix}"  # type: ignore[union-attr]
+    shown = f"{_SCHEMES[kind]}://{bucket}/{prefix}"
     retries = retries if isinstance(retries, int) else _RETRIES
     root = prefix.strip("/")
-    lister = type(client)(*positional, **{**again, "prefix": None}) if root and kind != "HTTPStore" else None
-    place = _without_credentials(shown) if kind == "HTTPStore" else shown
-    place, server = place.rstrip("/"), _server_of(kind, config)
+    lister = type(client)(*positional, **{**again, "prefix": None}) if root else None
+    place, server = shown_url(shown).rstrip("/"), _server_of(kind, config)
     return Clients(client, client, decider, kind, place, retries, server, lister, root)
 
 

@@ -1,6 +1,6 @@
 """The store of object storage and web servers, over the clients of obstore: S3, GCS, Azure and HTTP.
 
-How clients are made is in clients.py, how one range is read in range_requests.py, what is listed in listing.py, what errors mean in client_errors.py,
+How clients are made is in clients.py, how one range is read in range_requests.py (of a web server: web_reader.py), what is listed in listing.py, what errors mean in client_errors.py,
 how answers are put together in responses.py. Here ranges are asked for together, and objects written: also when an answer is lost."""
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from frazil.errors import FrazilError, InvalidInputError, StoreError
+from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
+from frazil.metadata.warnings import tell
 from frazil.stores.content import join_pieces
 from frazil.stores.objects.client_errors import failure, meaning_of, never_done
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
@@ -19,7 +20,10 @@ from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.multipart import put_parts
 from frazil.stores.objects.process_check import check_process
 from frazil.stores.objects.range_requests import MARK, Answer, Asked, ObjectReader, pause, update_mode
+from frazil.stores.objects.redirects import checked_folders
 from frazil.stores.objects.responses import put_together
+from frazil.stores.objects.web_client import WebClient
+from frazil.stores.objects.web_reader import WebReader
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -55,6 +59,10 @@ class ObjectStore(Store):
 
     objects             a URL, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, https://host/path; or an object of obstore (S3Store, ...)
     requests_in_flight  how many requests are made at once, by all threads together
+    bytes_in_flight     bytes of one answer where it is not known how many are wanted; a larger object comes in such parts
+    redirects           of a web server: addresses (folders, such as "https://files.example.org/data/") that it may redirect to; None: any other web server. The first answer from
+                        each is told of in a RedirectWarning. From https to http is never followed. What the clients of object stores follow, nobody can tell them
+                        (docs/design/025-web-client.md)
     options             beside a URL, obstore's own: endpoint=, region=, access_key_id=, secret_access_key=, token=, account_name=, skip_signature=, ..., and
                         client_options= (timeout=, read_timeout=, connect_timeout=, proxy_url=, ...), retry_config= (max_retries=, ...). What is not given is taken from where
                         the tools of each cloud have it: environment, profile, the machine's own role
@@ -63,11 +71,30 @@ class ObjectStore(Store):
     its client do not survive a fork: in a child of a process that used one, every request raises StoreError; start workers by "spawn" or "forkserver".
     Raises InvalidInputError for a URL or options that make no sense; nothing is asked of the server yet."""
 
-    __slots__ = ("_clients", "_gate", "_pool", "_reader", "_urls", "requests_in_flight")
+    __slots__ = (
+        "_clients",
+        "_gate",
+        "_pool",
+        "_reader",
+        "_urls",
+        "_web",
+        "bytes_in_flight",
+        "redirects",
+        "requests_in_flight",
+    )
 
-    def __init__(self, objects: ObjectClient | str, *, requests_in_flight: int = 64, **options: object) -> None:
-        if not isinstance(requests_in_flight, int) or isinstance(requests_in_flight, bool) or requests_in_flight < 1:
-            raise InvalidInputError(f"requests_in_flight is {requests_in_flight!r}; it is a number, 1 or more")
+    def __init__(
+        self,
+        objects: ObjectClient | str,
+        *,
+        requests_in_flight: int = 64,
+        bytes_in_flight: int = 2**26,
+        redirects: Sequence[str] | None = None,
+        **options: object,
+    ) -> None:
+        for name, value in (("requests_in_flight", requests_in_flight), ("bytes_in_flight", bytes_in_flight)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InvalidInputError(f"{name} is {value!r}; it is a number, 1 or more")
         if options and not isinstance(objects, str):
             raise InvalidInputError(
                 f"the option {next(iter(options))!r} goes with a URL", hint="give it to the object of obstore"
@@ -75,7 +102,13 @@ class ObjectStore(Store):
         self._clients: Final = open_url(objects, options) if isinstance(objects, str) else clients_of(objects)
         self._urls: Final = (objects, options)
         self.requests_in_flight: Final = requests_in_flight
-        self._reader: Final = ObjectReader(self._clients)
+        self.bytes_in_flight: Final = bytes_in_flight
+        self.redirects: Final = None if redirects is None else checked_folders(redirects)
+        web = self._clients.web
+        self._web: Final = None if web is None else WebClient(*web, self.redirects)
+        self._reader: Final = (
+            ObjectReader(self._clients, bytes_in_flight) if self._web is None else WebReader(self._web, bytes_in_flight)
+        )
         self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
         self._pool: ThreadPoolExecutor | None = None
 
@@ -88,7 +121,14 @@ class ObjectStore(Store):
             raise InvalidInputError(
                 "a store in the memory of this process cannot be handed to another one", hint="use a server's"
             )
-        return _again, (objects, self.requests_in_flight, options)
+        return _again, (objects, self.requests_in_flight, self.bytes_in_flight, self.redirects, options)
+
+    def redirected_below(self, folders: Sequence[str]) -> ObjectStore:
+        """This store, with redirects to these addresses alone; itself where its user said which, and where it is no web server's."""
+        if self._web is None or self.redirects is not None:
+            return self
+        objects, options = self._urls
+        return _again(objects, self.requests_in_flight, self.bytes_in_flight, folders, options)
 
     @property
     def place(self) -> str:
@@ -180,11 +220,21 @@ class ObjectStore(Store):
                 of_name[name] = [len(asked)]
                 asked.append(Asked(names[name], 0, 0, wanted[name] or None))
         answers = self._answers(asked, of_name)
+        self._tell_redirects()
         # of what is another version by now, which one: who expected the old one has to be told
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
         for i, now in zip(stale, self._all(self._reader.answer, [Asked(asked[i].key) for i in stale]), strict=True):
             answers[i] = now._replace(state="changed")
         return put_together(names, spans, answers[:count], of_name, answers, wanted, held)
+
+    def _tell_redirects(self) -> None:
+        """Warns of servers that answers came from by a redirect, once each."""
+        while self._web is not None and self._web.moved:
+            asked, found = self._web.moved.pop(0)
+            tell(
+                f"{asked} was redirected: it is read from {found}. If you trust that server, open it there, or give the store redirects=[...]",
+                RedirectWarning,
+            )
 
     def _answers(self, asked: Sequence[Asked], of_name: Sequence[Sequence[int]]) -> list[Answer]:
         """The answers to all that is asked, those of one object from one version of it."""
@@ -294,7 +344,7 @@ class ObjectStore(Store):
             else:
                 return self._put_version(key, result)
             if heard:
-                present, author = self._reader.mark_of(key)
+                present, author = self._mark_of(key)
             else:
                 present, author = self._reader.answer(Asked(key)).version, None
             if author == mark and present is not None:
@@ -306,11 +356,15 @@ class ObjectStore(Store):
             raise self._in_the_way(key)
         if heard:
             with suppress(StoreError):  # that it cannot be read now is not what went wrong first
-                present, author = self._reader.mark_of(key)
+                present, author = self._mark_of(key)
                 if author == mark and present is not None:
                     return present
         what = "could not be written, or its answer was lost" if heard else "could not be written"
         raise failure(failed, what, key, self.place) from None
+
+    def _mark_of(self, key: str) -> tuple[Version | None, str | None]:
+        assert isinstance(self._reader, ObjectReader)  # nothing is written to web servers
+        return self._reader.mark_of(key)
 
     def _put_version(self, key: str, result: Mapping[str, object]) -> Version:
         tag, generation = result["e_tag"], result["version"]
@@ -401,5 +455,17 @@ class ObjectStore(Store):
             raise failure(error, "could not be listed", prefix, self.place) from None
 
 
-def _again(objects: ObjectClient | str, requests_in_flight: int, options: Mapping[str, object]) -> ObjectStore:
-    return ObjectStore(objects, requests_in_flight=requests_in_flight, **options)
+def _again(
+    objects: ObjectClient | str,
+    requests_in_flight: int,
+    bytes_in_flight: int,
+    redirects: Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> ObjectStore:
+    return ObjectStore(
+        objects,
+        requests_in_flight=requests_in_flight,
+        bytes_in_flight=bytes_in_flight,
+        redirects=redirects,
+        **options,
+    )

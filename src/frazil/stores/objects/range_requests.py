@@ -1,12 +1,16 @@
-"""Reading one range of one object: the requests that it takes, with what the servers differ in.
+"""Reading one range of one object of an object store: the requests that it takes, with what the servers differ in.
 
-Which ranges are asked for together, and how their answers are put together, is in object_store.py."""
+Every request names the range that it wants, so that no answer is larger than that: the client library would take a body of any length. Which ranges are asked for together,
+and how their answers are put together, is in object_store.py; files of web servers are read by web_reader.py."""
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
@@ -19,14 +23,29 @@ if TYPE_CHECKING:
 
     from obstore import GetResult, ObjectMeta
 
-__all__ = ["MARK", "Answer", "Asked", "ObjectReader", "condition_of", "pause", "update_mode", "version_of"]
+__all__ = [
+    "LONG_SUFFIX",
+    "MARK",
+    "SHORT",
+    "Answer",
+    "Asked",
+    "ObjectReader",
+    "check_length",
+    "condition_of",
+    "most_bytes",
+    "pause",
+    "update_mode",
+    "version_of",
+]
 
 MARK: Final = (
     "frazilwrite"  # of the metadata of an object: small letters alone, as other names come back changed or are refused
 )
 _LAST_BYTE: Final = 2**63 - 1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
-_LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are rather read over than found out about by another request
+LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are rather read over than found out about by another request
+SHORT: Final = "its answers are shorter than they say"
+_PIECE: Final = 2**20  # bytes of a body that are taken over at once
 _ATTEMPTS: Final = 10  # times that an object may be replaced between two requests
 
 
@@ -42,16 +61,48 @@ class Asked(Record):
 class Answer(Record):
     """state    "changed": it is there in another version than the one expected; then nothing else is known
     data     what there is of the range
-    size     of the object"""
+    size     of the object; -1 where the server does not tell it
+    young    the next object may have this version too (Fetched.young)"""
 
     state: Literal["found", "absent", "changed"]
     data: memoryview | bytes = b""
     version: Version | None = None
     size: int = -1
+    young: bool = False
 
 
 _ABSENT: Final = Answer("absent")
 _CHANGED: Final = Answer("changed")
+
+
+def most_bytes(asked: Asked, limit: int) -> int | None:
+    """How many bytes a span up to the end may have: what its caller expects, or the store's limit if that is more; None: any number."""
+    return max(-1 - asked.length, limit) if asked.length < -1 else None
+
+
+def check_length(length: int, most: int | None, key: str, place: str) -> None:
+    """Raises StoreError for an object that is larger than it may be, or than all memory of this machine: before its bytes are accepted.
+
+    most: bytes; None: the object may have any size"""
+    if most is not None and length > most:
+        raise StoreError(
+            f"an object of {place} could not be read: it has {length} bytes (or more), where {most} are the most that make sense",
+            key=key,
+            hint="check the server; Runtime(bytes_in_flight=) raises the limit",
+        )
+    if length > _memory():
+        raise StoreError(
+            f"an object of {place} could not be read: it is said to have {length} bytes, which is more than this machine's memory",
+            key=key,
+            hint="check the server; parts of it can be read",
+        )
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 2**40  # where the system does not say
 
 
 def version_of(meta: ObjectMeta, kind: str) -> Version | None:
@@ -88,14 +139,14 @@ def pause(attempt: int) -> None:
 
 
 class ObjectReader:
-    """Reads through one client. Learns whether its server has suffix ranges, and ranges at all."""
+    """Reads through one client. Learns whether its server has suffix ranges."""
 
-    __slots__ = ("_clients", "_ranges", "_suffixes")
+    __slots__ = ("_clients", "_limit", "_suffixes")
 
-    def __init__(self, clients: Clients) -> None:
-        self._clients = clients
+    def __init__(self, clients: Clients, limit: int) -> None:
+        """limit: bytes of one answer where the caller does not know how many it wants; larger objects are read in such parts."""
+        self._clients, self._limit = clients, limit
         self._suffixes = clients.kind != "AzureStore"
-        self._ranges = True
 
     def answer(self, asked: Asked) -> Answer:
         """Raises StoreError where the server cannot be reached, refuses, or does not keep to what it says."""
@@ -139,18 +190,39 @@ class ObjectReader:
         return self._version(result.meta, key), result.attributes.get(MARK)
 
     def _range(self, asked: Asked) -> Answer:
-        if not self._ranges:
-            return self._cut(asked)
-        start, length = asked.start, asked.length
-        if length < 0:
-            return self._get(asked, {"range": {"offset": start}} if start else {})
-        return self._get(asked, {"range": (start, min(start + length, _LAST_BYTE))})
+        if asked.length < 0:
+            return self._tail(asked)
+        return self._get(asked, {"range": (asked.start, min(asked.start + asked.length, _LAST_BYTE))})
+
+    def _tail(self, asked: Asked) -> Answer:
+        """All from a byte on: in one request where it is no more than the limit, else in parts, all of one version."""
+        for _ in range(_ATTEMPTS):
+            first = self._range(asked._replace(length=self._limit))
+            length = first.size - asked.start
+            if first.state != "found" or length <= self._limit:
+                if first.state == "found":
+                    check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.place)
+                return first
+            check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.place)
+            whole = np.empty(length, np.uint8)
+            whole[: self._limit] = np.frombuffer(first.data, np.uint8)
+            for at in range(self._limit, length, self._limit):
+                count = min(self._limit, length - at)
+                part = self._range(Asked(asked.key, asked.start + at, count, first.version))
+                if part.state != "found" or len(part.data) != count:
+                    break
+                whole[at : at + count] = np.frombuffer(part.data, np.uint8)
+            else:
+                return first._replace(data=whole.data)
+            if asked.expect is not None:
+                break
+        return _CHANGED
 
     def _suffix(self, asked: Asked) -> Answer:
         """What is wanted of a suffix is from its beginning; a short one is read whole, and cut."""
         count, length = min(-asked.start, _LAST_BYTE), asked.length
         whole = length < 0 or length >= count
-        if self._suffixes and self._ranges and (whole or count <= _LONG_SUFFIX):
+        if self._suffixes and (whole or count <= LONG_SUFFIX):
             found = self._get(asked, {"range": {"suffix": count}})
             if found.state != "found" or whole:
                 return found
@@ -176,7 +248,7 @@ class ObjectReader:
             try:
                 result = obstore.get(self._clients.reader, asked.key, options=options or None)  # type: ignore[arg-type]
             except Exception as error:
-                return self._refused(error, asked, ranged="range" in options)
+                return self._refused(error, asked)
             try:
                 answer = self._received(result, asked)
             except StoreError:
@@ -190,51 +262,53 @@ class ObjectReader:
                     return answer
             pause(attempt)
         raise StoreError(
-            f"an object of {self._clients.place} could not be read: its answers are shorter than they say",
+            f"an object of {self._clients.place} could not be read: {SHORT}",
             key=asked.key,
             hint="check the server, and what stands before it",
         )
 
     def _received(self, result: GetResult, asked: Asked) -> Answer | None:
-        """None where fewer bytes came than the head says."""
+        """None where fewer bytes came than the head says, or more."""
         meta = result.meta
         version = self._version(meta, asked.key)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED
-        first, last = result.range
-        data = memoryview(result.bytes())
-        if len(data) != last - first:
+        first, last = result.range  # no more than was asked for: the client compares
+        if asked.start < 0:
+            check_length(last - first, None, asked.key, self._clients.place)
+        data = _collected(result, last - first)
+        if data is None:
             return None
         return Answer("found", data, version, meta["size"])
 
-    def _refused(self, error: Exception, asked: Asked, *, ranged: bool = False) -> Answer:
+    def _refused(self, error: Exception, asked: Asked) -> Answer:
         """The answer that an error is; else raises."""
         meaning = meaning_of(error)
         if meaning == "absent":
             return _ABSENT
         if meaning == "changed" and asked.expect is not None:
             return _CHANGED
-        if meaning == "range":
+        if meaning == "range" or (meaning == "no suffix" and asked.start < 0):
             seen = self._look_up(asked._replace(length=0))
             if asked.start >= 0 or seen.size <= 0:
                 return seen
             self._suffixes = False  # no suffix of what has bytes lies behind its end: this server has none at all
             return self._suffix(asked)
-        if meaning == "no suffix" and ranged:
-            seen = self._look_up(asked._replace(length=0))
-            if seen.state != "found" or seen.size == 0:  # of nothing there is no part
-                return seen
-            if asked.start < 0:
-                self._suffixes = False
-                return self._suffix(asked)
-            self._ranges = False
-            return self._range(asked)
         raise failure(error, "could not be read", asked.key, self._clients.place) from None
 
-    def _cut(self, asked: Asked) -> Answer:
-        """A range of a server that has none: of the whole object."""
-        found = self._get(asked, {})
-        if found.state != "found":
-            return found
-        start, length = clip_span(asked.start, asked.length, found.size)
-        return found._replace(data=bytes(found.data[start : start + length]))  # which does not hold all the others
+
+def _collected(result: GetResult, count: int) -> bytes | memoryview | None:
+    """The body of an answer that is to have `count` bytes; None where it has another number. It is taken piece by piece: GetResult.bytes() makes room for whatever length the
+    server tells, and takes whatever it sends."""
+    if count == 0:
+        return b""
+    pieces = iter(result.stream(min(count, _PIECE)))
+    first = bytes(next(pieces, b""))
+    if count <= _PIECE:
+        return first if len(first) == count else None
+    data, at = np.empty(count, np.uint8), 0
+    while first and at + len(first) <= count:
+        data[at : at + len(first)] = np.frombuffer(first, np.uint8)
+        at += len(first)
+        first = bytes(next(pieces, b"")) if at < count else b""
+    return data.data if at == count and not first else None

@@ -38,6 +38,7 @@ def put_together(
 ) -> Fetched:
     status = [FOUND] * len(names)
     versions: list[Version | None] = [None] * len(names)
+    young = [False] * len(names)
     sizes = np.full(len(names), -1, np.int64)
     for name, rows in enumerate(of_name):
         if not rows:
@@ -56,7 +57,8 @@ def put_together(
         elif first.state == "absent":
             status[name] = ABSENT_KEY
         else:
-            versions[name], sizes[name] = first.version, first.size
+            versions[name], young[name] = first.version, first.young
+            sizes[name] = max(answers[i].size for i in rows)  # a web server need not tell it with every range
     buffers: list[SourceBuffer] = []
     out = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
     for i, ((name, start, length), answer) in enumerate(zip(spans.tolist(), of_spans, strict=True)):
@@ -65,7 +67,7 @@ def put_together(
             # a range that reaches beyond the end keeps its length, and fails where it is read
             kept = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
             out[i] = -len(buffers), 0, kept
-    return Fetched(Sources(None, buffers), status, versions, sizes, out)
+    return Fetched(Sources(None, buffers), status, versions, sizes, out, young if True in young else None)
 
 
 def _as_held(answer: Answer, held: Fetched, name: int) -> bool:

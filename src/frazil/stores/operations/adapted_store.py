@@ -239,6 +239,11 @@ class AdaptedStore(Store):
         seen = self._look({key: [(0, -1)]}, sized=False, versioned=False)[key]
         return None if seen is None else seen.value((0, -1))
 
+    def get_documents(self, keys: Sequence[str]) -> list[bytes | None]:
+        if len(keys) == 1:
+            return [self.get(keys[0])]
+        return self.get_partial_values((key, (0, None)) for key in keys) if keys else []
+
     def get_partial_values(
         self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]
     ) -> builtins.list[bytes | None]:

@@ -1,0 +1,93 @@
+"""Where an answer of a web server may lead a request: pure rules about addresses.
+
+Who asks again there is web_client.py. What a location of a virtual chunk is, repository/virtual/locations.py says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+
+from frazil.errors import InvalidInputError, StoreError
+
+__all__ = ["REDIRECTS", "checked_folders", "next_address", "origin_of", "without_query"]
+
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    """(scheme, host, port) of an address. Raises InvalidInputError for one that has none."""
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    if scheme not in _PORTS or not parts.hostname:
+        raise InvalidInputError("this is no address of a web server", path=without_query(url))
+    return scheme, parts.hostname.lower().rstrip("."), parts.port or _PORTS[scheme]
+
+
+def without_query(url: str) -> str:
+    """An address as it may be shown: signatures are often in its query, and passwords before its host."""
+    head = url.partition("?")[0].partition("#")[0]
+    scheme, mark, rest = head.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def checked_folders(folders: Sequence[str]) -> tuple[str, ...]:
+    """Addresses that redirects may lead below. Raises InvalidInputError for what is none."""
+    if isinstance(folders, str):
+        raise InvalidInputError("redirects are several addresses", hint='redirects=["https://files.example.org/data/"]')
+    for folder in folders:
+        try:
+            origin_of(folder)
+        except (ValueError, AttributeError):
+            raise InvalidInputError(
+                "redirects are addresses of web servers", hint='redirects=["https://files.example.org/data/"]'
+            ) from None
+    return tuple(folders)
+
+
+def next_address(url: str, location: str | None, allowed: Sequence[str] | None, key: str) -> str:
+    """The address that a redirect of `url` leads to.
+
+    location  the header of the answer; allowed: addresses (a folder each) of which one must be above the target; None: any web server
+    Raises StoreError, which names the target, where it may not be followed: it leads outside of `allowed`, from https to http, or nowhere."""
+    try:
+        target = urljoin(url, location or "")
+        parts = urlsplit(target)
+        scheme, *_ = origin_of(target)
+    except ValueError:
+        target, scheme, parts = "", "", urlsplit("")
+    if not location or not scheme or parts.username is not None:
+        raise StoreError(
+            "the server redirects to what is no address of a web server",
+            key=key,
+            hint="check the address, and the server",
+        )
+    shown = without_query(target)
+    if scheme == "http" and origin_of(url)[0] == "https":
+        raise StoreError(
+            f"the server redirects from https to {shown}, which anybody on the way can read and change",
+            key=key,
+            hint="if you trust that, open it there",
+        )
+    if allowed is not None and not any(_is_below(parts, urlsplit(folder)) for folder in allowed):
+        raise StoreError(
+            f"the server redirects to {shown}, which lies outside of what is allowed",
+            key=key,
+            hint=f"if you trust it, allow {shown.rpartition('/')[0]}/ too, or refer to the files there",
+        )
+    return target.partition("#")[0]
+
+
+def _is_below(address: SplitResult, folder: SplitResult) -> bool:
+    if origin_of(address.geturl()) != origin_of(folder.geturl()):
+        return False
+    below, above = _parts(address.path), [part for part in _parts(folder.path) if part]
+    return ".." not in below and "." not in below and below[: len(above)] == above and len(below) > len(above)
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of a path. An encoded slash or backslash would make two servers see two paths: such a part is one that nothing lies below."""
+    parts = [unquote(part) for part in path.removeprefix("/").split("/")]
+    return [".." if "/" in part or "\\" in part or "\0" in part else part for part in parts]

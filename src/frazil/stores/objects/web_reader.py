@@ -1,0 +1,241 @@
+"""Reading one range of one file of a web server: what is asked, and what its answer means. The counterpart of range_requests.py, which is for object stores.
+
+Every length is compared with what was asked for before a byte of the body is accepted. Connections and redirects are in web_client.py."""
+
+from __future__ import annotations
+
+import re
+from email.utils import parsedate_to_datetime
+from errno import ECONNRESET, EPROTO
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import StoreError
+from frazil.stores.objects.client_errors import status_failure
+from frazil.stores.objects.range_requests import (
+    LONG_SUFFIX,
+    SHORT,
+    Answer,
+    Asked,
+    check_length,
+    condition_of,
+    most_bytes,
+)
+from frazil.stores.values import Version, clip_span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.stores.objects.web_client import WebAnswer, WebClient
+
+__all__ = ["WebReader", "web_version"]
+
+_LAST_BYTE: Final = 2**63 - 1
+_ATTEMPTS: Final = 10  # times that a file may be replaced between two requests
+_PIECE: Final = 2**22  # bytes by which a body grows that does not tell its length
+_SETTLED: Final = (
+    2  # seconds after which a file's time of change, which servers tell in whole seconds, is not that of another change
+)
+_CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
+
+_ABSENT: Final = Answer("absent")
+_CHANGED: Final = Answer("changed")
+
+
+def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:
+    """The version of a file: its strong ETag; else its time of change and size. And whether the next file may have it too ("young", see Fetched): times are whole
+    seconds, so of one that the server's own clock says to be just over nothing is known."""
+    tag = headers.get("etag")
+    if tag is not None and tag and not tag.startswith("W/"):
+        return tag.encode("latin-1"), False
+    changed, now = _time(headers.get("last-modified")), _time(headers.get("date"))
+    if changed is None or changed <= 0:
+        return None, False
+    if size < 0:
+        return None, False
+    return f"{changed} {size}".encode(), now is None or changed > now - _SETTLED
+
+
+def _time(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+class WebReader:
+    """Reads files through one client. It learns whether its server has ranges that count from the end."""
+
+    __slots__ = ("_client", "_limit", "_suffixes")
+
+    def __init__(self, client: WebClient, limit: int) -> None:
+        """limit: bytes of a body that does not tell its length, and was not asked for by length."""
+        self._client, self._limit = client, limit
+        self._suffixes = True
+
+    def answer(self, asked: Asked) -> Answer:
+        """Raises StoreError where the server cannot be reached, refuses, or does not keep to what it says."""
+        start, length = asked.start, asked.length
+        if length == 0:
+            return self._look_up(asked)
+        if start < 0:
+            return self._suffix(asked)
+        if start == 0 and length < 0:
+            return self._get(asked, None)
+        last = "" if length < 0 else f"{min(start + length, _LAST_BYTE) - 1}"
+        return self._get(asked, f"bytes={start}-{last}")
+
+    def _look_up(self, asked: Asked) -> Answer:
+        def take(answer: WebAnswer) -> Answer | None:
+            refused = self._refusal(answer, asked)
+            if refused is not None:
+                return refused
+            if answer.head.length is None:  # made while it is sent: its size is in the head of a range alone
+                return None
+            return self._found(answer, asked, b"", answer.head.length)
+
+        return self._client.ask("HEAD", asked.key, {}, take) or self._client.ask(
+            "GET", asked.key, {"Range": "bytes=0-0"}, lambda answer: self._seen(answer, asked)
+        )
+
+    def _seen(self, answer: WebAnswer, asked: Asked) -> Answer:
+        """What the head of a range tells of its object."""
+        if answer.head.status == 416:
+            return self._found(answer, asked, b"", 0)
+        refused = self._refusal(answer, asked)
+        told = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
+        if refused is None and answer.head.status == 206 and told is None:
+            raise StoreError("a part of the object came without saying which", errno=EPROTO)
+        return refused or self._found(answer, asked, b"", -1 if told is None else int(told[3]))
+
+    def _suffix(self, asked: Asked) -> Answer:
+        """What is wanted of a suffix is from its beginning; a short one is read whole, and cut."""
+        count, length = min(-asked.start, _LAST_BYTE), asked.length
+        whole = length < 0 or length >= count
+        if self._suffixes and (whole or count <= LONG_SUFFIX):
+            found = self._get(asked, f"bytes=-{count}")
+            if found.state != "found" or whole:
+                return found
+            return found._replace(data=found.data[: clip_span(asked.start, length, found.size)[1]])
+        for _ in range(_ATTEMPTS):
+            seen = self._look_up(asked._replace(length=0))
+            if seen.state != "found":
+                return seen
+            start, length = clip_span(asked.start, asked.length, seen.size)
+            if length == 0:
+                return seen
+            part = self.answer(Asked(asked.key, start, length, seen.version))
+            if part.state == "found" or asked.expect is not None:
+                return part
+        return _CHANGED
+
+    def _get(self, asked: Asked, ranged: str | None) -> Answer:
+        headers = {} if ranged is None else {"Range": ranged}
+        if asked.expect is not None and (condition := condition_of(asked.expect)) is not None:
+            headers["If-Match"] = condition
+
+        def take(answer: WebAnswer) -> Answer | None:
+            status = answer.head.status
+            if status == 416 and ranged is not None:
+                return None
+            refused = self._refusal(answer, asked)
+            if refused is not None:
+                return refused
+            return self._part(answer, asked, ranged is not None) if status == 206 else self._cut(answer, asked)
+
+        found = self._client.ask("GET", asked.key, headers, take)
+        if found is not None:
+            return found
+        seen = self._look_up(asked._replace(length=0))
+        if asked.start >= 0 or seen.size <= 0:
+            return seen
+        self._suffixes = False  # no suffix of what has bytes lies behind its end: this server has none at all
+        return self._suffix(asked)
+
+    def _refusal(self, answer: WebAnswer, asked: Asked) -> Answer | None:
+        """The answer that a status is for which no bytes are read; None for one that has bytes."""
+        status = answer.head.status
+        if status in {404, 410}:
+            return _ABSENT
+        if status == 412 and asked.expect is not None:
+            return _CHANGED
+        if status in {200, 206}:
+            return None
+        raise status_failure(status, "could not be read", asked.key, self._client.place)
+
+    # --- bodies --------------------------------------------------------------------------------------------------------------------
+
+    def _part(self, answer: WebAnswer, asked: Asked, ranged: bool) -> Answer:
+        """Of an answer that is a range: the one that was asked for, and nothing else."""
+        told = _CONTENT_RANGE.fullmatch(answer.head.headers.get("content-range", "").strip())
+        if told is None:
+            raise StoreError("a part of the object came without saying which", errno=EPROTO)
+        first, last, size = map(int, told.groups())
+        if not ranged:
+            wanted = (0, size)
+        elif asked.start < 0:
+            wanted = clip_span(asked.start, -1, size)
+        else:
+            wanted = clip_span(asked.start, asked.length, size)
+        if (first, last + 1 - first) != wanted:
+            raise StoreError(f"bytes {first} to {last} of the object came, which were not asked for", errno=EPROTO)
+        if answer.head.length not in {None, wanted[1]}:
+            raise StoreError(SHORT, errno=ECONNRESET)
+        return self._found(answer, asked, self._body(answer, asked, wanted[1]), size)
+
+    def _cut(self, answer: WebAnswer, asked: Asked) -> Answer:
+        """Of an answer that is the whole object: the range that was asked for. What lies before is read over, what lies behind is never read."""
+        size = answer.head.length
+        if size is None:
+            return self._grown(answer, asked)
+        start, length = clip_span(asked.start, asked.length, size)
+        if (
+            start > self._limit
+        ):  # reading over so much takes its time, but no server is believed that it has more than a memory full
+            check_length(size, None, asked.key, self._client.place)
+        if answer.skip(start) != start:
+            raise StoreError(SHORT, errno=ECONNRESET)
+        return self._found(answer, asked, self._body(answer, asked, length), size)
+
+    def _body(self, answer: WebAnswer, asked: Asked, length: int) -> memoryview:
+        """`length` bytes, which are known to be no more than the caller wants."""
+        if asked.length < 0:
+            check_length(length, most_bytes(asked, self._limit), asked.key, self._client.place)
+        data = np.empty(length, np.uint8).data
+        if answer.fill(data) != length:
+            raise StoreError(SHORT, errno=ECONNRESET)
+        return data
+
+    def _grown(self, answer: WebAnswer, asked: Asked) -> Answer:
+        """_cut for a body that does not tell its length."""
+        start, length = asked.start, asked.length
+        if start > 0 and answer.skip(start) != start:
+            return self._found(answer, asked, b"", -1)
+        bounded = start >= 0 and length >= 0
+        most = length if bounded else (most_bytes(asked, self._limit) or self._limit)
+        pieces: list[bytes] = []
+        count = 0
+        while count < most + (not bounded):
+            block = bytearray(min(_PIECE, most + (not bounded) - count))
+            found = answer.fill(memoryview(block))
+            pieces.append(bytes(block[:found]))
+            count += found
+            if found < len(block):
+                break
+        if not bounded:
+            check_length(count, most, asked.key, self._client.place)
+        data = b"".join(pieces)
+        if bounded:
+            return self._found(answer, asked, data, start + count if count < length else -1)
+        size = max(start, 0) + len(data)  # all of the body was read
+        begin, kept = clip_span(start, length, size) if start < 0 else (0, len(data))
+        return self._found(answer, asked, data[begin : begin + kept], size)
+
+    def _found(self, answer: WebAnswer, asked: Asked, data: memoryview | bytes, size: int) -> Answer:
+        version, young = web_version(answer.head.headers, size)
+        if asked.expect is not None and version != asked.expect:
+            return _CHANGED
+        return Answer("found", data, version, size, young)

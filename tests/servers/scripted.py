@@ -1,0 +1,100 @@
+"""A server that answers with whatever bytes a test has for a request: heads that lie, bodies without an end, or nothing at all."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Lock, Thread
+from typing import TypeAlias
+
+from frazil.record import Record
+
+Script: TypeAlias = "Callable[[Request], bytes | Iterable[bytes] | None]"
+
+
+class Request(Record):
+    """header names in small letters"""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+
+
+class Scripted:
+    """url: of the server; requests: all that came so far; connections: how many there were."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.requests: list[Request] = []
+        self.connections = 0
+        self._closed, self._lock = Event(), Lock()
+        self._open: set[socket.socket] = set()
+        self._threads = [Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def close(self) -> None:
+        self._closed.set()
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        with self._lock:
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._open.add(connection)
+                self.connections += 1
+            thread = Thread(target=self._serve, args=(connection,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as lines, suppress(OSError):
+            while (first := lines.readline().decode("latin-1").split()) and len(first) == 3:
+                headers: dict[str, str] = {}
+                while line := lines.readline().decode("latin-1").strip():
+                    name, _, value = line.partition(":")
+                    headers[name.lower()] = value.strip()
+                request = Request(first[0], first[1], headers)
+                with self._lock:
+                    self.requests.append(request)
+                answer = self._script(request)
+                if answer is None:
+                    self._closed.wait()
+                    break
+                for piece in [answer] if isinstance(answer, bytes) else answer:
+                    connection.sendall(piece)
+                if not isinstance(answer, bytes):
+                    break
+        with self._lock:
+            self._open.discard(connection)
+
+
+@contextmanager
+def scripted(script: Script) -> Iterator[Scripted]:
+    """A server until the end of the block. script: the bytes of an answer; pieces of one, after which the connection is closed; or None, for no answer ever."""
+    server = Scripted(script)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def answer(status: int, body: bytes = b"", **headers: object) -> bytes:
+    """An answer as it should be, with these headers; underscores stand for hyphens. A header of None is left out."""
+    told = {"Content-Length": len(body), **{name.replace("_", "-"): value for name, value in headers.items()}}
+    lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in told.items() if value is not None), "", ""]
+    return "\r\n".join(lines).encode("latin-1") + body

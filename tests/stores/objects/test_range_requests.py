@@ -1,0 +1,107 @@
+"""Ranges of object stores whose answers lie: no answer is larger than what was asked for, and large objects come in parts of one version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import obstore
+import pytest
+from tests.faults.places import QUICK
+from tests.servers.scripted import Request, answer, scripted
+
+from frazil.errors import StoreError
+from frazil.stores.objects.object_store import ObjectStore
+
+HUGE = 10**12
+HEADERS = {"ETag": '"1"', "Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
+
+
+def bucket(url: str, **options: object) -> ObjectStore:
+    return ObjectStore("s3://bucket", endpoint=url, skip_signature=True, region="x", **{**QUICK, **options})
+
+
+def endless(head: bytes) -> Iterator[bytes]:
+    yield head
+    while True:
+        yield bytes(2**16)
+
+
+def lies(told: Callable[[str], dict[str, object]]) -> Callable[[Request], Iterator[bytes]]:
+    """Answers to every request of a range with these headers, and bytes without an end."""
+    return lambda request: endless(answer(206, **HEADERS, **told(request.headers.get("range", ""))))
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, -1), (0, 100), (5, 10), (-20, 20), (-HUGE, HUGE), (7, -1)])
+def test_lengths_that_no_memory_has(start: int, length: int) -> None:
+    """The length of a body is told as 10^12 bytes, of which as many come as anybody reads."""
+
+    def told(asked: str) -> dict[str, object]:
+        found = re.fullmatch(r"bytes=(\d*)-(\d*)", asked)
+        assert found is not None, "every request names the range that it wants"
+        first, last = found.groups()
+        if not first:
+            return {"Content_Length": HUGE, "Content_Range": f"bytes {HUGE - int(last)}-{HUGE - 1}/{HUGE}"}
+        end = min(int(last), HUGE - 1) if last else HUGE - 1
+        return {"Content_Length": HUGE, "Content_Range": f"bytes {first}-{end}/{HUGE}"}
+
+    with scripted(lies(told)) as server, pytest.raises(StoreError) as caught:
+        bucket(server.url, bytes_in_flight=2**20).fetch(["a"], np.array([[0, start, length]], np.int64))
+    assert caught.value.key == "a"
+
+
+def test_what_has_no_ranges_is_no_object_store() -> None:
+    """Nor is a part that was not asked for ever taken for the whole, as every request asks for a part."""
+    with scripted(lambda request: endless(answer(200, **HEADERS, Content_Length=HUGE))) as server:
+        with pytest.raises(StoreError):
+            bucket(server.url).get("a")
+    with scripted(lambda request: answer(206, bytes(10), **HEADERS, Content_Range="bytes 0-9/100")) as server:
+        with pytest.raises(StoreError):
+            bucket(server.url).get("a")
+
+
+def test_large_objects_come_in_parts() -> None:
+    memory = obstore.store.MemoryStore()
+    store = ObjectStore(memory, bytes_in_flight=1000)
+    value = np.random.default_rng(2).bytes(4321)
+    store.set("a", value)
+    store.set("empty", b"")
+    assert store.get("a") == value
+    assert store.get("empty") == b""
+    assert store.get_partial_values([("a", (100, None)), ("a", (-3000, None)), ("a", (4321, None))]) == [
+        value[100:],
+        value[-3000:],
+        b"",
+    ]
+
+
+def test_parts_are_of_one_version() -> None:
+    """An object that is replaced between two parts is read again."""
+    store = ObjectStore(obstore.store.MemoryStore(), bytes_in_flight=1000)
+    old, new = b"o" * 2500, b"n" * 2600
+    store.set("a", old)
+    get, parts = obstore.get, iter(range(100))
+
+    def replacing(*arguments: object, **options: object) -> object:
+        if next(parts) == 1:
+            store.set("a", new)
+        return get(*arguments, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(obstore, "get", replacing)
+        assert store.get("a") == new
+
+
+@pytest.mark.parametrize("option", ["read_timeout", "timeout"])
+def test_a_bucket_that_never_answers(option: str) -> None:
+    """As docs/object-stores.md says: the time-outs and the number of attempts are options."""
+    with scripted(lambda request: None) as server:
+        store = bucket(server.url, client_options={option: "50ms", "allow_http": True}, retry_config={"max_retries": 1})
+        with pytest.raises(StoreError):
+            store.get("a")
+        assert len(server.requests) >= 2
+        if option == "timeout":
+            for write in (lambda: store.set("a", b"1"), lambda: store.create("a", b"1")):
+                with pytest.raises(StoreError):
+                    write()

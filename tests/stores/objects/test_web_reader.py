@@ -1,0 +1,302 @@
+"""Files of web servers that lie, stall, redirect or send what nobody asked for: no answer is larger than what was asked, and none is taken for another one."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterator
+from datetime import timedelta
+from email.utils import formatdate
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.servers.scripted import Request, answer, scripted
+
+import frazil
+from frazil.errors import RedirectWarning, StoreError
+from frazil.stores import MemoryStore
+from frazil.stores.caches.disk_cache import DiskCache
+from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.store import WHOLE
+
+MOMENT = timedelta(milliseconds=1)
+QUICK = {"retry_config": {"max_retries": 1, "backoff": {"init_backoff": MOMENT, "max_backoff": 2 * MOMENT, "base": 2}}}
+HUGE = 10**12
+BODY = bytes(range(100))
+
+
+def span(start: int, length: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    return np.array([[0, start, length]], np.int64)
+
+
+def refused(store: ObjectStore, start: int = 0, length: int = -1, match: str | None = None) -> StoreError:
+    with pytest.raises(StoreError, match=match) as caught:
+        store.fetch(["a"], span(start, length))
+    assert caught.value.key == "a"
+    assert "\n" not in caught.value.args[0]
+    return caught.value
+
+
+def endless(head: bytes) -> Iterator[bytes]:
+    """An answer whose body never ends."""
+    yield head
+    while True:
+        yield bytes(2**16)
+
+
+@pytest.mark.parametrize("length", [HUGE, None])
+@pytest.mark.parametrize("asked", [(0, -1), (0, 100), (5, 10), (-20, 20), (7, -1)])
+def test_a_body_without_an_end_is_never_taken(length: int | None, asked: tuple[int, int]) -> None:
+    """Of a server that has no ranges: what was asked for is read, and no more; all of it is refused."""
+    head = answer(200, Content_Length=length, ETag='"1"')
+    with scripted(lambda request: head if request.method == "HEAD" else endless(head)) as server:
+        store = ObjectStore(server.url, bytes_in_flight=2**20, **QUICK)
+        tracemalloc.start()
+        if asked[0] >= 0 and asked[1] > 0:
+            fetched = store.fetch(["a"], span(*asked))
+            assert bytes(fetched.sources.buffers[0]) == bytes(asked[1])
+        else:
+            refused(store, *asked)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 2**24
+
+
+def test_a_length_of_a_range_is_compared_with_what_was_asked() -> None:
+    def script(request: Request) -> bytes | Iterator[bytes]:
+        return endless(answer(206, Content_Length=HUGE, Content_Range=f"bytes 0-9/{HUGE}", ETag='"1"'))
+
+    with scripted(script) as server:
+        refused(ObjectStore(server.url, **QUICK), 0, 10, "shorter than they say")
+
+
+@pytest.mark.parametrize(
+    "told", ["bytes 0-99/100", "bytes 0-9/*", "bytes 11-20/100", "bytes 10-29/100", "bytes 10-", ""]
+)
+def test_another_range_than_the_one_asked_for(told: str) -> None:
+    with scripted(lambda _: answer(206, BODY[10:20], Content_Range=told or None, ETag='"1"')) as server:
+        refused(ObjectStore(server.url, **QUICK), 10, 10)
+
+
+def test_a_part_that_nobody_asked_for_is_not_the_whole() -> None:
+    def script(request: Request) -> bytes:
+        assert "range" not in request.headers
+        told = "bytes 0-9/100" if request.path == "/a" else "bytes 0-9/10"
+        return answer(206, BODY[:10], Content_Range=told, ETag='"1"')
+
+    with scripted(script) as server:
+        store = ObjectStore(server.url, **QUICK)
+        refused(store, match="not asked for")
+        assert store.get("b") == BODY[:10]  # which is all of it
+
+
+def test_documents_and_chunks_are_no_larger_than_they_can_be() -> None:
+    """The document says how large a chunk can be, whatever the server says; and no document is large."""
+    files = MemoryStore()
+    frazil.create_array(files, shape=(64,), dtype="u1", chunks=(64,), codecs=["bytes"])[...] = 7
+
+    def script(request: Request) -> bytes:
+        known = files.get(request.path[1:])
+        large = request.path.endswith("c/0")
+        return answer(404) if known is None else answer(200, bytes(2**21) if large else known, ETag='"1"')
+
+    small = frazil.Runtime(bytes_in_flight=2**10)
+    with scripted(script) as server:
+        array = frazil.open_array(server.url, runtime=small)
+        with pytest.raises(StoreError, match="2097152 bytes"):
+            array[...]
+    with scripted(lambda _: answer(200, b" " * (2**24 + 1), ETag='"1"')) as server:
+        with pytest.raises(StoreError, match="16777217 bytes"):
+            frazil.open(server.url, runtime=small)
+
+
+def test_a_large_object_is_read_whole_where_its_user_asks() -> None:
+    value = np.random.default_rng(1).bytes(3 * 2**20)
+    with scripted(lambda _: answer(200, value, ETag='"1"')) as server:
+        assert ObjectStore(server.url, bytes_in_flight=2**10).get("a") == value
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabcde",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabcde",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno header\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 2**17,
+        b"HTTP/1.1 999 OK\r\n\r\n",
+        b"ICY 200 OK\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 50,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+        b"",
+    ],
+)
+def test_answers_that_are_none(head: bytes) -> None:
+    with scripted(lambda _: [head]) as server:
+        refused(ObjectStore(server.url, **QUICK))
+
+
+def test_bodies_in_chunks_and_interim_answers() -> None:
+    script = [
+        b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n",
+        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\nETag: "1"\r\n\r\n',
+        *(b"%x;x=y\r\n%b\r\n" % (len(BODY[at : at + 7]), BODY[at : at + 7]) for at in range(0, 100, 7)),
+        b"0\r\nTrailer: x\r\n\r\n",
+    ]
+    with scripted(lambda _: b"".join(script)) as server:
+        store = ObjectStore(server.url, **QUICK)
+        assert store.get("a") == BODY
+        assert store.get_partial_values([("a", (10, 5)), ("a", (-5, None)), ("a", (90, None))]) == [
+            BODY[10:15],
+            BODY[-5:],
+            BODY[90:],
+        ]
+
+
+def test_connections_are_used_again_and_those_that_were_closed_are_no_failure() -> None:
+    closing = iter([False, True, False, False])
+    whole = answer(200, BODY, ETag='"1"')
+    with scripted(lambda _: [whole] if next(closing) else whole) as server:
+        store = ObjectStore(server.url, requests_in_flight=1, retry_config={"max_retries": 0})
+        for _ in range(4):
+            assert store.get("a") == BODY
+        assert server.connections == 2
+
+
+# --- redirects -----------------------------------------------------------------------------------------------------------------------------
+
+
+def hierarchy() -> MemoryStore:
+    files = MemoryStore()
+    frazil.create_array(files, shape=(4,), dtype="u1", chunks=(4,), codecs=["bytes"])[...] = 7
+    return files
+
+
+def serves(files: MemoryStore) -> object:
+    def script(request: Request) -> bytes:
+        known = files.get(request.path.partition("?")[0].rpartition("x.zarr/")[2])
+        return answer(404) if known is None else answer(200, known, ETag='"1"')
+
+    return script
+
+
+def test_a_redirect_is_told_of() -> None:
+    with scripted(serves(hierarchy())) as there:  # type: ignore[arg-type]
+        target = f"{there.url}/x.zarr"
+        with scripted(lambda request: answer(302, Location=f"{target}{request.path}?signature=secret")) as here:
+            with pytest.warns(
+                RedirectWarning, match=f"{here.url}/zarr.json was redirected.*{target}/zarr.json"
+            ) as told:
+                array = frazil.open_array(here.url)
+            assert array[...].tolist() == [7] * 4  # the same server again: no other warning, which would be an error
+            assert len(told) == 1
+            assert "secret" not in str(told[0].message)
+            assert told[0].filename == __file__
+            with pytest.raises(StoreError, match=f"redirects to {target}") as caught:
+                frazil.open_array(ObjectStore(here.url, redirects=[]))
+            assert "secret" not in f"{caught.value}"
+            assert frazil.open_array(ObjectStore(here.url, redirects=[f"{there.url}/x.zarr/"]))[0] == 7
+            for other in ("/y/", "/x.zarr/c/", "/x.zar/"):
+                with pytest.raises(StoreError, match="outside of what is allowed"):
+                    frazil.open_array(ObjectStore(here.url, redirects=[there.url + other]))
+
+
+def test_headers_of_a_server_are_not_for_others() -> None:
+    with scripted(lambda _: answer(200, BODY, ETag='"1"')) as there:
+        with scripted(lambda request: answer(307, Location=f"{there.url}{request.path}")) as here:
+            store = ObjectStore(here.url, client_options={"default_headers": {"Authorization": "Bearer secret"}})
+            with pytest.warns(RedirectWarning):
+                assert store.get("a") == BODY
+    assert [request.headers.get("authorization") for request in (*here.requests, *there.requests)] == [
+        "Bearer secret",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("location", "match"),
+    [
+        ("ftp://127.0.0.1/a", "no address of a web server"),
+        ("file:///etc/passwd", "no address of a web server"),
+        ("http://user:secret@127.0.0.1/a", "no address of a web server"),
+        (None, "no address of a web server"),
+        ("http://[", "no address of a web server"),
+        ("/a", "again and again"),
+    ],
+)
+def test_redirects_to_nowhere(location: str | None, match: str) -> None:
+    with scripted(lambda _: answer(301, Location=location)) as server:
+        error = refused(ObjectStore(server.url, **QUICK), match=match)
+    assert "secret" not in f"{error}"
+
+
+# --- versions that are times ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_of_change_that_is_just_over_is_no_version_to_remember(tmp_path: Path) -> None:
+    """A file that is replaced twice in one second has one time: nothing of the first is kept on disk."""
+    values, now = [bytes(2**17)], [1_700_000_000]
+
+    def script(request: Request) -> bytes:
+        return answer(
+            200, values[0], Last_Modified=formatdate(1_700_000_000, usegmt=True), Date=formatdate(now[0], usegmt=True)
+        )
+
+    with scripted(script) as server:
+        store = ObjectStore(server.url)
+        cached = DiskCache(store, tmp_path / "cache")
+        assert store.fetch(["a"], WHOLE).young == [True]
+        assert cached.get("a") == values[0]
+        values[0] = b"1" * 2**17
+        assert cached.get("a") == values[0], "the first was kept"
+        now[0] += 10
+        assert store.fetch(["a"], WHOLE).young is None
+        assert cached.get("a") == values[0]
+        before = len(server.requests)
+        assert cached.get("a") == values[0]
+        assert [request.method for request in server.requests[before:]] == ["HEAD"], "it is kept now"
+
+
+def test_without_a_clock_of_the_server_no_time_is_trusted() -> None:
+    with scripted(lambda _: answer(200, BODY, Last_Modified=formatdate(1_000_000_000, usegmt=True))) as server:
+        assert ObjectStore(server.url).fetch(["a"], WHOLE).young == [True]
+
+
+# --- time-outs -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["read_timeout", "timeout"])
+def test_a_server_that_never_answers(option: str) -> None:
+    """As docs/object-stores.md says: the time-out and the number of attempts are options."""
+    with scripted(lambda _: None) as server:
+        store = ObjectStore(server.url, client_options={option: "50ms"}, retry_config={"max_retries": 2})
+        error = refused(store, match="no answer came in time")
+        assert error.hint is not None and "client_options" in error.hint
+        assert len(server.requests) == 3
+
+
+def test_an_answer_that_drips() -> None:
+    """The time for a whole answer ends also where bytes keep coming."""
+
+    def drops() -> Iterator[bytes]:
+        yield answer(200, Content_Length=10**9, ETag='"1"')
+        while True:
+            yield b"x"
+
+    with scripted(lambda _: drops()) as server:
+        refused(ObjectStore(server.url, client_options={"timeout": "200ms"}, retry_config={"max_retries": 0}))
+
+
+def test_options_that_make_no_sense() -> None:
+    for options in ({"timeout": "soon"}, {"read_timeout": 5}, {"default_headers": {"a": "b\r\nc: d"}}):
+        with pytest.raises(frazil.errors.InvalidInputError):
+            ObjectStore("http://127.0.0.1:9", client_options=options)
+    for wrong in ("https://a/", ["ftp://a/"], [5]):
+        with pytest.raises(frazil.errors.InvalidInputError, match="redirects"):
+            ObjectStore("http://127.0.0.1:9", redirects=wrong)  # type: ignore[arg-type]
+    assert json.dumps(ObjectStore("http://127.0.0.1:9", redirects=["https://a/"]).redirects) == '["https://a/"]'
