@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from frazil.api.references import Named
 from frazil.cli.command import Command, add_location
@@ -21,6 +21,13 @@ else:
 PORT: Final = 8000
 
 
+class _Options(TypedDict):
+    host: str
+    port: int
+    host_names: tuple[str, ...]
+    cors: tuple[str, ...]
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser, "a folder, a URL, or a repository as in sea.repo@v1; what is below it is served")
     parser.add_argument(
@@ -31,6 +38,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--port", type=_port, default=PORT, metavar="N", help=f"{PORT}, where it is left out; 0 is any free one"
+    )
+    parser.add_argument(
+        "--cors",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="whose pages may read in a browser, as in https://viewer.example.org; may be repeated; without it, none of another server",
+    )
+    parser.add_argument(
+        "--host-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which the server may be asked, beside the address it listens on; may be repeated",
     )
     parser.add_argument(
         "--follow",
@@ -62,13 +83,22 @@ def _server(options: Namespace) -> server.Server:
         return _following(named, options)
     if named is None:
         try:
-            return server.serve(options.location, host=options.host, port=options.port)
+            return server.serve(options.location, **_options(options))
         except NotFoundError:
             named = at_main(options.location)
             if named is None:
                 raise
     store = open_session(named, options.virtual_prefix).store
-    return server.serve(store, named.path, host=options.host, port=options.port)
+    return server.serve(store, named.path, **_options(options))
+
+
+def _options(options: Namespace) -> _Options:
+    return {
+        "host": options.host,
+        "port": options.port,
+        "host_names": tuple(options.host_name),
+        "cors": tuple(options.cors),
+    }
 
 
 def _following(named: Named | None, options: Namespace) -> server.Server:
@@ -86,18 +116,20 @@ def _following(named: Named | None, options: Namespace) -> server.Server:
             path=named.repository,
             hint="leave --follow out, or name a branch",
         )
-    return server.follow(repo, named.reference, named.path, host=options.host, port=options.port)
+    return server.follow(repo, named.reference, named.path, **_options(options))
 
 
 COMMAND = Command(
     "serve",
     "an array, a group or a repository as plain Zarr over HTTP",
-    "Serves a hierarchy to be read over HTTP, to programs such as zarrita.js in a browser and zarr-python: values and\n"
-    "ranges of them, with ETags, and with leave for pages from everywhere (CORS). Nothing can be written, and nothing\n"
-    "is listed but on a page for people: programs open nodes by their paths. Prints the address, and ends at Ctrl-C.\n"
+    "Serves a hierarchy to be read over HTTP, to programs such as zarr-python and zarrita.js: values and ranges of them,\n"
+    "with ETags. Pages of other servers can read in a browser where --cors allows it. Only documents and chunks of Zarr\n"
+    "are served, no other file of a folder. Nothing can be written, and nothing is listed but on a page for people:\n"
+    "programs open nodes by their paths. Prints the address, and ends at Ctrl-C.\n"
     "A folder is served as it is at each request, a repository as it was at the start.",
     (
         ("frazil serve ocean.zarr", "at http://127.0.0.1:8000/, for programs on this machine"),
+        ("frazil serve ocean.zarr --cors https://viewer.example.org", "a viewer in the browser may read it, too"),
         ("frazil serve sea.repo@v1 --port 0", "a repository as it was at a tag, at any free port"),
         ("frazil serve sea.repo@dev --follow", "a branch, with what is committed to it meanwhile"),
     ),

@@ -5,11 +5,12 @@ Sockets, stores and bytes of values are in server.py and values.py."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from frazil.errors import InvalidInputError
+from frazil.operations.serve.served_keys import is_served
 from frazil.record import Record
 from frazil.stores.keys import check_key
 
@@ -25,6 +26,7 @@ __all__ = [
     "read_request",
     "refusal",
     "resolve_range",
+    "share",
 ]
 
 Header = tuple[str, str]
@@ -36,18 +38,21 @@ _METHODS: Final = "GET, HEAD, OPTIONS"
 
 _TARGET: Final = re.compile(r"[!-~]*")
 _SCHEME: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+_LENGTH: Final = re.compile(r"[0-9]{1,18}")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _RANGE: Final = re.compile(r"([0-9]*)-([0-9]*)")
 _TAG: Final = re.compile(r'(W/)?("[!#-~\x80-\xff]*")')
 _DOCUMENTS: Final = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 
 _EVERYWHERE: Final[tuple[Header, ...]] = (
-    ("Access-Control-Allow-Origin", "*"),
-    ("Access-Control-Expose-Headers", "Accept-Ranges, Content-Length, Content-Range, ETag"),
     ("X-Content-Type-Options", "nosniff"),  # what lies in a store is never a program of this server's
 )
+_OWN_PAGES: Final[tuple[Header, ...]] = (("Cross-Origin-Resource-Policy", "same-origin"),)
+_SHARED: Final[tuple[Header, ...]] = (
+    ("Access-Control-Expose-Headers", "Accept-Ranges, Content-Length, Content-Range, ETag"),
+)
 _PREFLIGHT: Final[tuple[Header, ...]] = (
-    ("Allow", _METHODS),
     ("Access-Control-Allow-Methods", _METHODS),
     ("Access-Control-Allow-Headers", "Range, If-Match, If-None-Match, If-Range"),
     ("Access-Control-Max-Age", "86400"),
@@ -89,26 +94,40 @@ class Answer(Record):
 # --- requests ------------------------------------------------------------------------------------------------------------------------
 
 
-def read_request(method: str, target: str, headers: Iterable[Header], *, needs_host: bool = True) -> Request | Answer:
+def read_request(
+    method: str,
+    target: str,
+    headers: Iterable[Header],
+    *,
+    needs_host: bool = True,
+    is_own: Callable[[str], bool] = lambda _: True,
+) -> Request | Answer:
     """What is asked for; or at once the answer, where no value is needed for it.
 
-    target      as in the request line;  needs_host: whether the request must say to which host it goes, as those of HTTP/1.1 must"""
+    target      as in the request line;  needs_host: whether the request must say to which host it goes, as those of HTTP/1.1 must
+    is_own      whether a host, as in the header Host, is one of this server's: a page of another name that leads here is not to read it (DNS rebinding)"""
+    pairs = [(name.lower(), value) for name, value in headers]
     said: dict[str, str] = {}
-    hosts = 0
-    for name, value in headers:
-        name = name.lower()
-        hosts += name == "host"
+    for name, value in pairs:
         said[name] = f"{said[name]}, {value}" if name in said else value
-    if hosts > 1 or (needs_host and not hosts):
+    hosts = [value for name, value in pairs if name == "host"]
+    if len(hosts) > 1 or (needs_host and not hosts):
         return refusal(400, "a request names one host")
+    if (reason := _body_reason(pairs)) is not None:
+        return refusal(400, reason)
+    authority = _SCHEME.match(target)
+    if not all(is_own(host) for host in [*hosts, *([authority[0].partition("://")[2]] if authority else [])]):
+        return refusal(421, "this server has another address; frazil serve --host-name allows names")
     if method == "OPTIONS":
-        return Answer(204, (*_EVERYWHERE, *_PREFLIGHT))
+        return Answer(204, (*_EVERYWHERE, ("Allow", _METHODS)))
     if method not in {"GET", "HEAD"}:
         return refusal(405, "what is served here can only be read", ("Allow", _METHODS))
     key = _key(target)
     if isinstance(key, Answer):
         return key
     page = key == "" or key.endswith("/")
+    if not page and not is_served(key):
+        return nothing_there()
     if page and "text/html" not in said.get("accept", "").lower():
         return nothing_there()
     asked = None if method == "HEAD" or page else said.get("range")  # only GET has ranges
@@ -121,6 +140,25 @@ def read_request(method: str, target: str, headers: Iterable[Header], *, needs_h
         said.get("if-none-match"),
         said.get("if-range"),
     )
+
+
+def _body_reason(headers: Sequence[Header]) -> str | None:
+    """Why nobody can say where the request ends; None where that is clear (RFC 9112, 6.3). Another program before this one might see another end."""
+    lengths = [value for name, value in headers if name == "content-length"]
+    codings = [value for name, value in headers if name == "transfer-encoding"]
+    for name, value in headers:
+        if _TOKEN.fullmatch(name) is None or "\n" in value or "\r" in value:
+            return "a header makes no sense"
+        letters = "".join(letter for letter in name if letter.isalpha())
+        if letters in {"contentlength", "transferencoding"} and name not in {"content-length", "transfer-encoding"}:
+            return f"the header {name!r} is misspelt"
+    if len(lengths) > 1 or any(_LENGTH.fullmatch(value) is None for value in lengths):
+        return "Content-Length is one number"
+    if len(codings) > 1 or any(value.lower() != "chunked" for value in codings):
+        return "Transfer-Encoding is chunked, or left out"
+    if lengths and codings:
+        return "a request has Content-Length or Transfer-Encoding"
+    return None
 
 
 def _key(target: str) -> str | Answer:
@@ -202,6 +240,24 @@ def ask_ahead(request: Request, most: int) -> Span | None:
     if first is not None:
         return first, most if last is None else min(last - first + 1, most)
     return (-last, last) if last and last <= most else None
+
+
+def share(answer: Answer, origin: str | None, allowed: Collection[str]) -> Answer:
+    """The answer, with leave for the page of an origin to read it, where that is allowed (CORS); "*" allows all. Without leave, pages of other servers cannot even show it."""
+    if not allowed:
+        return answer._replace(headers=(*answer.headers, *_OWN_PAGES))
+    varies = tuple(value for name, value in answer.headers if name == "Vary")
+    kept = tuple(header for header in answer.headers if header[0] != "Vary")
+    vary = (
+        ()
+        if "*" in allowed and not varies
+        else (("Vary", ", ".join([*varies, *(() if "*" in allowed else ["Origin"])])),)
+    )
+    if "*" not in allowed and (origin is None or origin not in allowed):
+        return answer._replace(headers=(*kept, *vary, *_OWN_PAGES))
+    leave = ("Access-Control-Allow-Origin", "*" if "*" in allowed else origin or "")
+    more = _PREFLIGHT if answer.status == 204 else ()
+    return answer._replace(headers=(*kept, *vary, leave, *_SHARED, *more))
 
 
 # --- answers -------------------------------------------------------------------------------------------------------------------------

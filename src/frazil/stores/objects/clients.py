@@ -153,7 +153,7 @@ def clients_of(client: ObjectClient) -> Clients:
     if kind == "HTTPStore":
         address = client.url  # type: ignore[union-attr]
         web = (address, web_options(again.get("client_options") or {}, retry))
-        return Clients(client, client, client, kind, shown_url(address).rstrip("/"), web[1].retries, web=web)
+        return Clients(client, client, client, kind, _without_credentials(address).rstrip("/"), web[1].retries, web=web)
     decider = type(client)(*positional, **{**again, "retry_config": {**retry, "max_retries": 0}})
     config = dict(again.get("config") or {})
     bucket = config.get("bucket") or config.get("container_name") or config.get("container") or ""
@@ -162,7 +162,7 @@ def clients_of(client: ObjectClient) -> Clients:
     retries = retries if isinstance(retries, int) else _RETRIES
     root = prefix.strip("/")
     lister = type(client)(*positional, **{**again, "prefix": None}) if root else None
-    place, server = shown_url(shown).rstrip("/"), _server_of(kind, config)
+    place, server = shown.rstrip("/"), _server_of(kind, config)
     return Clients(client, client, decider, kind, place, retries, server, lister, root)
 
 
