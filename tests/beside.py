@@ -20,6 +20,14 @@ def data(name: str) -> Path:
     pytest.skip(f"{FOLDER}/data/{name} is not beside the project, nor where FRAZIL_SHARED says")
 
 
+def defect(name: str) -> Path:
+    """A file of `shared/defects`, where external testing keeps the input of its reproductions; found as those of `data`."""
+    for folder in _folders():
+        if (folder / "defects" / name).is_file():
+            return folder / "defects" / name
+    pytest.skip(f"{FOLDER}/defects/{name} is not beside the project, nor where FRAZIL_SHARED says")
+
+
 def zarr2_python() -> Path:
     """The Python that has zarr-python 2.18."""
     for root in _roots():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -78,9 +78,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="leave out a variable, as in level1/temp or 'names*', whether it could be imported or not; may be given several times",
     )  # fmt: skip
     parser.add_argument(
+        "--time-limit", type=_seconds, default=60.0, metavar="SECONDS",
+        help="how long the HDF5 library may take for one dataset, 60 where it is left out: of some damaged files it never comes back",
+    )  # fmt: skip
+    parser.add_argument(
         "-m", "--message", metavar="TEXT", help="of the commit; it names the files, where it is left out"
     )
     add_json(parser)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
 
 
 def run(options: Namespace) -> None:
@@ -88,7 +102,7 @@ def run(options: Namespace) -> None:
     if options.how == "adopt" and (far := next((file for file in options.file if is_remote(file)), None)):
         options.refuse(f"{far} is not on this machine: copy it here first to adopt it, or import it with --virtual")
     far = importer.far_places(options.file)
-    scans = [scanner.scan_file(file, virtual_prefixes=far) for file in options.file]
+    scans = [scanner.scan_file(file, virtual_prefixes=far, time_limit=options.time_limit) for file in options.file]
     sources = _sources(options, groups, scans)
     missed: list[Missed] = []
     arrays: list[str] = []

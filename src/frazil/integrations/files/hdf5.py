@@ -6,18 +6,17 @@ Of a file at a distance those ranges alone are read that HDF5 asks for."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
 from frazil.integrations.files.hdf5_dimensions import Dimensions
 from frazil.integrations.files.hdf5_types import codecs_of, data_type_of, filter_name, load_h5py
 from frazil.integrations.files.missing_values import set_missing_values
-from frazil.integrations.files.ranged_file import RangedFile
 from frazil.integrations.files.scanned import (
     ChunkColumns,
     ScannedArray,
@@ -29,13 +28,13 @@ from frazil.integrations.files.scanned import (
     no_chunks,
     select_chunks,
 )
-from frazil.integrations.files.source import state_of
 from frazil.metadata.paths import check_name
 
 if TYPE_CHECKING:
     import h5py
 
     from frazil.metadata.json_text import Json
+    from frazil.repository.virtual.file_checks import FileCheck
 
 __all__ = ["scan_hdf5"]
 
@@ -48,44 +47,49 @@ _HIDDEN: Final = (
     "_nc4_non_coord_"  # before the name of a variable that is called as a dimension is, and is not its coordinate
 )
 _FAILURES: Final = (
+    ArithmeticError,
+    LookupError,
+    MemoryError,
     OSError,
     RuntimeError,
-    ValueError,
     TypeError,
-    KeyError,
-    LookupError,
-)  # that h5py raises for damaged files
+    ValueError,
+)  # that h5py raises for damaged files, and NumPy for the numbers in them
 
 Given = tuple[tuple[tuple[int, ...], bytes], ...]
 
 
-def scan_hdf5(raw: BinaryIO, name: str) -> ScannedFile:
-    """All datasets of a file, which is open for reading; `name` is its path, or what messages call it. What cannot be an array here is listed as skipped, with its
-    reason.
+def scan_hdf5(
+    raw: BinaryIO, name: str, state: FileCheck, *, far: bool = False, step: Callable[[], None] = lambda: None
+) -> ScannedFile:
+    """All datasets of a file. What cannot be an array here is listed as skipped, with its reason.
 
-    Raises InvalidInputError without h5py, FormatError where it is no HDF5 file, OSError where it cannot be read."""
+    raw    the file, open for reading;  name: its path, or what messages call it;  state: what it is like
+    far    whether HDF5 reads it through `raw`; a file of this machine it opens itself, by its name
+    step   called after each dataset
+    Raises InvalidInputError without h5py, FormatError where it is no HDF5 file or is damaged, OSError where it cannot be read."""
     h5py = load_h5py()
-    state = state_of(raw)
     try:
-        # a file at a distance is read through what it is read with; one of this machine is opened anew, by HDF5 itself
-        file = h5py.File(raw, "r") if isinstance(raw, RangedFile) else h5py.File(name, "r", locking="best-effort")
-    except OSError as error:
+        file = h5py.File(raw, "r") if far else h5py.File(name, "r", locking="best-effort")
+    except FrazilError:
+        raise
+    except _FAILURES as error:
         raise FormatError(f"it cannot be opened as an HDF5 file: {error}", key=name) from error
-    with file:
-        scan = _Scan(h5py, file, raw, state.size)
-        return ScannedFile(
-            "NetCDF4" if "_NCProperties" in file.attrs else "HDF5",
-            state,
-            scan.groups,
-            tuple(scan.arrays),
-            tuple(scan.skipped),
-        )
+    try:
+        with file:
+            scan = _Scan(h5py, file, raw, state.size, step)
+            kind = "NetCDF4" if "_NCProperties" in file.attrs else "HDF5"
+            return ScannedFile(kind, state, scan.groups, tuple(scan.arrays), tuple(scan.skipped))
+    except FrazilError:
+        raise
+    except _FAILURES as error:
+        raise FormatError(f"the HDF5 file is damaged: {error}", key=name) from error
 
 
 class _Scan:
     """One walk through a file, and what it finds."""
 
-    def __init__(self, module: ModuleType, file: h5py.File, raw: BinaryIO, size: int) -> None:
+    def __init__(self, module: ModuleType, file: h5py.File, raw: BinaryIO, size: int, step: Callable[[], None]) -> None:
         self.h5py, self.raw, self.size, self.user_block = module, raw, size, int(file.userblock_size)
         self.groups: dict[str, dict[str, Json]] = {"": {}}
         self.arrays: list[ScannedArray] = []
@@ -94,6 +98,7 @@ class _Scan:
         self.dimensions = Dimensions(module, [dataset for _, dataset in found])
         taken = set(self.groups)
         for path, dataset in found:
+            step()
             try:
                 if not self.dimensions.is_alone(dataset):
                     if path in taken:
@@ -114,9 +119,15 @@ class _Scan:
         stack: list[tuple[str, h5py.Group]] = [("", file)]
         while stack:
             above, group = stack.pop()
-            self.groups[above] = self._attributes(above, group)
+            try:
+                names, self.groups[above] = list(group), self._attributes(above, group)
+            except _FAILURES as error:
+                if not above:
+                    raise
+                self.skipped.append(Skipped(above, None, f"it cannot be read: {error}"))
+                continue
             below: list[tuple[str, h5py.Group]] = []
-            for name in group:
+            for name in names:
                 path = f"{above}/{name}" if above else name
                 try:
                     node = self._node(group, name, path, seen)

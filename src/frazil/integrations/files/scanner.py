@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from frazil.errors import FormatError, StoreError
-from frazil.integrations.files.hdf5 import scan_hdf5
 from frazil.integrations.files.netcdf_classic import scan_netcdf_classic
 from frazil.integrations.files.netcdf_header import MAGIC
 from frazil.integrations.files.ranged_file import RangedFile
+from frazil.integrations.files.scan_process import TIME_LIMIT, scan_in_process
 from frazil.integrations.files.source import open_file, source_of, state_of
 
 if TYPE_CHECKING:
@@ -21,18 +21,21 @@ __all__ = ["scan_file"]
 _HDF5: Final = b"\x89HDF\r\n\x1a\n"
 
 
-def scan_file(file: str | os.PathLike[str], *, virtual_prefixes: Prefixes | None = None) -> ScannedFile:
+def scan_file(
+    file: str | os.PathLike[str], *, virtual_prefixes: Prefixes | None = None, time_limit: float = TIME_LIMIT
+) -> ScannedFile:
     """The arrays of a NetCDF classic, NetCDF4 or HDF5 file, and where their chunks lie.
 
     file  a path, or the URL of an object at a distance: of that, those ranges alone are read that say what is where
     virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment
-    Raises StoreError where it cannot be read, FormatError where it is none of these or is broken, InvalidInputError where h5py or obstore is needed and not there."""
+    time_limit  seconds that the HDF5 library may take for one dataset: of some damaged files it never comes back. It runs in another process, which is ended then
+    Raises StoreError where it cannot be read, FormatError where it is none of these, is broken or takes longer, InvalidInputError where h5py or obstore is needed and not there."""
     source = source_of(file, virtual_prefixes)
     name = source.name
     try:
         with open_file(source) as opened:
             try:
-                scanned = _scan(opened, name)
+                scanned = _scan(opened, name, time_limit)
             except Exception:
                 _tell_failure(opened)
                 raise
@@ -45,7 +48,7 @@ def scan_file(file: str | os.PathLike[str], *, virtual_prefixes: Prefixes | None
         raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name) from error
 
 
-def _scan(file: BinaryIO, name: str) -> ScannedFile:
+def _scan(file: BinaryIO, name: str, time_limit: float) -> ScannedFile:
     if file.read(4) in MAGIC:
         return scan_netcdf_classic(file, name)
     if not _is_hdf5(file):
@@ -54,7 +57,7 @@ def _scan(file: BinaryIO, name: str) -> ScannedFile:
             key=name,
             hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5",
         )
-    return scan_hdf5(file, name)
+    return scan_in_process(file, name, time_limit)
 
 
 def _tell_failure(file: BinaryIO) -> None:
