@@ -1,40 +1,45 @@
-"""A client of one web server: connections that are kept, redirects of which each is checked, attempts, time-outs, proxies.
+"""A client of one web server: requests by urllib3, redirects that are checked one by one, attempts, time-outs, proxies.
 
-It is our own as the client library follows every redirect, tells of none, and takes a body of any length (docs/design/025-web-client.md). What is asked, and what an answer
-means for an object, is in web_reader.py; the bytes of one connection are in web_connection.py."""
+The client library of the object stores is not used here: it follows every redirect, reports none, and allocates what `Content-Length` says
+(docs/design/026-web-client.md). What is requested, and what a response means for an object, is in web_reader.py."""
 
 from __future__ import annotations
 
-import base64
 import random
-import socket
+import re
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from errno import ECONNRESET, EPROTO, ETIMEDOUT
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 from frazil.errors import FrazilError, InvalidInputError, StoreError
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.objects.client_errors import status_failure, unanswered
 from frazil.stores.objects.redirects import REDIRECTS, next_address, origin_of, without_query
-from frazil.stores.objects.web_connection import Connection, Head
 from frazil.stores.objects.web_options import WebOptions
 
-__all__ = ["WebAnswer", "WebClient"]
+if TYPE_CHECKING:
+    import urllib3
+else:
+    urllib3 = LateModule("urllib3")
+
+__all__ = ["Head", "WebAnswer", "WebClient"]
 
 T = TypeVar("T")
 
 _HOPS: Final = 10
 _SAFE: Final = "/!$&'()*+,;=:@-._~"  # of a path (RFC 3986)
-_IDLE_SECONDS: Final = 30.0
-_IDLE: Final = 64  # connections that are kept
-_REST: Final = 2**16  # bytes of an answer that are read over, so that its connection can be used again
+_IDLE: Final = 64  # connections that are kept open to one server
+_REST: Final = 2**16  # bytes of a response that are read so that its connection can be used again
+_BLOCK: Final = 2**20  # bytes of a body that are read at once
 _LATER: Final = frozenset({408, 425, 429})
 _NEVER: Final = 501
+_SIZE: Final = re.compile(r"[0-9]{1,18}")
 
 
 class _Busy(Record):
@@ -43,27 +48,57 @@ class _Busy(Record):
     status: int
 
 
+class Head(Record):
+    """headers: by lower-case names; values of one name are joined by commas. length: of the body as the server states it, None where it states none"""
+
+    status: int
+    headers: Mapping[str, str]
+    length: int | None
+
+
 class WebAnswer:
-    """An answer whose body was not read yet. url: where it came from, after redirects."""
+    """A response whose body was not read yet. url: of the server that sent it, after redirects. Reading raises OSError where the body ends too early, the connection
+    fails, or `until` (on the monotonic clock) is over."""
 
-    __slots__ = ("_connection", "head", "url")
+    __slots__ = ("_response", "_until", "head", "url")
 
-    def __init__(self, url: str, head: Head, connection: Connection) -> None:
-        self.url, self.head, self._connection = url, head, connection
+    def __init__(self, url: str, response: urllib3.BaseHTTPResponse, until: float) -> None:
+        self.url, self.head, self._response, self._until = url, _head(response), response, until
 
     def fill(self, view: memoryview) -> int:
-        """Reads the body until the memory is full or the body ends: how many bytes. Raises OSError where the body ends too early."""
+        """Reads the body until the memory is full or the body ends: how many bytes."""
         done = 0
-        while done < len(view) and (count := self._connection.read_into(view[done:])):
-            done += count
+        while done < len(view) and (block := self._read(len(view) - done)):
+            view[done : done + len(block)] = block
+            done += len(block)
         return done
 
     def skip(self, count: int) -> int:
-        """Reads over bytes of the body: how many there were."""
-        block, done = memoryview(bytearray(min(count, 2**20))), 0
-        while done < count and (found := self.fill(block[: count - done])):
-            done += found
+        """Reads bytes of the body and drops them: how many there were."""
+        done = 0
+        while done < count and (block := self._read(count - done)):
+            done += len(block)
         return done
+
+    def end(self) -> None:
+        """Gives the connection back. It is closed where more than a little of the body is left."""
+        response = self._response
+        try:
+            if not response.closed and (response.length_remaining or 0) <= _REST:
+                self.skip(_REST + 1)
+        except OSError:
+            pass
+        finally:
+            if not response.closed:
+                response.close()
+            response.release_conn()
+
+    def _read(self, most: int) -> bytes:
+        """The bytes that have arrived, at most `most`; none at the end of the body. One call of the system, so that the time can be compared after each."""
+        if time.monotonic() > self._until:
+            raise TimeoutError(ETIMEDOUT, "the response took longer than the option timeout allows")
+        with _os_errors():
+            return self._response.read1(min(most, _BLOCK), decode_content=False)
 
 
 class WebClient:
@@ -81,14 +116,8 @@ class WebClient:
         self.allowed: Final = None if allowed is None else tuple(allowed)
         self.moved: list[tuple[str, str]] = []
         self._known: set[tuple[str, str, int]] = {origin_of(self._base)}
-        self._idle: dict[tuple[str, str, int], list[Connection]] = {}
+        self._managers: dict[tuple[str | None, bool], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
-        self._context: ssl.SSLContext | None = None
-
-    def __del__(self) -> None:
-        for connections in getattr(self, "_idle", {}).values():
-            for connection in connections:
-                connection.close()
 
     def address(self, key: str) -> str:
         """The address of a key. Raises StoreError for a key that no web server can be asked for: clients and servers resolve "." and ".."."""
@@ -147,106 +176,49 @@ class WebClient:
                 self._known.add(origin)
                 self.moved.append((without_query(url), without_query(target)))
 
-    # --- connections ---------------------------------------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _answered(self, method: str, url: str, headers: Mapping[str, str], until: float) -> Iterator[WebAnswer]:
-        origin = origin_of(url)
-        request = self._request(method, url, headers)
-        connection = self._kept(origin)
-        head: Head | None = None
-        if connection is not None:
-            try:
-                head = connection.ask(request, until, head=method == "HEAD")
-            except OSError as error:  # the server closed it meanwhile, as servers may: such a request may be made again
-                connection.close()
-                if isinstance(error, TimeoutError) or error.errno in {EPROTO, ETIMEDOUT}:
-                    raise
-        if head is None or connection is None:
-            connection = self._connected(origin, until)
-            try:
-                head = connection.ask(request, until, head=method == "HEAD")
-            except BaseException:
-                connection.close()
-                raise
-        try:
-            answer = WebAnswer(url, head, connection)
-            yield answer
-            if not connection.reusable and (head.length or 0) <= _REST:
-                with suppress(OSError):
-                    answer.skip(_REST)
-        finally:
-            self._keep(origin, connection)
-
-    def _request(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
-        parts = urlsplit(url)
-        path = quote(parts.path or "/", _SAFE + "%") + (f"?{quote(parts.query, _SAFE + '%?')}" if parts.query else "")
-        own = {"Host": parts.netloc.rpartition("@")[2], "User-Agent": "frazil", "Accept": "*/*"}
-        own |= {"Accept-Encoding": "identity", **headers}
+        own = {"User-Agent": "frazil", "Accept": "*/*", "Accept-Encoding": "identity", **headers}
         if origin_of(url) == origin_of(self._base):  # they may hold secrets, which are not for other servers
             own |= dict(self.options.headers)
-        if parts.scheme == "http" and (proxy := self._proxy(url)) is not None:
-            path = f"http://{own['Host']}{path}"
-            own |= _proxy_headers(proxy)
-        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in own.items()), "", ""]
-        return "\r\n".join(lines).encode("latin-1", "replace")
-
-    def _kept(self, origin: tuple[str, str, int]) -> Connection | None:
-        with self._lock:
-            connections = self._idle.get(origin, [])
-            while connections:
-                connection = connections.pop()
-                if time.monotonic() - connection.used < _IDLE_SECONDS:
-                    return connection
-                connection.close()
-        return None
-
-    def _keep(self, origin: tuple[str, str, int], connection: Connection) -> None:
-        if connection.reusable:
-            connection.used = time.monotonic()
-            with self._lock:
-                connections = self._idle.setdefault(origin, [])
-                if len(connections) < _IDLE:
-                    connections.append(connection)
-                    return
-        connection.close()
-
-    def _connected(self, origin: tuple[str, str, int], until: float) -> Connection:
-        scheme, host, port = origin
-        if scheme == "http" and not self.options.allow_http and origin != origin_of(self._base):
+        elif url.startswith("http:") and not self.options.allow_http:
             raise StoreError("http:// is not allowed by the options", errno=EPROTO)
-        proxy = self._proxy(f"{scheme}://{_bracketed(host)}:{port}/")
-        at = (host, port) if proxy is None else origin_of(proxy)[1:]
-        left = max(min(self.options.connect, until - time.monotonic()), 0.001)
-        connected = socket.create_connection(at, left)
+        left = max(until - time.monotonic(), 0.001)
+        wait = urllib3.Timeout(connect=min(self.options.connect, left), read=min(self.options.read, left))
+        with _os_errors():
+            response = self._manager(url).request(
+                method, url, headers=own, timeout=wait,
+                redirect=False, retries=False, preload_content=False, decode_content=False,
+            )  # fmt: skip
         try:
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if scheme == "https":
-                if proxy is not None:
-                    self._tunnel(connected, f"{_bracketed(host)}:{port}", proxy, until)
-                connected = self._tls().wrap_socket(connected, server_hostname=host)
+            answer = WebAnswer(url, response, until)
         except BaseException:
-            connected.close()
+            response.close()
             raise
-        return Connection(connected, self.options.read)
+        try:
+            yield answer
+        finally:
+            answer.end()
 
-    def _tunnel(self, connected: socket.socket, target: str, proxy: str, until: float) -> None:
-        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
-        lines += [f"{name}: {value}" for name, value in _proxy_headers(proxy).items()]
-        head = Connection(connected, self.options.read).ask("\r\n".join([*lines, "", ""]).encode(), until, head=True)
-        if head.status != 200:
-            raise StoreError(f"the proxy answered {head.status}", errno=ECONNRESET)
+    def _manager(self, url: str) -> urllib3.PoolManager:
+        """The pools of connections for an address: by its scheme, and the proxy by which it is reached."""
+        proxy, secure = self._proxy(url), url.startswith("https:")
+        with self._lock:
+            found = self._managers.get((proxy, secure))
+            if found is None:
+                tls = self._tls() if secure or (proxy or "").startswith("https:") else None
+                found = self._managers[proxy, secure] = _made_manager(proxy, tls)
+        return found
 
     def _tls(self) -> ssl.SSLContext:
-        with self._lock:
-            if self._context is None:
-                context = ssl.create_default_context()
-                if self.options.roots:
-                    context.load_verify_locations(cadata=self.options.roots)
-                if not self.options.verify:
-                    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-                self._context = context
-            return self._context
+        context = ssl.create_default_context()
+        if self.options.roots:
+            context.load_verify_locations(cadata=self.options.roots)
+        if not self.options.verify:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
 
     def _proxy(self, url: str) -> str | None:
         """The URL of the proxy by which an address is reached; None: none."""
@@ -264,13 +236,45 @@ class WebClient:
         return found if "://" in found else f"http://{found}"
 
 
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _proxy_headers(proxy: str) -> dict[str, str]:
+def _made_manager(proxy: str | None, tls: ssl.SSLContext | None) -> urllib3.PoolManager:
+    if proxy is None:
+        return urllib3.PoolManager(maxsize=_IDLE, ssl_context=tls)
     parts = urlsplit(proxy)
-    if parts.username is None:
-        return {}
-    said = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-    return {"Proxy-Authorization": f"Basic {base64.b64encode(said).decode()}"}
+    user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return urllib3.ProxyManager(
+        proxy,
+        maxsize=_IDLE,
+        ssl_context=tls,
+        proxy_ssl_context=tls,
+        proxy_headers=urllib3.make_headers(proxy_basic_auth=user),
+    )
+
+
+def _head(response: urllib3.BaseHTTPResponse) -> Head:
+    """Raises OSError (EPROTO) for a response that states two lengths, a length that is no number, or an encoding that was not requested."""
+    headers = {name.lower(): response.headers[name] for name in response.headers}
+    coding = headers.get("transfer-encoding")
+    stated = {one.strip() for one in headers["content-length"].split(",")} if "content-length" in headers else set()
+    if len(stated) > 1 or any(_SIZE.fullmatch(one) is None for one in stated):
+        raise OSError(EPROTO, "the response states two lengths, or one that is no number")
+    if coding is not None and (coding.lower() != "chunked" or stated):
+        raise OSError(EPROTO, "the response has an encoding that was not requested")
+    return Head(response.status, headers, int(stated.pop()) if stated else None)
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Errors of urllib3 as errors of the system: EPROTO for what is no HTTP, a time-out, a failure of TLS, or else a lost connection."""
+    try:
+        yield
+    except urllib3.exceptions.TimeoutError as error:
+        raise TimeoutError(ETIMEDOUT, "no response came in time") from error
+    except (urllib3.exceptions.HTTPError, ValueError) as error:
+        parts = [part for part in (error.__cause__, *error.args) if isinstance(part, Exception)]
+        system = next((part for part in parts if isinstance(part, OSError)), None)
+        if system is not None:
+            raise system from error
+        broken = isinstance(error, urllib3.exceptions.IncompleteRead | urllib3.exceptions.ProxyError)
+        raise OSError(
+            ECONNRESET if broken else EPROTO, f"the response is no HTTP/1.1: {parts[0] if parts else error}"
+        ) from error
