@@ -62,7 +62,7 @@ class ObjectStore(Store):
     bytes_in_flight     bytes of one answer where it is not known how many are wanted; a larger object comes in such parts
     redirects           of a web server: addresses (folders, such as "https://files.example.org/data/") that it may redirect to; None: any other web server. The first answer from
                         each is told of in a RedirectWarning. From https to http is never followed. What the clients of object stores follow, nobody can tell them
-                        (docs/design/025-web-client.md)
+                        (docs/design/026-web-client.md)
     options             beside a URL, obstore's own: endpoint=, region=, access_key_id=, secret_access_key=, token=, account_name=, skip_signature=, ..., and
                         client_options= (timeout=, read_timeout=, connect_timeout=, proxy_url=, ...), retry_config= (max_retries=, ...). What is not given is taken from where
                         the tools of each cloud have it: environment, profile, the machine's own role
