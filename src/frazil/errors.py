@@ -44,8 +44,6 @@ __all__ = [
     "SelectionError",
     "StoreError",
     "UnknownExtensionError",
-    "one_line",
-    "shown",
 ]
 
 _SHOWN = 60  # characters

@@ -57,7 +57,7 @@ class Head(Record):
 
 
 class WebAnswer:
-    """A response whose body was not read yet. url: of the server that sent it, after redirects. Reading raises OSError where the body ends too early, the connection
+    """A response whose body was not read yet. url: of the server that sent it, after redirects. Reading raises StoreError or another OSError where the body ends too early, the connection
     fails, or `until` (on the monotonic clock) is over."""
 
     __slots__ = ("_response", "_until", "head", "url")
@@ -96,7 +96,7 @@ class WebAnswer:
     def _read(self, most: int) -> bytes:
         """The bytes that have arrived, at most `most`; none at the end of the body. One call of the system, so that the time can be compared after each."""
         if time.monotonic() > self._until:
-            raise TimeoutError(ETIMEDOUT, "the response took longer than the option timeout allows")
+            raise StoreError("the response took longer than the option timeout allows", errno=ETIMEDOUT)
         with _os_errors():
             return self._response.read1(min(most, _BLOCK), decode_content=False)
 
@@ -251,30 +251,29 @@ def _made_manager(proxy: str | None, tls: ssl.SSLContext | None) -> urllib3.Pool
 
 
 def _head(response: urllib3.BaseHTTPResponse) -> Head:
-    """Raises OSError (EPROTO) for a response that states two lengths, a length that is no number, or an encoding that was not requested."""
+    """Raises StoreError (EPROTO) for a response that states two lengths, a length that is no number, or an encoding that was not requested."""
     headers = {name.lower(): response.headers[name] for name in response.headers}
     coding = headers.get("transfer-encoding")
     stated = {one.strip() for one in headers["content-length"].split(",")} if "content-length" in headers else set()
     if len(stated) > 1 or any(_SIZE.fullmatch(one) is None for one in stated):
-        raise OSError(EPROTO, "the response states two lengths, or one that is no number")
+        raise StoreError("the response states two lengths, or one that is no number", errno=EPROTO)
     if coding is not None and (coding.lower() != "chunked" or stated):
-        raise OSError(EPROTO, "the response has an encoding that was not requested")
+        raise StoreError("the response has an encoding that was not requested", errno=EPROTO)
     return Head(response.status, headers, int(stated.pop()) if stated else None)
 
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Errors of urllib3 as errors of the system: EPROTO for what is no HTTP, a time-out, a failure of TLS, or else a lost connection."""
+    """Errors of urllib3 as errors of the system or as StoreError: EPROTO for what is no HTTP, a time-out, a failure of TLS, or else a lost connection."""
     try:
         yield
     except urllib3.exceptions.TimeoutError as error:
-        raise TimeoutError(ETIMEDOUT, "no response came in time") from error
+        raise StoreError("no response came in time", errno=ETIMEDOUT) from error
     except (urllib3.exceptions.HTTPError, ValueError) as error:
         parts = [part for part in (error.__cause__, *error.args) if isinstance(part, Exception)]
         system = next((part for part in parts if isinstance(part, OSError)), None)
         if system is not None:
             raise system from error
         broken = isinstance(error, urllib3.exceptions.IncompleteRead | urllib3.exceptions.ProxyError)
-        raise OSError(
-            ECONNRESET if broken else EPROTO, f"the response is no HTTP/1.1: {parts[0] if parts else error}"
-        ) from error
+        reason = f"the response is no HTTP/1.1: {parts[0] if parts else error}"
+        raise StoreError(reason, errno=ECONNRESET if broken else EPROTO) from error
