@@ -10,7 +10,7 @@ from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, No
 from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors
-from frazil.stores.chunk_storage import ChunkStorage, PlainChunks
+from frazil.stores.array_storage.chunk_storage import ChunkStorage, PlainChunks
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
 

@@ -23,7 +23,7 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import data_prefix
 from frazil.repository.alpha.documents import from_attributes, from_metadata
 from frazil.repository.session.session_store import SessionStore
-from frazil.stores.chunk_storage import ChunkStorage, PlainChunks
+from frazil.stores.array_storage.chunk_storage import ChunkStorage, PlainChunks
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
 

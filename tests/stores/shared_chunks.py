@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
-from frazil.stores.content import join_pieces
+from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
+from frazil.stores.fetched.content import join_pieces
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Changed, Columns, Fetched, Pieces, Version, pieces_of
 

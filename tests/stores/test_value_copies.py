@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import Capabilities, Columns, Fetched, LocalStore, MemoryStore, Store, Version, WrappedStore
-from frazil.stores.content import as_buffers
+from frazil.stores.fetched.content import as_buffers
 from frazil.stores.local import new_files as files_module
 from frazil.stores.values import Sources
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from frazil.metadata.paths import normalise
 from frazil.metadata.v3.documents import parse_array, parse_node
 from frazil.repository.session.session_keys import grouped, is_inside
-from frazil.stores.composed_values import picked
-from frazil.stores.content import join_pieces
+from frazil.stores.fetched.composed_values import picked
+from frazil.stores.fetched.content import join_pieces
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Capabilities, Changed, Columns, Fetched, Pieces, Store, Version
 from frazil.stores.wrappers import WrappedStore

@@ -28,8 +28,8 @@ from frazil.errors import (
 )
 from frazil.record import Record
 from frazil.runtime import Runtime
+from frazil.stores.array_storage.chunk_storage import ChunkStorage
 from frazil.stores.caches.byte_cache import ByteCache, Shelf
-from frazil.stores.chunk_storage import ChunkStorage
 from frazil.stores.retry import lacks_files
 from frazil.stores.values import Columns, Version
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from frazil.late import late_names
-from frazil.stores.chunk_storage import ChunkStorage, Located, PlainChunks
+from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located, PlainChunks
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Pieces, Sources, Version

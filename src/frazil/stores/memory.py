@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from frazil.stores.content import join_pieces
+from frazil.stores.fetched.content import join_pieces
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,

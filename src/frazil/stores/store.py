@@ -15,7 +15,7 @@ import numpy as np
 
 from frazil.errors import ReadOnlyError, StoreError
 from frazil.late import LateModule
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.keys import check_key, check_prefix, distinct_keys, split_level
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
 from frazil.stores.values import (

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from frazil.errors import ConflictError, StoreError
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.values import ANY, FOLDER, FOUND, Capabilities, Changed, Columns, Fetched, Pieces, Version
 
 __all__ = ["copy_by_put", "pieces_of_object"]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidInputError, ReadOnlyError
-from frazil.stores.content import HeldBuffers, as_buffers
-from frazil.stores.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.fetched.content import HeldBuffers, as_buffers
+from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Pieces, Version

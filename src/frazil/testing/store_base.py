@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.store import Columns, Fetched, Store, Version
 from frazil.testing.store_profiles import ANY_KEYS, StoreProfile
 

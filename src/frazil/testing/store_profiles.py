@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.stores.content import HeldBuffers, join_pieces, read_values
+from frazil.stores.fetched.content import HeldBuffers, join_pieces, read_values
 from frazil.stores.keys import check_prefix
 from frazil.stores.store import Store
 from frazil.stores.values import (

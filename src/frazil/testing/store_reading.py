@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.store import ABSENT, ABSENT_KEY, FOUND, MISSING, STALE, UNKNOWN, Store
 from frazil.testing.checks import refusal
 from frazil.testing.store_base import NINE_BAD_KEYS, StoreTestBase, columns

@@ -20,7 +20,7 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import parse_node
 from frazil.repository.session.session_store import SessionStore
 from frazil.stores import ABSENT, ANY, Changed, ChunkStorage, MemoryStore, PlainChunks, Store
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.store import WHOLE
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, pieces_of
 

@@ -17,7 +17,7 @@ from tests.stores.disk import fork, locked
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import ABSENT, ABSENT_KEY, ANY, FOUND, NO_SPANS, STALE, UNKNOWN, WHOLE, Changed, Store
 from frazil.testing.checks import refusal

@@ -18,7 +18,7 @@ from tests.stores.tables import Table, subset, subsets
 import frazil
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import ABSENT, AdaptedStore, Changed, MemoryStore, Store, StoreWithPartialAccess, adapt, read_only
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.store import WHOLE
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE
 from frazil.testing import StoreTests

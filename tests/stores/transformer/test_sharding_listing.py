@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.stores import MemoryStore, ShardingStore
-from frazil.stores.chunk_storage import ChunkKeys
+from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.transformer.shard_keys import ShardKeys
 from frazil.testing import CountingStore
 

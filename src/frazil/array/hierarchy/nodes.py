@@ -1,7 +1,7 @@
 """Nodes of a place: reading, creating, changing and removing them, as documents in a store, or through a port. What arrays and groups do beyond that is theirs.
 
 Where documents lie and how they read is said by a Layout (metadata/layout.py); how the dialect of a hierarchy is found, in root.py; renaming is in move.py.
-A place with a NodeStorage (stores/node_storage.py) asks that, and touches no store."""
+A place with a NodeStorage (stores/array_storage/node_storage.py) asks that, and touches no store."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from frazil.metadata.v3.documents import emit_node
 from frazil.metadata.v3.layout import V3
 from frazil.record import Record
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.keys import check_key
-from frazil.stores.node_storage import NodeStorage
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import ABSENT, ANY, Changed, Version, pieces_of
 

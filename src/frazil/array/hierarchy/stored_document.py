@@ -13,7 +13,7 @@ from frazil.errors import ConflictError, NotFoundError
 from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.store import WHOLE
 from frazil.stores.values import Version
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from frazil import _kernel
-from frazil.stores.chunk_storage import ChunkStorage, Located
+from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
 from frazil.stores.values import STALE, Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxBatch, BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.stores.chunk_storage import Located
+from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import patiently
 from frazil.stores.values import Columns, Sources, Version
 

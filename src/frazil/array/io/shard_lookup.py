@@ -18,7 +18,7 @@ from frazil.codecs.shard import Level, parse_index, parse_indexes
 from frazil.errors import FrazilError, StoreError
 from frazil.indexing import BoxBatch, BoxUnits, PointBatch, PointUnits
 from frazil.record import Record
-from frazil.stores.chunk_storage import Located
+from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.store import NO_SPANS
 from frazil.stores.values import FOLDER, Columns, Fetched, Sources, Version
 

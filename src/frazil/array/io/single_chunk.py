@@ -11,7 +11,7 @@ from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.io.write import whole_versions
 from frazil.indexing import SingleChunk
-from frazil.stores.chunk_storage import Located
+from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, FOUND, Changed, Columns, Pieces, Sources, Version
 
 if TYPE_CHECKING:

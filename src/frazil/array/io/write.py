@@ -38,7 +38,7 @@ from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.stores.chunk_storage import Located
+from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import pause
 from frazil.stores.store import NO_SPANS
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import FrazilError, StoreError
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import FOUND
 

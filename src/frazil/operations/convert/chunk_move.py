@@ -24,7 +24,7 @@ from frazil.operations.convert.plan import ArrayPlan
 from frazil.operations.convert.shard_forms import Composed, Objects, Raw, ShardForms, compose, shard_forms
 from frazil.record import Record
 from frazil.runtime import Runtime
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.local.mtimes import changed_at, written_at
 from frazil.stores.retry import lacks_files
 from frazil.stores.store import NO_SPANS, Store

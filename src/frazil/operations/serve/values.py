@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from frazil.errors import ConflictError, StoreError
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.retry import pause
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import FOUND, STALE, Columns, Fetched, clip_span

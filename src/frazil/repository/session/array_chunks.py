@@ -1,4 +1,4 @@
-"""The chunks of one array of a session as the array engine sees them: what the session changed before what its snapshot has (stores/chunk_storage.py, the port).
+"""The chunks of one array of a session as the array engine sees them: what the session changed before what its snapshot has (stores/array_storage/chunk_storage.py, the port).
 
 Which references there are is asked of changed_references.py and references.py, in columns. Nothing is committed here."""
 
@@ -25,9 +25,17 @@ from frazil.repository.session.chunk_lookup import ChunkLookup, set_versions
 from frazil.repository.session.packs import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.session.whole_chunks import cut_rows, whole_spans
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, fetch_mixed
+from frazil.stores.array_storage.chunk_storage import (
+    INLINE,
+    NOWHERE,
+    STORED,
+    UNASKED,
+    AnsweredBuffers,
+    Located,
+    fetch_located,
+)
 from frazil.stores.caches.chunk_cache import RememberingStore
-from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, UNASKED, AnsweredBuffers, Located, fetch_located
-from frazil.stores.composed_values import picked
+from frazil.stores.fetched.composed_values import picked
 from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Sources, Version, clip_span
 
 if TYPE_CHECKING:

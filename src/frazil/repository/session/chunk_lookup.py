@@ -17,7 +17,7 @@ from frazil.formats.ids import ID_BYTES, encode_id, encode_ids
 from frazil.record import Record
 from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames
-from frazil.stores.chunk_storage import INLINE, NOWHERE, STORED, Located
+from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, Located
 from frazil.stores.values import Changed, Version
 
 if TYPE_CHECKING:

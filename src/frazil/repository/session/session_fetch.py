@@ -13,8 +13,8 @@ import numpy as np
 
 from frazil.errors import StoreError
 from frazil.record import Record
-from frazil.stores.chunk_storage import ChunkStorage, Located
-from frazil.stores.content import as_buffers
+from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
+from frazil.stores.fetched.content import as_buffers
 from frazil.stores.retry import pause
 from frazil.stores.values import (
     ABSENT,

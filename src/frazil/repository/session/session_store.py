@@ -36,13 +36,13 @@ from frazil.repository.session.session_keys import (
     no_key,
     ordered,
 )
-from frazil.stores.chunk_storage import ChunkStorage
-from frazil.stores.composed_values import picked
-from frazil.stores.content import join_pieces
-from frazil.stores.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.array_storage.chunk_storage import ChunkStorage
+from frazil.stores.array_storage.node_storage import NodeStorage
+from frazil.stores.fetched.composed_values import picked
+from frazil.stores.fetched.content import join_pieces
+from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.key_locks import Guard, guard_of
 from frazil.stores.keys import check_key, check_prefix, distinct_keys
-from frazil.stores.node_storage import NodeStorage
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,

@@ -1,4 +1,4 @@
-"""A transaction: one snapshot, what a session changed on top of it, and the nodes and chunks that follow from both (stores/node_storage.py, the port).
+"""A transaction: one snapshot, what a session changed on top of it, and the nodes and chunks that follow from both (stores/array_storage/node_storage.py, the port).
 
 How it is committed is in commit/, how it follows a branch that moved and takes over forks in merge/. What users see of it is made in api/."""
 
@@ -41,7 +41,7 @@ from frazil.runtime import DEFAULT, Runtime
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.stores.chunk_storage import ChunkStorage
+    from frazil.stores.array_storage.chunk_storage import ChunkStorage
 
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.stores.chunk_storage import STORED, Located
+from frazil.stores.array_storage.chunk_storage import STORED, Located
 from frazil.stores.values import MISSING, Columns, clip_spans
 
 __all__ = ["SMALL", "cut_rows", "whole_spans"]

@@ -19,8 +19,8 @@ from frazil.repository.virtual.file_checks import FileCheck, plain_location, wha
 from frazil.repository.virtual.locations import parse_location
 from frazil.repository.virtual.prefixes import Prefixes, VirtualPlace, make_places
 from frazil.runtime import DEFAULT
-from frazil.stores.chunk_storage import fetch_spans
-from frazil.stores.composed_values import joined_sources
+from frazil.stores.array_storage.chunk_storage import fetch_spans
+from frazil.stores.fetched.composed_values import joined_sources
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, STALE, Columns, Fetched, Sources, Version
 

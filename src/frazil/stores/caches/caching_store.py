@@ -15,8 +15,8 @@ import numpy as np
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.caches.value_cache import Filling, Kept, KeptValues, Part
-from frazil.stores.content import read_values
-from frazil.stores.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.fetched.content import read_values
+from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.keys import check_key
 from frazil.stores.operations.partial_values import grouped_writes
 from frazil.stores.store import Store

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.caches.byte_cache import ENTRY, ByteCache, Shelf
-from frazil.stores.chunk_storage import fetch_spans
 from frazil.stores.store import Store
 from frazil.stores.values import FOUND, MISSING, Capabilities, Columns, Fetched, Sources, Version, flat_buffer
 from frazil.stores.wrappers import WrappedStore

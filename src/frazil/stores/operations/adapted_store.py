@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores.content import join_pieces
+from frazil.stores.fetched.content import join_pieces
 from frazil.stores.key_locks import GuardState, guard_of
 from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.operations import fallbacks

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from frazil.errors import StoreError
-from frazil.stores.composed_values import chained, composed, picked
+from frazil.stores.fetched.composed_values import chained, composed, picked
 from frazil.stores.retry import pause
 from frazil.stores.values import (
     ABSENT,

@@ -13,7 +13,7 @@ from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec
 from frazil.codecs.shard import Layout, Level, lay_out, merge
 from frazil.record import Record
-from frazil.stores.composed_values import composed, joined_sources, repeated
+from frazil.stores.fetched.composed_values import composed, joined_sources, repeated
 from frazil.stores.values import Columns, Pieces, Sources
 
 if TYPE_CHECKING:

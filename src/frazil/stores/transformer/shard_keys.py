@@ -12,7 +12,7 @@ import numpy as np
 
 from frazil.metadata.chunk_keys import SeparatedKeys
 from frazil.record import Record
-from frazil.stores.chunk_storage import ChunkKeys
+from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.values import Columns
 
 __all__ = ["Places", "ShardKeys"]

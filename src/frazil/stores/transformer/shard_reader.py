@@ -12,8 +12,8 @@ import numpy as np
 from frazil.codecs.shard import Level, parse_indexes
 from frazil.errors import StoreError
 from frazil.record import Record
-from frazil.stores.chunk_storage import NOWHERE, STORED, Located, fetch_spans, object_spans
-from frazil.stores.content import HeldBuffers, as_buffers, read_values
+from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans, object_spans
+from frazil.stores.fetched.content import HeldBuffers, as_buffers, read_values
 from frazil.stores.retry import pause
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.transformer.shard_keys import Places

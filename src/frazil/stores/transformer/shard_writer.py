@@ -14,9 +14,9 @@ from frazil.codecs.shard import Level
 from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.stores.chunk_storage import fetch_spans
-from frazil.stores.composed_values import picked
-from frazil.stores.content import read_values
+from frazil.stores.array_storage.chunk_storage import fetch_spans
+from frazil.stores.fetched.composed_values import picked
+from frazil.stores.fetched.content import read_values
 from frazil.stores.retry import pause
 from frazil.stores.store import Store
 from frazil.stores.transformer.shard_builder import Carried, Chunks, appended, rebuilt, table_after

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from frazil.errors import InvalidInputError, MetadataError
-from frazil.stores.chunk_storage import ChunkKeys
-from frazil.stores.composed_values import picked
-from frazil.stores.content import read_values
-from frazil.stores.fetch_pages import OPEN_AT_ONCE, fetch_in_pages, pages_of
+from frazil.stores.array_storage.chunk_storage import ChunkKeys
+from frazil.stores.fetched.composed_values import picked
+from frazil.stores.fetched.content import read_values
+from frazil.stores.fetched.fetch_pages import OPEN_AT_ONCE, fetch_in_pages, pages_of
 from frazil.stores.keys import check_prefix, distinct_keys
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
 from frazil.stores.store import Store, pages

@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.errors import StoreError
 from frazil.record import Record
-from frazil.stores.content import join_pieces
+from frazil.stores.fetched.content import join_pieces
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,

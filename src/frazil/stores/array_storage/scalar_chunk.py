@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.stores.chunk_storage import ChunkKeys, Located, PlainChunks
+from frazil.stores.array_storage.chunk_storage import ChunkKeys, Located, PlainChunks
 from frazil.stores.store import Store
 from frazil.stores.values import Columns
 

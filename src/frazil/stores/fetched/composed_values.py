@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.stores.content import join_pieces
+from frazil.stores.fetched.content import join_pieces
 from frazil.stores.values import MISSING, Columns, Pieces, Sources, pieces_of
 
 if TYPE_CHECKING:

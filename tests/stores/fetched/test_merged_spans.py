@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.stores.chunk_storage import fetch_spans
-from frazil.stores.content import read_values
+from frazil.stores.array_storage.chunk_storage import fetch_spans
+from frazil.stores.fetched.content import read_values
+from frazil.stores.fetched.merged_spans import merge_spans
 from frazil.stores.memory import MemoryStore
-from frazil.stores.merged_spans import merge_spans
 from frazil.stores.values import Columns
 from frazil.testing import CountingStore
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import frazil
 from frazil.errors import InvalidInputError, StoreError
 from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
-from frazil.stores.chunk_storage import (
+from frazil.stores.array_storage.chunk_storage import (
     INLINE,
     NOWHERE,
     STORED,
@@ -28,7 +28,7 @@ from frazil.stores.chunk_storage import (
     fetch_located,
     object_spans,
 )
-from frazil.stores.content import read_values
+from frazil.stores.fetched.content import read_values
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import (

@@ -13,9 +13,9 @@ import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.stores.content import HeldBuffers
+from frazil.stores.fetched.content import HeldBuffers
+from frazil.stores.fetched.merged_spans import merge_spans
 from frazil.stores.keys import check_prefix
-from frazil.stores.merged_spans import merge_spans
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,

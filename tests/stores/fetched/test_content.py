@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from frazil import _kernel
 from frazil.errors import StoreError
-from frazil.stores.content import as_buffers, join_pieces, read_values
+from frazil.stores.fetched.content import as_buffers, join_pieces, read_values
 from frazil.stores.values import ABSENT_KEY, FOUND, MISSING, UNKNOWN, Fetched, Pieces, Sources, object_rows, pieces_of
 from frazil.testing.store_base import columns
 

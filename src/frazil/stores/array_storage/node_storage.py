@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from frazil.errors import FrazilError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.stores.chunk_storage import ChunkStorage
+from frazil.stores.array_storage.chunk_storage import ChunkStorage
 
 __all__ = ["NodeStorage"]
 
