@@ -132,15 +132,18 @@ def _chunk(node: Node, chunk: Chunk) -> np.ndarray:
 Found = dict[str, tuple[np.ndarray | None, dict[str, object]]]
 
 
-def lost(base: State, state: State, found: Found, spared: set[str]) -> Iterator[str]:
-    """What a side did, from base to state, and is not in what was found. spared: paths that are not looked at, with all above and beneath them"""
+def lost(base: State, state: State, other: State, found: Found, spared: set[str]) -> Iterator[str]:
+    """What a side did, from base to state, and is not in what was found. other: the other side, which may have moved what this one changed;  spared: paths that are not looked at, with all above and beneath them"""
     was, now = ({node.uid: (path, node) for path, node in one.items()} for one in (base, state))
+    elsewhere = {node.uid: path for path, node in other.items()}
     for uid, (path, old) in was.items():
         if uid not in now and path in found and not _near(path, spared):
             if not any(node.uid != uid for at, node in state.items() if at == path):
                 yield f"{path} was removed, and is there"
         elif uid in now:
             there, new = now[uid]
+            if there == path and elsewhere.get(uid) in found:
+                there = elsewhere[uid]
             if not _near(path, spared) and not _near(there, spared):
                 yield from _lost_of(path, old, there, new, found)
     for uid, (path, new) in now.items():

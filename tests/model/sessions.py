@@ -391,8 +391,8 @@ class Run:
             self._compare(one)
             return
         found, tip = read(one.session.root), self.commits[self.tip].state
-        gone = [*lost(one.side.base, one.side.state, found, set() if name == "ours" else spared)]
-        gone += lost(one.side.base, tip, found, set() if name == "theirs" else spared)
+        gone = [*lost(one.side.base, one.side.state, tip, found, set() if name == "ours" else spared)]
+        gone += lost(one.side.base, tip, one.side.state, found, set() if name == "theirs" else spared)
         assert not gone, f"{name!r} was answered, and {gone[0]}"
         self._adopt(one, _state_of(found, tip, one.side.state, first=name))
 

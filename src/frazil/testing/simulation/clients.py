@@ -88,6 +88,7 @@ class Program:
         """The session shows what it committed, and is used again."""
         state = self.ledger.state(session.snapshot_id)
         self._compare(session, Side(state, state))
+        self.handles.clear()
         self.session = session, Side(state, state)
 
     def _compare(self, session: Session, side: Side) -> None:
@@ -157,6 +158,7 @@ class Program:
         except ConflictError:
             self._compare(session, side)
             return side
+        self.handles.clear()  # others may have moved their arrays
         tip = self.ledger.state(session.snapshot_id)
         if tip is side.base:
             return side
