@@ -12,6 +12,7 @@ import frazil
 from frazil.errors import CommitUnknownError, ConflictError, StoreError
 from frazil.stores import MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
+from frazil.testing.faulty_store import Kind, Operation
 
 SIDE = 2**21  # bytes of a chunk that is a file of its own
 
@@ -36,7 +37,24 @@ def value_of(store: MemoryStore, name: str = "main") -> int:
     return int(value)
 
 
+class _LostBranchFile(FaultPlan):
+    """The answer to the write of the branch file is lost, and nothing can be read afterwards. write: the number of that write"""
+
+    __slots__ = ("lost", "write")
+
+    def __init__(self, write: int) -> None:
+        super().__init__()
+        self.write, self.lost = write, False
+
+    def fault(self, operation: Operation, call: int) -> Kind | None:
+        if (operation, call) == ("put_many", self.write):
+            self.lost = True
+            return "lose"
+        return "fail" if self.lost else None
+
+
 def _writes_of_a_commit() -> int:
+    """How many calls write; the last one writes the branch file."""
     _, store, repo = faulty()
     session = repo.writable_session()
     large(session.root)
@@ -50,9 +68,7 @@ def test_what_an_unknown_commit_refers_to_stays(act: str) -> None:
     inner, store, repo = faulty()
     session = repo.writable_session()
     array = large(session.root)
-    faults = [Fault("fetch", store.calls["fetch"] + number) for number in (1, 2, 3)]
-    # the last write of a commit is that of the branch file
-    store.plan = FaultPlan([Fault("put_many", store.calls["put_many"] + _writes_of_a_commit(), "lose"), *faults])
+    store.plan = _LostBranchFile(store.calls["put_many"] + _writes_of_a_commit())
     with pytest.raises(CommitUnknownError):
         session.commit("one")
     store.plan = FaultPlan()

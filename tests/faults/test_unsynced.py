@@ -47,6 +47,19 @@ def commit(store: Unsynced, repo: frazil.Repository) -> None:
     with pytest.raises(CommitUnknownError):
         session.commit("one")
     assert session.has_changes
+    store.part = "branch.main"
+    with pytest.raises(CommitUnknownError):  # that the file can be read does not say that it lasts
+        session.commit("one")
+    assert session.has_changes
+
+
+def rebase(store: Unsynced, repo: frazil.Repository) -> None:
+    session = repo.writable_session()
+    session.root.attrs["a"] = 1
+    for act in (lambda: session.commit("one"), lambda: session.rebase("ours")):
+        store.part = "branch.main"
+        with pytest.raises(CommitUnknownError):
+            act()
 
 
 def run(store: Unsynced, repo: frazil.Repository) -> None:
@@ -69,9 +82,10 @@ def branch(store: Unsynced, repo: frazil.Repository) -> None:
 
 def reset(store: Unsynced, repo: frazil.Repository) -> None:
     oldest = list(repo.history())[-1].id
-    store.part = "branch.main"
-    with pytest.raises(CommitUnknownError):
-        repo.reset_branch("main", oldest)
+    for _ in range(2):
+        store.part = "branch.main"
+        with pytest.raises(CommitUnknownError):
+            repo.reset_branch("main", oldest)
 
 
 def chunk(store: Unsynced, repo: frazil.Repository) -> None:
@@ -90,7 +104,9 @@ def snapshot(store: Unsynced, repo: frazil.Repository) -> None:
         session.commit("one")
 
 
-@pytest.mark.parametrize("act", [commit, run, tag, branch, reset, chunk, snapshot], ids=lambda act: act.__name__)
+@pytest.mark.parametrize(
+    "act", [commit, rebase, run, tag, branch, reset, chunk, snapshot], ids=lambda act: act.__name__
+)
 def test_a_folder_that_cannot_be_synced(act: Callable[[Unsynced, frazil.Repository], None], tmp_path: Path) -> None:
     require_filters()
 

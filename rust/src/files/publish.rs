@@ -250,25 +250,27 @@ fn publish_new(
 enum Created {
     /// It is there. The error says why its folder could not be synced: a crash may lose it.
     Now(System<()>),
-    /// Another one is there.
-    Before,
+    /// A file was there before, maybe one that its writer could not sync. The error is as that of `Now`.
+    Before(System<()>),
 }
 
-/// Creates the one name of a batch. An error says that nothing was created.
+/// Creates the one name of a batch. An error says that nothing was created. Whoever repeats a creation whose folder could not be synced meets the file that it
+/// made: so the folder is synced in both cases.
 fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<Created, Trouble> {
     let sources = Sources { files: None, buffers: vec![value] };
     let wait = Wait { stop: &AtomicBool::new(false), signals: None };
     Desk::default().within(batch, &batch.names[0], true, |folder, base, scratch| {
+        let sync_folder = || if batch.sync { sync(folder) } else { Ok(()) };
         for _ in 0..TRIES {
             if present(folder, base)?.is_some() {
-                return Ok(Created::Before);
+                return Ok(Created::Before(sync_folder()));
             }
             let created = create_whole(folder, base, &wait, |file| {
                 write_pieces(file, &sources, &[[-1, 0, -1]], scratch)?;
                 finish(file, None, batch.sync)
             })?;
             if created.is_some() {
-                return Ok(Created::Now(if batch.sync { sync(folder) } else { Ok(()) }));
+                return Ok(Created::Now(sync_folder()));
             }
         }
         Err(Errno::AGAIN.into())
@@ -362,8 +364,8 @@ fn create_file(py: Python<'_>, root: i32, name: String, value: &Bound<'_, PyAny>
     let bytes = value.as_slice();
     Ok(match py.detach(|| create_one(&batch, bytes)) {
         Ok(Created::Now(Ok(()))) => 0,
-        Ok(Created::Now(Err(error))) => -error.raw_os_error(),
-        Ok(Created::Before) => Errno::EXIST.raw_os_error(),
+        Ok(Created::Before(Ok(()))) => Errno::EXIST.raw_os_error(),
+        Ok(Created::Now(Err(error)) | Created::Before(Err(error))) => -error.raw_os_error(),
         Err(Trouble::System(error)) => error.raw_os_error(),
         Err(Trouble::Piece(_)) => Errno::IO.raw_os_error(),
     })

@@ -77,7 +77,7 @@ class Answer(Record):
 
     COMMITTED  it happened, and made `tip`
     TAKEN      it did not happen and never will: the branch moved otherwise, to `tip` or further
-    UNKNOWN    it may have happened, or may still; tip is None"""
+    UNKNOWN    it may have happened, or may still, or a crash may lose it; tip is None but for an answer of was_committed"""
 
     outcome: Outcome
     tip: Tip | None = None
@@ -229,7 +229,10 @@ class RepositoryFormat(Protocol):
         Raises StoreError with `done` False where it certainly did not happen and never will."""
 
     def was_committed(self, tip: Tip, snapshot: ObjectId) -> Answer:
-        """What became of an earlier advance(tip, snapshot) of unknown outcome. UNKNOWN as long as the branch stands at `tip`. Raises ConflictError as `moved`."""
+        """What became of an earlier advance(tip, snapshot) of unknown outcome. Raises ConflictError as `moved`.
+
+        COMMITTED only where no crash can lose it: it is written again, so that the store syncs it. UNKNOWN without a tip as long as the branch stands at `tip`;
+        UNKNOWN with the new tip where it happened and could not be synced."""
 
     def branches(self) -> list[str]:
         """The names of all branches, sorted."""

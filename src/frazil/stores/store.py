@@ -224,7 +224,8 @@ class Store(ABC):
     def create(self, key: str, value: Buffer) -> bool:
         """Stores a value under a key that has none: True, or False where one is there already, which stays as it is. For keys that everybody only
         ever creates and nobody replaces, such as the reference files of repositories: a store may do without the locks of `put`. Of many creators, also
-        of other programs that keep to this, one is told True. The value appears whole or not at all; an error says nothing about whether it did.
+        of other programs that keep to this, one is told True. The value appears whole or not at all; an error says nothing about whether it did. A store
+        that syncs what it writes also syncs before it answers False: the key may be there by an earlier call whose sync failed.
         Raises StoreError where the store is not conditional."""
         check_key(key)
         self._require("writable")

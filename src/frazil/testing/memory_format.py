@@ -190,7 +190,11 @@ class MemoryFormat(AlphaSnapshots):
     def was_committed(self, tip: Tip, snapshot: ObjectId) -> Answer:
         now = self.moved(tip)
         if encode_id(snapshot) in self._state()[0].parents:
-            return Answer(COMMITTED, _after(tip, snapshot))
+            after = _after(tip, snapshot)
+            try:  # the object is written again, as the earlier write may not be synced
+                return Answer(self._update(lambda _: None, lambda _: after).outcome, after)
+            except StoreError:
+                return Answer(UNKNOWN, after)
         return Answer(UNKNOWN) if now is None else Answer(TAKEN, now)
 
     def branches(self) -> list[str]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from frazil.errors import InvalidInputError, NotFoundError
+from frazil.errors import InvalidInputError, NotFoundError, StoreError
 from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.refs import check_name
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
@@ -23,7 +23,6 @@ from frazil.repository.files.file_cache import Files
 from frazil.repository.files.freedoms import HISTORY, has_freedoms, with_flag
 from frazil.repository.files.properties import commit_metadata
 from frazil.repository.format import (
-    COMMITTED,
     MAIN,
     TAKEN,
     UNKNOWN,
@@ -156,7 +155,13 @@ class AlphaFormat(AlphaSnapshots):
         ahead = branches.look_ahead(self, tip)
         if ahead is None:
             return Answer(UNKNOWN)
-        return Answer(COMMITTED if ahead.snapshot == snapshot else TAKEN, ahead)
+        if ahead.snapshot != snapshot:
+            return Answer(TAKEN, ahead)
+        try:  # a file that can be read may still be lost by a crash: writing it again syncs it
+            outcome, _ = branches.put_next(self, tip, snapshot)
+        except StoreError:
+            outcome = UNKNOWN
+        return Answer(outcome, ahead)
 
     def branches(self) -> list[str]:
         return branches.list_branches(self)

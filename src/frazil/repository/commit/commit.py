@@ -196,7 +196,8 @@ def settle(transaction: Transaction) -> Tip | None:
     """Finds out what became of commits whose outcome was not known, and whether the branch has moved: a later tip of it, None where it has not.
 
     Where one of the commits happened, the session goes on from it, and its tip is another one. Raises ConflictError where one happened and something was changed
-    since, and where the branch was removed and made anew; FormatError, StoreError."""
+    since, and where the branch was removed and made anew; CommitUnknownError where one happened and a crash of the machine may still lose it; FormatError,
+    StoreError."""
     tip = transaction.tip
     if tip is None:
         return None
@@ -207,6 +208,8 @@ def settle(transaction: Transaction) -> Tip | None:
             _check_unchanged(transaction, intent)
             _go_on(transaction, intent, transaction.files.snapshot(intent.snapshot), found)
             return None
+        if outcome == UNKNOWN and found is not None:  # it is there, and a crash may still lose it
+            raise _unknown(transaction, intent)
         if outcome == TAKEN:
             transaction.written.lost([intent])
             later = found

@@ -367,8 +367,10 @@ def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId |
         if expect is not None and tip.snapshot != expect:
             raise _overtaken(files, tip, expect)
         wanted = tip.snapshot if snapshot is None else snapshot
-        if not deleted and wanted == tip.snapshot:
-            return tip
+        if (
+            not deleted and wanted == tip.snapshot
+        ):  # maybe by a reset that could not be synced: writing its file again syncs it
+            tip = tip._replace(sequence=tip.sequence - 1)
         outcome, present = put_next(files, tip, wanted, deleted=deleted)
         if present is None or outcome == UNKNOWN:
             raise _unknown(f"the branch {tip.branch!r} was changed", _folder(files, tip))
