@@ -132,7 +132,8 @@ def test_creating_a_hierarchy() -> None:
     store = CountingStore(MemoryStore())
     frazil.create_group(store, zarr_format="draft")
     entry = [ENTRY, ("put", "zarr.json")]  # looked at by each creation: somebody may have taken the place
-    assert asked(store) == [ENTRY, *documents("look up", ""), *entry, ("put", "meta/group.json")]
+    repository = ("list", "refs/branch.main/")  # whose files a hierarchy must not be put among
+    assert asked(store) == [ENTRY, repository, *documents("look up", ""), *entry, ("put", "meta/group.json")]
 
 
 @pytest.mark.rule("D71")

@@ -20,7 +20,6 @@ from frazil.errors import (
     InvalidInputError,
     MetadataError,
     NotFoundError,
-    SelectionError,
     StoreError,
     UnknownExtensionError,
 )
@@ -86,7 +85,7 @@ def test_nothing_that_is_known_is_there(name: str) -> None:
     for use in (frazil.open, frazil.open_array, frazil.open_group):
         with pytest.raises(NotFoundError) as caught:
             use(store)
-        assert caught.value.key == "zarr.json"
+        assert caught.value.key == (name if name in {".zarray", ".zgroup"} else "zarr.json"), "Zarr v2 is named"
 
 
 def test_a_folder_in_place_of_a_document(tmp_path: Path) -> None:
@@ -207,7 +206,7 @@ def test_arrays_larger_than_anything(shape: tuple[int, int], shards: bool) -> No
         array.read,
         lambda: array[0:, 1],
     ):
-        with pytest.raises(SelectionError) as caught:
+        with pytest.raises(InvalidInputError, match="more than memory can hold") as caught:
             read()
         assert caught.value.path == "/"
     last = shape[0] - 1, shape[1] - 1
@@ -274,7 +273,7 @@ def test_chunks_larger_than_memory(tmp_path: Path, shards: bool) -> None:
 
 def test_elements_of_2_gib(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path, shape=(2**40,), dtype=f"r{8 * 2**20}", chunks=(1,), codecs=[])
-    with pytest.raises(SelectionError):
+    with pytest.raises(InvalidInputError, match="more than memory can hold"):
         array[...]
     document = json.loads((tmp_path / "zarr.json").read_bytes())
     document["data_type"] = f"r{8 * (2**31 - 1)}"
