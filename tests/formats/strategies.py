@@ -58,7 +58,8 @@ def metadata(draw: st.DrawFn) -> ZarrArrayMetadata:
 
 
 extents = st.lists(st.lists(U32, max_size=3).map(tuple), max_size=3).map(tuple)
-arrays = st.builds(ArrayData, metadata(), st.lists(st.builds(ManifestReference, ids, extents), max_size=3).map(tuple))
+references = st.lists(st.builds(ManifestReference, ids, extents), max_size=3, unique_by=lambda one: one.id).map(tuple)
+arrays = st.builds(ArrayData, metadata(), references)
 attributes = st.none() | objects | st.builds(AttributesReference, ids, U32)
 
 

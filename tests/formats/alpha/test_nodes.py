@@ -252,6 +252,14 @@ def test_an_id_that_cannot_be_read_is_none() -> None:
     assert broken.id is None
 
 
+def test_a_manifest_that_is_listed_twice_is_refused() -> None:
+    node = documents.array("/a")
+    node[-1] = {"Array": [documents.metadata(), [[documents.ID, []], [documents.ID, []]]]}
+    broken = of(node).get("/a")
+    assert isinstance(broken, BrokenNode)
+    assert "found one twice" in str(broken.error)
+
+
 @pytest.mark.parametrize(
     "pairs",
     [[(1, documents.group("/"))], [(b"/", documents.group("/"))], [(Raw(b"\xa1\xff"), None)], [("/", Raw(b"\xc1"))]],

@@ -172,8 +172,12 @@ def _read_array(reader: Reader) -> ArrayData:
 
 
 def read_manifests(reader: Reader) -> tuple[ManifestReference, ...]:
-    """The manifests that an array lists. Raises FormatError."""
-    return tuple([_read_reference(reader) for _ in range(reader.array("the manifests of an array"))])
+    """The manifests that an array lists. Raises FormatError, also for one that is listed twice."""
+    place = reader.at
+    references = tuple([_read_reference(reader) for _ in range(reader.array("the manifests of an array"))])
+    if len({reference.id for reference in references}) < len(references):
+        raise reader.fail("the manifests of an array must be different ones, found one twice", place)
+    return references
 
 
 def _read_reference(reader: Reader) -> ManifestReference:

@@ -25,6 +25,7 @@ from frazil.metadata.registry import MetadataExtensions
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue as Element
 from frazil.metadata.types.variable_length import bytes_of
+from frazil.metadata.warnings import tell
 
 __all__ = ["from_attributes", "from_metadata", "to_group", "to_metadata"]
 
@@ -196,8 +197,9 @@ def from_metadata(
 
 
 def from_attributes(metadata: Metadata, key: str | None = None) -> dict[str, Json]:
-    """The attributes of a node for its snapshot, a copy. Copies of the documents below a group (consolidated metadata) are left out: a snapshot has them all.
+    """The attributes of a node for its snapshot, a copy.
 
+    A snapshot has no place for consolidated metadata, copies of the documents below a group: they are left out with a UserWarning that names the group.
     Raises InvalidInputError for a member of the document that a snapshot cannot hold, and for attributes that it cannot (numbers beyond 64 bits)."""
     try:
         _check_members(metadata)
@@ -206,6 +208,11 @@ def from_attributes(metadata: Metadata, key: str | None = None) -> dict[str, Jso
     except FrazilError as error:
         error.key = error.key or key
         raise
+    if isinstance(metadata, GroupMetadata) and metadata.consolidated is not None:
+        tell(
+            f"{_FORMAT} cannot hold consolidated_metadata{f' of {key}' if key else ''}, which is left out; one read of a snapshot finds all its nodes",
+            UserWarning,
+        )
     return attributes
 
 
