@@ -163,3 +163,11 @@ def test_errors_say_what_to_do(place: Path) -> None:
     assert "x.repo@main/b" in told("x.repo/b")
     assert "transaction" in told("x.repo@main")
     assert "above/inner.repo" in told(".", overwrite=True) or "inner.repo" in told(".", overwrite=True)
+
+
+def test_a_symbolic_link_into_a_repository(tmp_path: Path) -> None:
+    frazil.Repository.create(tmp_path / "x.repo")
+    (tmp_path / "link").symlink_to(tmp_path / "x.repo" / "refs")
+    with pytest.raises(InvalidInputError, match="among the files of a repository"):
+        frazil.create_array(tmp_path / "link" / "tag.t", data=np.arange(3.0))
+    assert [found.name for found in (tmp_path / "x.repo" / "refs").iterdir()] == ["branch.main"]

@@ -14,7 +14,10 @@ from frazil.testing import FaultyStore
 from frazil.testing.faulty_store import Fault, FaultPlan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from frazil._kernel import Buffer
+    from frazil.stores import Columns, Fetched
 
 
 def lost(store: FaultyStore, puts: int) -> FaultPlan:
@@ -178,3 +181,52 @@ def test_a_branch_file_that_arrives_late(then: str) -> None:
     assert isinstance(array, frazil.Array)
     assert array.shape == (2 * 2**21,)
     assert (array[2**21 :] == 2).all()
+
+
+def test_a_branch_file_that_arrives_while_its_session_is_rebased() -> None:
+    """Between two looks at the branch: the session is not rebased over its own commit, which would append twice."""
+    inner = MemoryStore()
+    repo = frazil.Repository.create(inner)
+    with repo.transaction(message="base") as root:
+        root.create_array("a", data=np.arange(6), chunks=(3,))
+    for reads in range(12):
+        late = Late(inner)
+        session = frazil.Repository.open(late).writable_session()
+        before = session.open("a").shape[0]
+        session.open("a").append([9, 9, 9])
+        late.loses = True
+        with pytest.raises(CommitUnknownError):
+            session.commit("late")
+        late.loses, late.reads = False, reads
+        session.rebase("disjoint")
+        late.arrive()
+        if session.has_changes:
+            session.commit("again", rebase="disjoint")
+        assert repo.readonly_session().open("a").shape == (before + 3,)
+
+
+class Late(FaultyStore):
+    """A store in which the last branch file that was lost arrives after some more reads."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__(inner)
+        self.loses, self.reads = False, -1
+        self.held: tuple[str, bytes] | None = None
+
+    def create(self, key: str, value: Buffer) -> bool:
+        if self.loses and "refs/branch" in key:
+            self.held = key, bytes(value)
+            raise StoreError("timed out")
+        return super().create(key, value)
+
+    def fetch(self, names: Sequence[str], spans: Columns, **options: object) -> Fetched:
+        fetched = super().fetch(names, spans, **options)  # type: ignore[arg-type]
+        if self.reads == 0:
+            self.arrive()
+        self.reads -= 1
+        return fetched
+
+    def arrive(self) -> None:
+        if self.held is not None:
+            self.inner.create(*self.held)
+            self.held = None

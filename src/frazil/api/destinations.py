@@ -78,7 +78,7 @@ def check_output(file: str) -> None:
 def outer_repository(store: Store, prefix: str) -> Outer | None:
     """The nearest repository in which a prefix of a store lies; None where there is none. One at the prefix itself is none. Raises StoreError."""
     if isinstance(store, LocalStore):
-        return _outer_folder(os.path.abspath(os.path.join(store.path, prefix)))
+        return _outer_folder(os.path.realpath(os.path.join(store.path, prefix)))
     parts = prefix.split("/")[:-1]
     for count in reversed(range(len(parts))):
         below = "/".join([*parts[:count], ""]) if count else ""

@@ -446,3 +446,19 @@ def test_chunks_beyond_a_smaller_document_do_not_come_back(compatible: str | Non
     store.set("c/2", b"\4\4")
     session.commit("last")
     assert [store.get(f"c/{at}") for at in range(3)] == [b"\1\1", None, b"\4\4"]
+
+
+@pytest.mark.parametrize("compatible", [None, "alpha-library"])
+def test_chunks_beyond_a_committed_smaller_document_do_not_come_back(compatible: str | None) -> None:
+    """A session that grows the array knows nothing of the one that shrank it: no manifest has the chunks any more."""
+    repo = frazil.Repository.create(MemoryStore(), compatible=compatible)
+    session = repo.writable_session("main")
+    session.store.set("zarr.json", array(6, chunks=(2,)))
+    for at in range(3):
+        session.store.set(f"c/{at}", bytes([at + 1, at + 1]))
+    session.commit("first")
+    for shape in (2, 6):
+        session = repo.writable_session("main")
+        session.store.set("zarr.json", array(shape, chunks=(2,)))
+        session.commit(f"{shape} elements")
+    assert [session.store.get(f"c/{at}") for at in range(3)] == [b"\1\1", None, None]

@@ -126,7 +126,8 @@ def _new_commit(transaction: Transaction, message: str, properties: Mapping[str,
         new -= change.base is None
         number = new if change.base is None else change.base.id
         nodes[change.node.path] = change.node._replace(id=number)
-        if change.references is not None and change.references.count:
+        # a shrink through a document removes no chunks: their references must go, or they come back when the array grows
+        if (change.references is not None and change.references.count) or (change.shrunk and change.base is not None):
             arrays.append(_array_placement(changes, change, number))
     gone = [base.nodes.get(path) for path in changes.removed.values()]
     unlisted = [node.array.manifests for node in gone if isinstance(node, NodeSnapshot) and node.array is not None]

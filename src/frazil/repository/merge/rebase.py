@@ -98,6 +98,11 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             raise InvalidInputError("a fork is not rebased", hint="merge it into the session that it came from")
         settle(transaction)
         tip = _new_tip(transaction)
+        if transaction.written.intents and tip.snapshot != transaction.base_id:
+            settle(
+                transaction
+            )  # a branch file may have arrived since: a rebase over our own commit would make its changes twice
+            tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
             transaction.tip = tip
             return
