@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from frazil.errors import FormatError, InvalidInputError
 
-__all__ = ["ID_BYTES", "ID_CHARACTERS", "ObjectId", "decode_id", "decode_ids", "encode_id", "encode_ids", "new_id"]
+__all__ = ["ID_BYTES", "ID_CHARACTERS", "ObjectId", "decode_id", "encode_id", "encode_ids", "new_id"]
 
 ObjectId: TypeAlias = bytes
 
@@ -27,16 +27,6 @@ _TAKEN: Final = "".join([*_READ, *(letter.lower() for letter in _READ if letter.
 _DIGITS: Final = str.maketrans({letter: "0123456789abcdefghijklmnopqrstuv"[_READ[letter.upper()]] for letter in _TAKEN})
 _LETTERS: Final = np.frombuffer(ALPHABET.encode(), np.uint8)
 _WEIGHTS: Final = np.array([16, 8, 4, 2, 1], np.uint8)
-
-
-def _values() -> NDArray[np.uint8]:
-    values = np.full(256, 255, np.uint8)
-    for letter in _TAKEN:
-        values[ord(letter)] = _READ[letter.upper()]
-    return values
-
-
-_VALUES: Final = _values()
 
 
 @lru_cache(2**12)  # the names of one commit's files are asked for several times each
@@ -65,19 +55,6 @@ def encode_ids(values: NDArray[np.uint8]) -> list[str]:
     letters = _LETTERS[bits.reshape(len(values), ID_CHARACTERS, 5) @ _WEIGHTS]
     text = letters.tobytes().decode()
     return [text[at : at + ID_CHARACTERS] for at in range(0, len(text), ID_CHARACTERS)]
-
-
-def decode_ids(texts: list[str], key: str | None = None) -> NDArray[np.uint8]:
-    """uint8[n, 12] of texts, as decode_id reads them."""
-    joined = "".join(texts).encode("ascii", "replace")
-    if any(len(text) != ID_CHARACTERS for text in texts):
-        wrong = next(text for text in texts if len(text) != ID_CHARACTERS)
-        decode_id(wrong, key)
-    digits = _VALUES[np.frombuffer(joined, np.uint8)].reshape(len(texts), ID_CHARACTERS)
-    if (bad := (digits == 255).any(axis=1)).any():
-        decode_id(texts[int(bad.argmax())], key)
-    bits = np.unpackbits(digits[:, :, None], axis=2)[:, :, 3:].reshape(len(texts), ID_CHARACTERS * 5)
-    return np.packbits(bits[:, : ID_BYTES * 8], axis=1).reshape(len(texts), ID_BYTES)
 
 
 def new_id(random: Callable[[int], bytes]) -> ObjectId:

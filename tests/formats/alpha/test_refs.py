@@ -33,7 +33,7 @@ def test_reference_files_of_the_library_are_the_same_bytes(archive: str) -> None
         assert kind_and_name is not None
         kind, name = kind_and_name
         if kind == "tag":
-            assert refs.tag_key(name) == key
+            assert refs.folder_of("tag", name) + "ref.json" == key
         else:
             sequence = refs.parse_sequence(file)
             assert sequence is not None
@@ -195,7 +195,7 @@ def test_foreign_files_of_a_branch_folder_have_no_number(file: str) -> None:
 def test_names_are_quoted_on_disk(name: str, folder: str) -> None:
     assert refs.folder_of("branch", name) == f"refs/branch.{folder}/"
     assert refs.branch_key(name, 0) == f"refs/branch.{folder}/ZZZZZZZZ.json"
-    assert refs.tag_key(name) == f"refs/tag.{folder}/ref.json"
+    assert refs.folder_of("tag", name) == f"refs/tag.{folder}/"
     assert refs.parse_folder(f"branch.{folder}") == ("branch", name)
     assert refs.parse_folder(f"tag.{folder}") == ("tag", name)
 

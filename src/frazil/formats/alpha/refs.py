@@ -31,7 +31,6 @@ __all__ = [
     "parse_ref",
     "parse_sequence",
     "snapshot_key",
-    "tag_key",
 ]
 
 RefKind: TypeAlias = Literal["branch", "tag"]
@@ -107,10 +106,6 @@ def chunk_key(value: ObjectId) -> str:
 
 def attributes_key(value: ObjectId) -> str:
     return f"attributes/{encode_id(value)}"
-
-
-def tag_key(name: str) -> str:
-    return f"{folder_of('tag', name)}ref.json"
 
 
 def branch_key(name: str, sequence: int) -> str:
