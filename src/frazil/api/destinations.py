@@ -77,6 +77,8 @@ def check_output(file: str) -> None:
 
 def outer_repository(store: Store, prefix: str) -> Outer | None:
     """The nearest repository in which a prefix of a store lies; None where there is none. One at the prefix itself is none. Raises StoreError."""
+    if "\0" in prefix:
+        return None  # no key has it: the store refuses it by name
     if isinstance(store, LocalStore):
         return _outer_folder(os.path.realpath(os.path.join(store.path, prefix)))
     parts = prefix.split("/")[:-1]
