@@ -13,29 +13,16 @@ from typing import Final
 
 import frazil
 from frazil.cli.command import Command
-from frazil.cli.commands import (
-    cache,
-    convert,
-    copy,
-    get,
-    import_,
-    info,
-    ls,
-    repo_branch,
-    repo_diff,
-    repo_init,
-    repo_log,
-    repo_tag,
-    serve,
-    tree,
-    view,
-)
+from frazil.cli.commands import cache, serve
+from frazil.cli.commands.read import get, info, ls, tree, view
+from frazil.cli.commands.repo import branch, diff, init, log, tag
+from frazil.cli.commands.write import convert, copy, import_
 from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *(info.COMMAND, tree.COMMAND, ls.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
     *(copy.COMMAND, import_.COMMAND, serve.COMMAND, cache.COMMAND),
-    *(repo_init.COMMAND, repo_log.COMMAND, repo_diff.COMMAND, repo_branch.COMMAND, repo_tag.COMMAND),
+    *(init.COMMAND, log.COMMAND, diff.COMMAND, branch.COMMAND, tag.COMMAND),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {
     "repo": (

@@ -1,3 +1,3 @@
 """Files of other formats (NetCDF, HDF5): scanned, and imported into repositories.
 
-The command is in cli/commands/import_.py."""
+The command is in cli/commands/write/import_.py."""

@@ -1,3 +1,3 @@
 """Selections as pictures: overviews, colours, PNG files.
 
-The command is in cli/commands/view.py."""
+The command is in cli/commands/read/view.py."""

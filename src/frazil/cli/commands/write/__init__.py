@@ -1,0 +1,3 @@
+"""Commands that write elements, or make arrays, groups and repositories of what is elsewhere.
+
+Those that only read are in read/."""
