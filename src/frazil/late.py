@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 
 __all__ = ["LateModule", "late_names"]
 
@@ -14,13 +15,16 @@ __all__ = ["LateModule", "late_names"]
 class LateModule:
     """Stands for a module: `middle = LateModule("frazil.codecs.python_stage")`, beside a plain import of it for type checkers."""
 
-    __slots__ = ("_name",)
+    __slots__ = ("_module", "_name")
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._module: ModuleType | None = None
 
     def __getattr__(self, name: str) -> object:
-        return getattr(import_module(self._name), name)
+        if self._module is None:
+            self._module = import_module(self._name)
+        return getattr(self._module, name)
 
     def __repr__(self) -> str:
         return f"LateModule({self._name!r})"

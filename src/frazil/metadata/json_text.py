@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ else:
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
+T = TypeVar("T")
 _ATOMS: Final = frozenset({str, int, bool, type(None)})
 DEPTH_LIMIT: Final = 200  # levels of nesting; the functions below recurse once a level
 
@@ -211,13 +212,13 @@ def as_json(value: object, path: str | None, depth: int = DEPTH_LIMIT) -> Json:
         return _as_json(value, path, depth)
 
 
-def copied(value: object) -> object:
+def copied(value: T) -> T:
     """A value out of a document with lists and dicts of its own, on every level; all else cannot be changed anyway."""
     kind = type(value)
     if kind is list:
-        return [copied(child) for child in value]  # type: ignore[attr-defined]
+        return [copied(child) for child in value]  # type: ignore[attr-defined, return-value]
     if kind is dict:
-        return {name: copied(child) for name, child in value.items()}  # type: ignore[attr-defined]
+        return {name: copied(child) for name, child in value.items()}  # type: ignore[attr-defined, return-value]
     return value
 
 

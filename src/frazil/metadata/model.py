@@ -133,7 +133,7 @@ class ArrayMetadata(Value):
         made = object.__new__(ArrayMetadata)
         for name in _BESIDE_ATTRIBUTES:
             assign(made, name, getattr(self, name))
-        made.attributes = attributes
+        assign(made, "attributes", attributes)
         return made
 
     def with_members(self, **members: object) -> ArrayMetadata:

@@ -103,7 +103,7 @@ def bytes_of(value: Json) -> bytes | None:
 
 def undecodable(metadata: ArrayMetadata, path: str) -> UnknownExtensionError | None:
     """The error for an array of these types, at a path; None for any other array."""
-    if not isinstance(metadata.data_type, VariableLengthType):
+    if type(metadata.data_type) is not VariableLengthType:
         return None
     return UnknownExtensionError(
         f"arrays of the data type {metadata.data_type.name} cannot be read here: their elements have no fixed size",

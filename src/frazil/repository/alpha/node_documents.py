@@ -16,7 +16,7 @@ from frazil.formats.alpha.nodes import (
     NodeSnapshot,
     decode_attributes_of,
 )
-from frazil.metadata.json_text import as_json
+from frazil.metadata.json_text import as_json, copied
 from frazil.metadata.members import check_object
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.types.variable_length import with_variable_length
@@ -76,7 +76,7 @@ class NodeDocuments:
             if len(data) <= _SMALL:
                 _make_room(self._attributes)
                 self._attributes[data] = known
-        return check_object(as_json(known, None), None)
+        return {name: copied(value) for name, value in known.items()}
 
     def of(self, node: Node) -> Metadata | FrazilError:
         """The metadata of a node, or the error that stands in its place."""

@@ -114,12 +114,11 @@ class Owner(Protocol):
 class ArrayChunks:
     """ChunkStorage of one array of a session."""
 
-    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_remembers", "_store")
+    __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_store")
 
     def __init__(self, owner: Owner, key: int, rank: int) -> None:
         self._owner, self._key, self._rank = owner, key, rank
         self._store = owner.files.chunk_store()
-        self._remembers = isinstance(self._store, RememberingStore)
         self._known: dict[tuple[int, ...], Located] = {}  # chunks that were asked for one by one
         self._known_at = -1  # the state of the session in which they lie there
 
@@ -181,7 +180,7 @@ class ArrayChunks:
         held: Fetched | None = None,
         once: bool = False,
     ) -> Fetched:
-        whole = whole_spans(located, spans) if self._remembers else None
+        whole = whole_spans(located, spans) if isinstance(self._store, RememberingStore) else None
         if whole is not None:
             fetched = self._fetch(located, whole, expect, held, once)
             return fetched._replace(rows=cut_rows(located, spans, whole, fetched.rows))
