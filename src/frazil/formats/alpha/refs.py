@@ -5,6 +5,7 @@ Which file is the newest, and who may write the next, is decided in repository/.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from frazil.errors import FormatError, InvalidInputError
@@ -17,6 +18,7 @@ __all__ = [
     "Ref",
     "RefKind",
     "attributes_key",
+    "branch_file",
     "branch_key",
     "check_name",
     "check_new_name",
@@ -81,12 +83,12 @@ def parse_ref(data: bytes, key: str) -> Ref:
 
 def emit_ref(ref: Ref) -> bytes:
     """The bytes of a reference file."""
-    members: dict[str, object] = {} if ref.snapshot is None else {"snapshot": encode_id(ref.snapshot)}
+    members = [] if ref.snapshot is None else [f'"snapshot":"{encode_id(ref.snapshot)}"']
     if ref.deleted:
-        members["deleted"] = True
+        members.append('"deleted":true')
     if not members:
         raise InvalidInputError("a reference that is not deleted must point to a snapshot")
-    return json.dumps(members, separators=(",", ":")).encode()
+    return f"{{{','.join(members)}}}".encode()
 
 
 # --- names of files ------------------------------------------------------------------------------------------------------------------
@@ -109,12 +111,16 @@ def attributes_key(value: ObjectId) -> str:
 
 
 def branch_key(name: str, sequence: int) -> str:
-    """The branch file of a sequence number: later numbers sort first."""
+    """The branch file of a sequence number on a local disk."""
+    return folder_of("branch", name) + branch_file(sequence)
+
+
+def branch_file(sequence: int) -> str:
+    """The name of the branch file of a sequence number, without its folder: later numbers sort first."""
     if not 0 <= sequence <= LAST_SEQUENCE:
         raise InvalidInputError(f"a branch has the sequence numbers 0 to {LAST_SEQUENCE}, found {sequence}")
     number = LAST_SEQUENCE - sequence
-    digits = "".join([ALPHABET[number >> shift & 31] for shift in range(35, -1, -5)])
-    return f"{folder_of('branch', name)}{digits}{_SUFFIX}"
+    return "".join([ALPHABET[number >> shift & 31] for shift in range(35, -1, -5)]) + _SUFFIX
 
 
 def parse_sequence(file: str) -> int | None:
@@ -181,6 +187,7 @@ def folder_of(kind: RefKind, name: str) -> str:
     return f"{REFS}{kind}.{_encoded(name)}/"
 
 
+@lru_cache(64)
 def folders_of(kind: RefKind, name: str, *, local: bool = True) -> tuple[str, ...]:
     """The prefixes at which a branch or tag may lie. New ones are written at the first: percent-encoded on a local disk, literal in other stores, as the alpha library does.
 

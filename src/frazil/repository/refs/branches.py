@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from frazil.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -22,9 +24,11 @@ from frazil.formats.alpha.refs import (
     REFS,
     Ref,
     RefKind,
+    branch_file,
     branch_key,
     check_name,
     check_new_name,
+    emit_ref,
     folder_of,
     folders_of,
     next_sequence,
@@ -42,12 +46,13 @@ from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Outcome, T
 from frazil.repository.refs.alpha_library import keep_library_out
 from frazil.repository.refs.reference_files import (
     MOST_BYTES,
-    branch_file,
     create_reference,
     highest_number,
     newest_number,
     read_reference,
 )
+from frazil.stores.fetched.content import read_values
+from frazil.stores.values import Columns
 
 __all__ = [
     "COMMITTED",
@@ -74,6 +79,7 @@ __all__ = [
     "reset_branch",
 ]
 
+_HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _ATTEMPTS: Final = 100  # to write a file behind those that others write meanwhile
 
 
@@ -165,18 +171,21 @@ class _NextFile(Record):
 def _next_file(files: Files, tip: Tip) -> _NextFile | None:
     """The branch file after a tip, read in one batch with the tip's own; None where that is not there as it was when the tip was read. Raises StoreError."""
     folder, sequence = _folder(files, tip), tip.sequence + 1
-    keys = [folder + branch_file(number) for number in (tip.sequence, sequence) if number <= LAST_SEQUENCE]
-    own, *rest = files.store.get_partial_values([(key, (0, MOST_BYTES)) for key in keys])
-    try:
-        same = own is not None and _tip_of(files, tip.branch, tip.sequence, folder, parse_ref(own, keys[0])) == tip
-    except FormatError:
-        same = False
-    if not same:
-        return None
+    names = [folder + branch_file(number) for number in (tip.sequence, sequence) if number <= LAST_SEQUENCE]
+    spans = _HEADS[: len(names)]
+    own, *rest = read_values(files.store.fetch(names, spans), names, spans)
+    # every commit comes here: a file as our own writer leaves it need not be parsed
+    if own is None or own != emit_ref(Ref(tip.snapshot or None, tip.deleted)):
+        try:
+            same = own is not None and _tip_of(files, tip.branch, tip.sequence, folder, parse_ref(own, names[0])) == tip
+        except FormatError:
+            same = False
+        if not same:
+            return None
     if not rest or rest[0] is None:
         return _NextFile(sequence)
     try:
-        return _NextFile(sequence, parse_ref(rest[0], keys[1]))
+        return _NextFile(sequence, parse_ref(rest[0], names[1]))
     except FormatError as error:
         return _NextFile(sequence, None, error)
 

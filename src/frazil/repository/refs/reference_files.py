@@ -7,14 +7,13 @@ from __future__ import annotations
 from typing import Final
 
 from frazil.errors import FormatError, StoreError
-from frazil.formats.alpha.refs import LAST_SEQUENCE, Ref, branch_key, emit_ref, parse_ref, parse_sequence
+from frazil.formats.alpha.refs import LAST_SEQUENCE, Ref, branch_file, emit_ref, parse_ref, parse_sequence
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
 from frazil.stores.retry import pause
 from frazil.stores.store import Store
 
 __all__ = [
     "MOST_BYTES",
-    "branch_file",
     "create_reference",
     "highest_number",
     "newest_number",
@@ -32,11 +31,6 @@ _PAUSE: Final = 0.05  # seconds, before a write is repeated again
 
 
 # --- which is the newest ------------------------------------------------------------------------------------------------------------------
-
-
-def branch_file(sequence: int) -> str:
-    """The name of the branch file of a number, without its folder."""
-    return branch_key("any", sequence).rpartition("/")[2]
 
 
 def newest_number(store: Store, folder: str) -> int | None:
