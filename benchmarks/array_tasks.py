@@ -11,6 +11,9 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -78,9 +81,11 @@ class ArrayTasks:
     # What a task needs first, by the name of the method that makes it.
     fixtures: ClassVar[dict[str, str]] = {
         **dict.fromkeys(
-            ("open", "read", "random", "points", "lines", "element", "poke", "memory", "http"), "make_array"
+            ("open", "read", "random", "points", "lines", "element", "poke", "poke_append", "memory", "http"),
+            "make_array",
         ),
         "plan": "make_empty",
+        "open_many": "make_many",
     }
 
     engine: engines.Engine
@@ -141,6 +146,11 @@ class ArrayTasks:
         self.engine.create(self.path, row.spec)
         self.engine.commit("array")
 
+    def make_many(self, row: Row) -> None:
+        """Arrays without chunks, whose documents are the same bytes."""
+        for i in range(row.count):
+            self.engine.create(f"{self.path}/{i}", row.spec)
+
     def write(self, row: Row) -> Metrics:
         values = self.values(row.spec)
         array = self.engine.create(self.fresh(self.new), row.spec)
@@ -157,7 +167,15 @@ class ArrayTasks:
             array = self.engine.open(self.path)
         corner = tuple(slice(0, n) for n in row.spec.chunks)
         check(self.engine.read(array, corner), self.values(row.spec)[corner])
-        return {"ms": clock.seconds * 1e3}
+        return {"ms": clock.seconds * 1e3, "cpu ms": clock.cpu * 1e3}
+
+    def open_many(self, row: Row) -> Metrics:
+        with Clock() as clock:
+            arrays = [self.engine.open(f"{self.path}/{i}") for i in range(row.count)]
+        corner = tuple(slice(0, n) for n in row.spec.chunks)
+        for array in (arrays[0], arrays[-1]):
+            check(self.engine.read(array, corner), np.zeros(row.spec.chunks, row.spec.dtype))
+        return {"ms each": clock.seconds / row.count * 1e3, "cpu ms each": clock.cpu / row.count * 1e3}
 
     def read(self, row: Row) -> Metrics:
         array = self.engine.open(self.path)
@@ -193,7 +211,7 @@ class ArrayTasks:
             with clock:
                 got = self.engine.read(array, box)
             check(got, values[box])
-        return {"ms each": clock.seconds / row.count * 1e3}
+        return {"ms each": clock.seconds / row.count * 1e3, "cpu ms each": clock.cpu / row.count * 1e3}
 
     def element(self, row: Row) -> Metrics:
         array, values = self.engine.open(self.path), self.values(row.spec)
@@ -206,18 +224,39 @@ class ArrayTasks:
         return {"us each": clock.seconds / row.count * 1e6}
 
     def poke(self, row: Row) -> Metrics:
+        return self.one_element(row, partial(self.engine.open, write=True))
+
+    def poke_append(self, row: Row) -> Metrics:
+        return self.one_element(row, self.engine.open_appending)
+
+    def one_element(self, row: Row, opened: Callable[[str], Any]) -> Metrics:
+        """Changes another element each time, in the array as `opened` opens it."""
+        array = opened(self.path)
         values, self.turn = self.values(row.spec), self.turn + 1
         box: Box = tuple(
             slice(at, at + 1) for at in np.random.default_rng(self.turn).integers(0, row.spec.shape).tolist()
         )
         values[box] += 1
-        array, before = self.engine.open(self.path, write=True), bytes_written()
+        before = bytes_written()
         with Clock() as clock:
             self.engine.write(array, box, values[box])
             self.engine.commit("poke")
         written = bytes_written() - before
         self.check_whole(self.path, values)
         return {"ms": clock.seconds * 1e3, "kB written": written / 1e3}
+
+    def series(self, row: Row) -> Metrics:
+        values = self.values(row.spec)
+        empty = replace(row.spec, shape=(0, *row.spec.shape[1:]))
+        array, before = self.engine.create(self.fresh(self.new), empty), bytes_written()
+        with Clock() as clock:
+            for step in range(row.count):
+                array = self.engine.append(array, values[step : step + 1])
+        written = bytes_written() - before
+        self.check_whole(self.new, values[: row.count])
+        self.fresh(self.new)
+        each = {"ms each": clock.seconds * 1e3, "cpu ms each": clock.cpu * 1e3, "kB written each": written / 1e3}
+        return {name: value / row.count for name, value in each.items()}
 
     def memory(self, row: Row) -> Metrics:
         array = self.engine.open(self.path)

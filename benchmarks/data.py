@@ -86,4 +86,15 @@ def random(shape: Shape) -> np.ndarray:
     return np.random.default_rng(0).random(shape)
 
 
-MAKERS: dict[str, Callable[[Shape], np.ndarray]] = {"smooth": smooth, "era": era, "random": random}
+def fields(shape: Shape) -> np.ndarray:
+    """float32 (time, field, latitude, longitude): a wave that moves, and noise of a thousandth of it; compresses as fields of a forecast do."""
+    steps, _, height, width = shape
+    noise = np.random.default_rng(0)
+    wave = np.sin(np.arange(height) / 9)[:, None] * np.cos(np.arange(width) / 17)
+    out = np.empty(shape, np.float32)
+    for step in range(steps):
+        out[step] = np.roll(wave, step, axis=1) + 1e-3 * noise.random(shape[1:])
+    return out
+
+
+MAKERS: dict[str, Callable[[Shape], np.ndarray]] = {"smooth": smooth, "era": era, "fields": fields, "random": random}

@@ -37,7 +37,7 @@ class Row:
     kinds: tuple[str, ...] = (PLAIN,)
     box: Box = ()  # read: the selection
     size: Shape = ()  # random: the extent of each read
-    count: int = 0  # random reads or commits in one measurement
+    count: int = 0  # random reads, openings, appends or commits in one measurement
     start: int = 0  # commits, references or arrays that are there before it
     fresh: bool = False  # measure in a new process each time
     own: bool = False  # frazil alone: the peers would take hours, or all of the memory
@@ -70,6 +70,7 @@ def cubes(n: int, shard: int, inners: Shape, count: int) -> list[Row]:
             rows += [
                 Row(f"{name} {count * 300} points at once", "points", spec, ("3d", "fancy"), count=count * 300),
                 Row(f"{name} {count // 3} rows at once", "lines", spec, ("3d", "fancy"), count=count // 3),
+                Row(f"{name} open {count} arrays of one document", "open_many", spec, ("3d", "open"), count=count),
                 Row(f"{name} write all, own default codec", "write", replace(spec, codecs=None), ("3d", "default")),
             ]
     return rows
@@ -105,6 +106,7 @@ def costs(n: int, shard: int, grid: int) -> list[Row]:
     empty = Spec("none", (grid, grid), "uint8", (1, 1), (grid // 10, grid // 10))
     return [
         Row(f"one element into a {mib} MiB shard", "poke", one, ()),
+        Row(f"one element into a {mib} MiB shard, appended", "poke_append", one, ("poke",), own=True),
         Row(f"read {mib} MiB: peak memory", "memory", many, (), box=many.whole, fresh=True),
         Row(f"plan {grid}^2 inner chunks, none stored", "plan", empty, (), box=empty.whole, fresh=True, own=True),
         Row("import", "import_time", none, ("import",), (PLAIN, REPOSITORY)),
@@ -131,6 +133,12 @@ def climate(times: int, shard: int) -> list[Row]:
         Row("ERA float64 blosc: one point in time", "read", spec, ("era",), box=series),
         Row("ERA float64 blosc: one map", "read", spec, ("era",), box=one_map),
     ]
+
+
+def series(steps: int, shard: int) -> list[Row]:
+    """Row 11: a series in time, written as it comes: one step, four fields, at a time."""
+    spec = Spec("fields", (steps, 4, 90, 180), "float32", (1, 1, 90, 180), (shard, 4, 90, 180), zstd(0))
+    return [Row(f"4-D float32 series: {steps} appends of a step", "series", spec, ("append",), count=steps)]
 
 
 def repositories(tiny: int, small: int, commits: int, history: int, refs: int, arrays: int, appends: int) -> list[Row]:
@@ -187,6 +195,7 @@ def every_row(quick: bool) -> list[Row]:
             *sheets(512, 256, 128),
             *costs(1024, 512, 1000),
             *climate(12, 6),
+            *series(20, 8),
             *repositories(2_000, 500, 10, 50, 20_000, 300, 20),
             *requests(),
             *drafts(128, 32, 16),
@@ -196,6 +205,7 @@ def every_row(quick: bool) -> list[Row]:
         *sheets(4096, 1024, 512),
         *costs(8192, 1024, 10_000),
         *climate(72, 12),
+        *series(500, 100),
         *repositories(100_000, 20_000, 50, 1000, 1_000_000, 10_000, 200),
         *requests(),
         *drafts(1024, 256, 32),

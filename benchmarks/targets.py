@@ -1,9 +1,10 @@
-"""Reads what a run of compare.py measured and says which of the project's targets it met.
+"""Reads what runs of the harness measured and says which of the project's targets they met.
 
-    python targets.py out.json [--markdown]
+    python targets.py out.json [objects.json memory.json requests.json] [--markdown]
 
-Here live the targets and how each is read from the results; measuring is compare.py's. Ratios are to the best peer of the same run, round by round
-(compare.py, "x best"). Seconds mean something only on a quiet machine."""
+Here are the targets and how each is read from the reports of compare.py, objects.py, remote_memory.py and remote_requests.py; nothing is measured here but the
+lines of the sources. Ratios are to the best peer of the same run, round by round (compare.py, "x best"). Seconds mean something only on a quiet machine: the
+ratio in CPU time stands beside them where the row has it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+ROOT = Path(__file__).resolve().parents[1]
 OWN = "frazil"
+BEFORE = "frazil_before"  # src/ of an earlier commit
 REPOSITORY = "frazil_repo"  # without syncing, as its peers
 ZARR = ("zarr", "zarr_fused")
 
@@ -96,7 +99,15 @@ def ratio_to_best(report: Report, rows: Sequence[str], metric: str) -> Measured 
     lines = lines_of(report, rows[0], metric)
     if OWN not in lines or lines[OWN]["ratio"] is None:
         return None
-    return lines[OWN]["ratio"], f"{lines[OWN]['median']:.3g} {metric}; {best_peer(lines, report)}"
+    return lines[OWN][
+        "ratio"
+    ], f"{lines[OWN]['median']:.3g} {metric}; {best_peer(lines, report)}{cpu(report, rows, metric)}"
+
+
+def cpu(report: Report, rows: Sequence[str], metric: str) -> str:
+    """The same ratio in CPU time, as a text; nothing where it was not measured."""
+    line = lines_of(report, rows[0], f"cpu {metric}").get(OWN)
+    return "" if line is None or line["ratio"] is None else f"; {line['ratio']:.3g} x in CPU time"
 
 
 def median_value(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
@@ -105,15 +116,22 @@ def median_value(report: Report, rows: Sequence[str], metric: str) -> Measured |
     return (lines[OWN]["median"], best_peer(lines, report)) if OWN in lines else None
 
 
-def ratio_to_zarr(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
-    """What zarr-python takes, with the better of its pipelines / what frazil takes, round by round."""
-    lines = lines_of(report, rows[0], metric)
-    peers = [lines[name] for name in ZARR if name in lines]
-    if OWN not in lines or not peers:
-        return None
-    peer, own = min(peers, key=lambda line: float(line["median"])), lines[OWN]
-    ratio = median(theirs / ours for theirs, ours in zip(peer["samples"], own["samples"], strict=True))
-    return ratio, f"{own['median']:.3g} {metric}; {peer['engine']} {peer['median']:.3g}"
+def ratio_to(*engines: str) -> Callable[[Report, Sequence[str], str], Measured | None]:
+    """What the better of these engines takes / what frazil takes, round by round."""
+
+    def read(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
+        lines = lines_of(report, rows[0], metric)
+        peers = [lines[name] for name in engines if name in lines]
+        if OWN not in lines or not peers:
+            return None
+        peer, own = min(peers, key=lambda line: float(line["median"])), lines[OWN]
+        ratio = median(theirs / ours for theirs, ours in zip(peer["samples"], own["samples"], strict=True))
+        return ratio, f"{own['median']:.3g} {metric}; {peer['engine']} {peer['median']:.3g}"
+
+    return read
+
+
+ratio_to_zarr = ratio_to(*ZARR)
 
 
 def share_of_zarr(report: Report, rows: Sequence[str], metric: str) -> Measured | None:
@@ -177,22 +195,66 @@ def cube(inner: int, what: str) -> str:
 DEFAULT_CUBE = cube(32, "write all, own default codec")
 DEFAULT_ERA = "ERA float64, own default codec: write all"
 SHEET = r"\d+\^2 inner 16\^2 raw: "
+POKE = r"one element into a \d+ MiB shard"
+SLOW = r"\d+\^3 in S3, 20 ms a request: "
+LINES = "lines of src/frazil and rust/src"
+
+LINES_BEFORE = 61_355  # where the redesign of array engine and stores starts
+NOT_COUNTED: tuple[str, ...] = ()  # files of shard write strategies, which are new and not a part of the redesign
+ONE_TASK = 24  # MiB of a task of remote_memory.py: a shard of 8 MiB fetched, carried over, and encoded anew
+SLACK = 32  # MiB
+
 
 TARGETS = (
     *(
-        Target(f"512^3 zstd 0, {what} all, inner {inner}^3", goal, "x", True, ratio_to_best, (cube(inner, f"{what} all"),), "s")
-        for what, goals in (("read", {64: 1.05, 32: 1.3, 16: 2}), ("write", {64: 1, 32: 1.1, 16: 1.3}))
+        Target(f"512^3, open, inner {inner}^3, to tensorstore without sync", 1, "x", True, ratio_to("tensorstore_nosync"), (cube(inner, "open"),), "ms")
+        for inner in (64, 32, 16)
+    ),
+    Target("many arrays of one document: open", 3, "x", True, ratio_to_best, (cube(32, r"open \d+ arrays of one document"),), "ms each"),
+    *(
+        Target(f"ERA float64 blosc: {what}", goal, "x", True, ratio_to_best, (f"ERA float64 blosc: {what}",), "s")
+        for what, goal in (("one map", 1.2), ("one point in time", 1.3), ("read all", 1.3))
+    ),
+    *(
+        Target(f"512^3 zstd 0, {what}, inner {inner}^3", goal, "x", True, ratio_to_best, (cube(inner, what),), metric)
+        for what, metric, goals in (
+            ("write all", "s", {64: 1, 32: 1.15, 16: 1.3}),
+            ("read all", "s", {64: 1.05, 32: 1.5, 16: 2.2}),
+            ("z-plane", "s", {64: 1.1, 32: 1.2, 16: 1.5}),
+            ("x-plane", "s", {64: 1.1, 32: 1.2, 16: 1.5}),
+            ("random inner chunks", "ms each", {64: 1.5, 32: 2.5, 16: 4}),
+            ("random points", "ms each", {64: 1.5, 32: 1.5, 16: 1.5}),
+        )
         for inner, goal in goals.items()
     ),
+    Target("90,000 points at once", 1.15, "x", True, ratio_to_best, (cube(32, r"\d+ points at once"),), "s"),
+    Target("100 rows at once", 1.2, "x", True, ratio_to_best, (cube(32, r"\d+ rows at once"),), "s"),
+    Target("4096^2 raw, inner 16^2, shard 1024^2: write", 2, "x", True, ratio_to_best, (f"{SHEET}write all",), "s"),
+    Target("4096^2 raw, inner 16^2, shard 1024^2: read", 2.5, "x", True, ratio_to_best, (f"{SHEET}read all",), "s"),
+    Target("one element into a 128 MiB shard, rewritten", 1.3, "x", True, ratio_to_best, (POKE,), "ms"),
+    Target("one element into a 128 MiB shard, appended", 5, "ms", False, median_value, (f"{POKE}, appended",), "ms"),
+    Target("one element into a 128 MiB shard, appended: written (3 inner chunks)", 350, "kB", False, median_value, (f"{POKE}, appended",), "kB written"),
+    Target("4-D float32 series, one step at a time, to zarr-python", 10, "x", True, ratio_to_zarr, (r"4-D float32 series: \d+ appends of a step",), "ms each"),
+    *(
+        Target(f"512^3 in S3, 20 ms a request: {what}, to the commit before", 1, "x", True, ratio_to(BEFORE), (f"{SLOW}{what}",), "s")
+        for what in ("read all", "column", "write a part of each shard")
+    ),
+    *(
+        Target(f"memory beside the result in S3, {in_flight} MiB in flight: {call}", max(in_flight, ONE_TASK) + SLACK, "MiB", False, median_value,
+               (f"64 shards of 8 MiB in S3, {in_flight} MiB in flight: {call}",), "MiB beside the result")
+        for in_flight in (1, 64)
+        for call in ("read all", "read a column", "write all", "write a part of each shard", "copy within the store", "copy to a folder", "copy from a folder", "rechunk")
+    ),
+    *(
+        Target(f"{what} of 100,000 chunks in S3", 1.1, "requests a page", False, median_value, (rf"\d+ chunks in S3: {what}",), "requests a page")
+        for what in ("info", "ls -l", "ls -l of its keys")
+    ),
+    Target(f"{LINES}: 5 % fewer", LINES_BEFORE * 95 // 100, "lines", False, median_value, (LINES,), "lines"),
     Target("own default codec, 512^3: write, to zarr-python", 3, "x", True, ratio_to_zarr, (DEFAULT_CUBE,), "s"),
     Target("own default codec, 512^3: bytes, of zarr-python's", 1.05, "x", False, share_of_zarr, (DEFAULT_CUBE,), "MB stored"),
     Target("own default codec, ERA: write, to zarr-python", 3, "x", True, ratio_to_zarr, (DEFAULT_ERA,), "s"),
     Target("own default codec, ERA: bytes, of zarr-python's", 1.05, "x", False, share_of_zarr, (DEFAULT_ERA,), "MB stored"),
-    Target("one random inner chunk, 32^3", 0.09, "ms", False, median_value, (cube(32, "random inner chunks"),), "ms each"),
-    Target("one random inner chunk, 16^3", 0.05, "ms", False, median_value, (cube(16, "random inner chunks"),), "ms each"),
     Target("one element, unsharded, uncompressed", 35, "us", False, median_value, (r"\d+\^2 unsharded 64\^2 raw: one element",), "us each"),
-    Target("4096^2 raw, inner 16^2, shard 1024^2: write", 2, "x", True, ratio_to_best, (f"{SHEET}write all",), "s"),
-    Target("4096^2 raw, inner 16^2, shard 1024^2: read", 2, "x", True, ratio_to_best, (f"{SHEET}read all",), "s"),
     Target("CPU of read all, inner 16^3 over 64^3", 1.4, "x", False, growth, (cube(64, "read all"), cube(16, "read all")), "cpu s"),
     Target("peak memory above the start, reading 128 MiB", 133, "MiB", False, median_value, (r"read \d+ MiB: peak memory",), "MiB above start"),
     Target("memory beside the result, 1e8 inner chunks, none stored", 200, "MiB", False, median_value,
@@ -241,12 +303,39 @@ def table(verdicts: Iterable[Verdict], *, markdown: bool = False) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
+def merged(reports: Sequence[Report]) -> Report:
+    """Several reports as one, with the lines of the sources as they are now."""
+    engines = {name: engine for report in reports for name, engine in report["engines"].items()}
+    rows = [line for report in reports for line in report["rows"]]
+    count = float(source_lines(ROOT))
+    own = {
+        "row": LINES,
+        "metric": "lines",
+        "engine": OWN,
+        "min": count,
+        "median": count,
+        "ratio": None,
+        "samples": [count],
+    }
+    return {
+        "quick": any(report["quick"] for report in reports),
+        "engines": {OWN: {"kind": "plain"}, **engines},
+        "rows": [*rows, own],
+    }
+
+
+def source_lines(root: Path) -> int:
+    """Lines of src/frazil/**/*.py and rust/src/**/*.rs."""
+    files = [*(root / "src/frazil").rglob("*.py"), *(root / "rust/src").rglob("*.rs")]
+    return sum(file.read_bytes().count(b"\n") for file in files if str(file.relative_to(root)) not in NOT_COUNTED)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("report", type=Path, help="what compare.py --json wrote")
+    parser.add_argument("reports", type=Path, nargs="+", help="what compare.py and the others wrote with --json")
     parser.add_argument("--markdown", action="store_true", help="as a table for a document")
     options = parser.parse_args()
-    report = json.loads(options.report.read_text())
+    report = merged([json.loads(path.read_text()) for path in options.reports])
     verdicts = judge(report, TARGETS)
     print(*table(verdicts, markdown=options.markdown), sep="\n")
     met = [verdict.met for verdict in verdicts]

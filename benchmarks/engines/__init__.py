@@ -35,6 +35,10 @@ class Engine:
         values: np.ndarray = array[box]
         return values
 
+    def open_appending(self, path: str) -> Any:
+        """The array, open for writes that put new inner chunks behind those that a shard has, in place of writing it anew."""
+        raise Unsupported("not available: shards are written anew")
+
     def element(self, array: Any, place: tuple[int, ...]) -> Any:
         """One element, as a scalar or an array without dimensions."""
         return array[place]
@@ -49,6 +53,11 @@ class Engine:
 
     def write(self, array: Any, box: Box, values: np.ndarray) -> None:
         array[box] = values
+
+    def append(self, array: Any, rows: np.ndarray) -> Any:
+        """Grows the array along its first axis by rows, and writes them there; the array to go on with."""
+        array.append(rows, axis=0)
+        return array
 
     def commit(self, message: str) -> None:
         """Makes what was written last; nothing to do in a plain store."""
@@ -73,9 +82,6 @@ class RepositoryEngine(Engine):
     def array(self, name: str) -> Any:
         """An array of the writable session."""
         raise Unsupported("array")
-
-    def append(self, array: Any, rows: np.ndarray) -> None:
-        array.append(rows, axis=0)
 
     def set_references(self, name: str, first: int, count: int, url: str) -> None:
         """Chunks first, first + 1, ... of a 1-d array become the 8-byte items of the same numbers in the file at url."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,11 @@ class Engine(engines.Engine):
 
     def open(self, path: str, write: bool = False) -> Any:
         return frazil.open_array(path, mode="r+" if write else "r")
+
+    def open_appending(self, path: str) -> Any:
+        if "shard_writes" not in inspect.signature(frazil.open_array).parameters:
+            return super().open_appending(path)
+        return frazil.open_array(path, mode="r+", shard_writes="append")
 
     def points(self, array: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
         values: np.ndarray = array.vindex[places]

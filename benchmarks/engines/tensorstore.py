@@ -51,6 +51,12 @@ class Engine(engines.Engine):
     def write(self, array: Any, box: Box, values: np.ndarray) -> None:
         array[box].write(values).result()
 
+    def append(self, array: Any, rows: np.ndarray) -> Any:
+        start, stop = array.shape[0], array.shape[0] + len(rows)
+        grown = array.resize(exclusive_max=[stop, *array.shape[1:]], expand_only=True).result()
+        grown[start:stop].write(rows).result()
+        return grown
+
 
 def located(path: str) -> dict[str, Any]:
     where = (

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import objects
+import remote_memory
+import remote_requests
 from rows import every_row
 from targets import (
+    LINES,
     TARGETS,
     Report,
     Target,
     growth,
     judge,
     median_value,
+    merged,
+    ratio_to,
     ratio_to_best,
     ratio_to_zarr,
     share_of_zarr,
+    source_lines,
     table,
 )
 
@@ -88,6 +96,33 @@ def test_ratio_to_zarr_takes_its_better_pipeline_round_by_round() -> None:
     assert only(found, target(share_of_zarr, 0.3, at_least=False))[:2] == (False, 1 / 3)
 
 
+def test_ratio_to_an_engine_of_ones_own() -> None:
+    found = report(
+        line("read", "frazil", [1.0, 2.0]), line("read", "before", [3.0, 6.0]), line("read", "zarr", [0.1, 0.1])
+    )
+    assert only(found, target(ratio_to("before"), 3))[:2] == (True, 3.0)
+    assert only(found, target(ratio_to("absent"), 3))[:2] == (None, None)
+
+
+def test_the_ratio_in_cpu_time_stands_beside_that_in_seconds() -> None:
+    found = report(
+        line("read", "frazil", [1.0], ratio=0.5),
+        line("read", "frazil", [1.0], metric="cpu s", ratio=1.25),
+        line("read", "zarrs", [2.0]),
+    )
+    assert only(found, target(ratio_to_best, 2)) == (False, 0.5, "1 s; best peer zarrs 2; 1.25 x in CPU time")
+
+
+def test_reports_are_merged_and_the_lines_of_the_sources_counted(tmp_path: Path) -> None:
+    for name, text in (("src/frazil/a/b.py", "1\n2\n"), ("src/frazil/c.txt", "1\n"), ("rust/src/d.rs", "1\n2\n3\n")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert source_lines(tmp_path) == 5
+    both = merged([report(line("read", "frazil", [1.0])), report(line("write", "zarr", [2.0]))])
+    assert [one["row"] for one in both["rows"]] == ["read", "write", LINES]
+    assert not both["quick"]
+
+
 def test_growth() -> None:
     found = report(line("small", "frazil", [2.0]), line("large", "frazil", [3.0]))
     assert only(found, target(growth, 1.4, "small", "large", at_least=False))[:2] == (False, 1.5)
@@ -107,6 +142,10 @@ def test_a_row_that_failed_is_missed() -> None:
 def test_every_target_reads_rows_of_the_harness() -> None:
     for quick in (False, True):
         names = [row.name for row in every_row(quick)]
+        names += objects.row_names(64 if quick else 512, 20).values()
+        names += [remote_memory.row_name(call, in_flight) for call in remote_memory.CALLS for in_flight in (1, 64)]
+        names += [remote_requests.row_name(100, command) for command in remote_requests.COMMANDS]
+        names.append(LINES)
         assert len(names) == len(set(names))
         for wanted in TARGETS:
             assert [len([name for name in names if re.fullmatch(row, name)]) for row in wanted.rows] == [1] * len(

@@ -1,0 +1,85 @@
+"""A real S3 server on this machine (versitygw), and a proxy before it that makes each request slower and counts them. What is measured there is not known here."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+SERVER = HERE.parent / ".servers/bin/versitygw"
+KEY, SECRET, BUCKET = "test", "testtest", "bench-bucket"
+NO_PROXY = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def serving(folder: Path, server: Path = SERVER) -> Iterator[str]:
+    """The endpoint of a server with one empty bucket (BUCKET), whose data lies in `folder`."""
+    (folder / BUCKET).mkdir(parents=True)
+    port = free_port()
+    process = subprocess.Popen(
+        [str(server), "--port", f"127.0.0.1:{port}", "--quiet", "--keep-alive", "posix", str(folder)],
+        env={**os.environ, "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(200):
+            with socket.socket() as one:
+                if one.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        else:
+            raise SystemExit("the server did not start")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def delayed(endpoint: str, seconds: float) -> Iterator[str]:
+    """Another endpoint of the same server, where each request is held back for so many seconds."""
+    command = [sys.executable, str(HERE / "delay_proxy.py"), endpoint.rpartition(":")[2], str(seconds)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def requests_since(endpoint: str) -> int:
+    """How many requests came to a delayed endpoint since it was last asked."""
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return int(direct.open(f"{endpoint}/__count__").read())
+
+
+def frazil_options(endpoint: str) -> dict[str, Any]:
+    """The options of a frazil.stores.ObjectStore in the bucket."""
+    return {"endpoint": endpoint, "access_key_id": KEY, "secret_access_key": SECRET}
+
+
+def environment(endpoint: str) -> dict[str, str]:
+    """The same as variables, for programs."""
+    return {
+        **NO_PROXY,
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
