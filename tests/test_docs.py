@@ -1,4 +1,4 @@
-"""What README.md, docs/repositories.md, docs/object-stores.md, docs/dask.md, docs/testing.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
+"""What README.md, docs/repositories.md, docs/object-stores.md, docs/dask.md, docs/testing.md, docs/checksums.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
 
 from __future__ import annotations
 
@@ -94,6 +94,11 @@ def test_the_page_on_testing_runs(capfd: pytest.CaptureFixture[str]) -> None:
     page = "".join(blocks("python", (ROOT / "docs" / "testing.md").read_text()))
     exec(compile(page, "testing.md", "exec"), {"__name__": "testing_page"})
     assert " commits in " in capfd.readouterr().out
+
+
+def test_the_page_on_checksums_runs() -> None:
+    page = "".join(blocks("python", (ROOT / "docs" / "checksums.md").read_text()))
+    exec(compile(page, "checksums.md", "exec"), {"__name__": "checksums_page"})
 
 
 def test_links_lead_somewhere() -> None:

@@ -42,6 +42,7 @@ LATE: dict[str, str] = {
         "data types that are no numbers are read when a document names one",
     ),
     "frazil.metadata.types.variable_length": "arrays in plain stores have no such types",
+    "frazil.operations.checksum": "few programs need checksums",
     "frazil.operations.convert.convert": "few programs convert anything",
     "frazil.operations.serve.server": "one command alone serves anything",
     "frazil.operations.copy.copy": "few programs copy anything",

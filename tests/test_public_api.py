@@ -9,7 +9,7 @@ import frazil
 from frazil import errors, extensions
 
 NAMES = {
-    "Array", "CommitUnknownError", "ConflictError", "FrazilError", "Group", "Registry", "Repository", "Runtime", "Session", "codecs", "convert", "copy", "create_array", "create_group", "dask",
+    "Array", "CommitUnknownError", "ConflictError", "FrazilError", "Group", "Registry", "Repository", "Runtime", "Session", "checksum", "codecs", "convert", "copy", "create_array", "create_group", "dask",
     "errors",
     "extensions", "open",
     "open_array", "open_group", "stores",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from frazil import dask, extensions
     from frazil.api.repository import Repository
     from frazil.api.session import Session
+    from frazil.operations.checksum import checksum
     from frazil.operations.convert.convert import convert
     from frazil.operations.copy.copy import copy
 
@@ -32,6 +33,7 @@ __all__ = [
     "Repository",
     "Runtime",
     "Session",
+    "checksum",
     "codecs",
     "convert",
     "copy",
@@ -53,6 +55,7 @@ if not TYPE_CHECKING:
         {
             "Repository": "frazil.api.repository",
             "Session": "frazil.api.session",
+            "checksum": "frazil.operations.checksum",
             "convert": "frazil.operations.convert.convert",
             "copy": "frazil.operations.copy.copy",
             "dask": "frazil.dask",

@@ -16,14 +16,14 @@ from frazil.testing import CountingStore
 SEA = ((np.mgrid[:600, :700][0] * 7 + np.mgrid[:600, :700][1] * 3) % 5000).astype(np.uint16)
 TEMP = np.random.default_rng(0).normal(10, 5, (3, 40, 50)).astype(np.float32)
 
-LINKED, COPIED = ("sea.zarr", "ocean.zarr", "ocean.nc"), ("old.zr3", "sea.repo", "sea.cache")
+LINKED, COPIED = ("ocean.nc", "corner.npy"), ("sea.zarr", "ocean.zarr", "old.zr3", "sea.repo", "sea.cache")
 THERE = (*LINKED, *COPIED)
 
 
 @pytest.fixture(scope="session")
 def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """sea.zarr, a sharded array; ocean.zarr, a group with level1/temp; old.zr3, a hierarchy of the older draft; sea.repo, a repository; ocean.nc,
-    a NetCDF4 file with level1/temp; sea.cache, where something of sea.repo is kept. To be read alone."""
+    a NetCDF4 file with level1/temp; corner.npy, six numbers; sea.cache, where something of sea.repo is kept. To be read alone."""
     folder = tmp_path_factory.mktemp("hierarchy")
     frazil.create_array(folder / "sea.zarr", data=SEA, chunks=(64, 64), shards=(256, 256), dimension_names=("y", "x"))
     ocean = frazil.create_group(folder / "ocean.zarr", attributes={"title": "The sea"})
@@ -36,6 +36,7 @@ def hierarchy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     old.create_array("level1/temp", data=TEMP, chunks=(1, 8, 8), shards=(1, 16, 16))
     fill_repository(folder / "sea.repo")
     write_netcdf(folder / "ocean.nc")
+    np.save(folder / "corner.npy", np.arange(6).reshape(2, 3))
     distant = CountingStore(LocalStore(folder / "sea.repo"))
     assert frazil.Repository.open(distant, cache=folder / "sea.cache").readonly_session().root["salt"][0] == 0
     return folder

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from functools import partial
 
 import frazil
 from frazil.api.references import Named, cuts, has_nothing, has_repository, split_reference
@@ -132,14 +134,14 @@ def in_snapshot(location: str, prefixes: list[str] | None = None) -> InSession |
     return InSession(session, path, f"{shown(*resolve(named.repository))}@{session.snapshot_id}/{path}".rstrip("/"))
 
 
-def on_branch(location: str) -> InSession | None:
+def on_branch(location: str, prefixes: list[str] | None = None) -> InSession | None:
     """A writable session for a LOCATION sea.repo@BRANCH/PATH; None for any other. Raises NotFoundError, InvalidInputError where a reference is named and no repository is there."""
     named = split_reference(location)
     if named is None:
         _refuse_reference(location)
         return None
     _refuse_unnamed(named)
-    session = open_repository(named.repository).writable_session(named.reference)
+    session = open_repository(named.repository, prefixes).writable_session(named.reference)
     path = named.path.strip("/")
     return InSession(session, path, f"{shown(*resolve(named.repository))}@{named.reference}/{path}".rstrip("/"))
 
@@ -153,6 +155,20 @@ def _refuse_reference(location: str) -> None:
                 path=location,
                 hint=f"`frazil repo init {left}` makes one; a folder with an @ in its name is to be made before",
             )
+
+
+def open_to_write(location: str, path: str, target: InSession | None) -> Array | Group:
+    """The node at LOCATION and the path in it, to be written. target: what `on_branch` says of the location. Raises NotFoundError, MetadataError, InvalidInputError for
+    a repository without a branch."""
+    if target is not None:
+        return target.session.open("/".join(part for part in (target.path, path.strip("/")) if part))
+    try:
+        return frazil.open(location, "r+", path=path)
+    except NotFoundError as missing:
+        named = at_main(location)
+        if named is not None:
+            missing.hint = f"a repository is written on a branch, as in {named.repository}@{MAIN}"
+        raise
 
 
 def is_in_repository(location: str) -> bool:
@@ -208,14 +224,18 @@ def add_virtual_prefix(parser: ArgumentParser) -> None:
     )
 
 
-def open_window(options: Namespace) -> Window:
+def open_window(options: Namespace, open_at: Callable[[str], Array | Group] | None = None) -> Window:
     """The array, and what is selected of it. Ends the program where the text of the selection is none.
+
+    open_at  opens the node at a path below LOCATION; None: to be read
     Raises NotFoundError, MetadataError, SelectionError, InvalidInputError where a group is there."""
     path, text = options.path, options.selection
+    if open_at is None:
+        open_at = partial(open_node, options.location, prefixes=options.virtual_prefix)
     if path is not None and text is None:
-        array, text = _path_or_selection(options.location, path, options.virtual_prefix)
+        array, text = _path_or_selection(path, open_at)
     else:
-        array = open_node(options.location, path or "", options.virtual_prefix)
+        array = open_at(path or "")
     if isinstance(array, Group):
         raise InvalidInputError(
             "a group is there, not an array", path=array.path or "/", hint="`frazil tree` shows the arrays below it"
@@ -228,13 +248,13 @@ def open_window(options: Namespace) -> Window:
     return window(array, selection)
 
 
-def _path_or_selection(location: str, word: str, prefixes: list[str] | None) -> tuple[Array | Group, str | None]:
+def _path_or_selection(word: str, open_at: Callable[[str], Array | Group]) -> tuple[Array | Group, str | None]:
     """An array has no nodes below it, and a group no elements: what is there says what the word is."""
     try:
-        node = open_node(location, "", prefixes)
+        node = open_at("")
     except NotFoundError as missing:
         try:  # a folder that is no node may hold nodes
-            return open_node(location, word, prefixes), None
+            return open_at(word), None
         except NotFoundError:
             raise missing from None
     if isinstance(node, Group):

@@ -14,13 +14,14 @@ from typing import Final
 import frazil
 from frazil.cli.command import Command
 from frazil.cli.commands import cache, serve
-from frazil.cli.commands.read import get, info, ls, tree, view
+from frazil.cli.commands.read import checksum, du, get, info, ls, tree, view
 from frazil.cli.commands.repo import branch, diff, init, log, tag
-from frazil.cli.commands.write import convert, copy, import_
+from frazil.cli.commands.write import convert, copy, import_, set_
 from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
 
 COMMANDS: Final[tuple[Command, ...]] = (
-    *(info.COMMAND, tree.COMMAND, ls.COMMAND, get.COMMAND, view.COMMAND, convert.COMMAND),
+    *(info.COMMAND, tree.COMMAND, ls.COMMAND, du.COMMAND, get.COMMAND, set_.COMMAND, view.COMMAND, checksum.COMMAND),
+    convert.COMMAND,
     *(copy.COMMAND, import_.COMMAND, serve.COMMAND, cache.COMMAND),
     *(init.COMMAND, log.COMMAND, diff.COMMAND, branch.COMMAND, tag.COMMAND),
 )
@@ -41,6 +42,9 @@ a short tour:
   frazil ls ocean.zarr --long                 its members, with what of them is stored
   frazil get sea.zarr "10, ::-2"              elements, selected as in Python
   frazil get sea.zarr ":100, :100" -o a.csv   the same into a file: .csv, .npy or .json
+  frazil set sea.zarr ":10, :10" 0            elements set to a value, or to those of a .npy file
+  frazil du ocean.zarr                        bytes of all arrays and groups, decoded and stored
+  frazil checksum ocean.zarr                  checksums of the content, the same however it is stored
   frazil view sea.zarr -o sea.png             a picture of it, whatever its size
   frazil convert old.zr3 new.zarr             a hierarchy of a draft as final Zarr v3
   frazil copy ocean.zarr copy.zarr            what is there to another place, as the bytes that it is

@@ -1,6 +1,7 @@
-"""A selection as something to walk through: read piece by piece in C order, or at its edges alone, in bounded memory.
+"""A selection as something to walk through: read piece by piece in C order, or at its edges alone, or written tile by tile, in bounded memory.
 
-Brackets are understood by indexing/; here a selection that fits an array becomes, for each dimension, which elements it takes."""
+Brackets are understood by indexing/; here a selection that fits an array becomes, for each dimension, which elements it takes. Whole arrays are walked through
+in slabs.py."""
 
 from __future__ import annotations
 
@@ -40,6 +41,10 @@ class Window(Record):
         values = np.asarray(self.array.oindex[tuple(map(_index, self.picks))])
         return values.reshape(self.shape)
 
+    def write(self, values: Values) -> None:
+        """Assigns values of the window's shape. Raises ReadOnlyError, StoreError, DataError, ConflictError."""
+        self.array.oindex[tuple(map(_index, self.picks))] = values.reshape([len(picks) for picks in self.picks])
+
     def cut(self, axis: int, start: int, stop: int) -> Window:
         """Elements start to stop of one axis of the result."""
         return self.pick(axis, slice(start, stop))
@@ -59,17 +64,20 @@ class Window(Record):
             return
         row = self.nbytes // self.shape[axis]
         if row <= max_bytes or axis + 1 == len(self.shape):
-            yield from (self.cut(axis, start, stop) for start, stop in self._cuts(axis, max(1, max_bytes // row)))
+            yield from (
+                self.cut(axis, start, stop)
+                for start, stop in self._cuts(axis, max(1, max_bytes // row), self.array.chunks)
+            )
         else:
             for i in range(self.shape[axis]):
                 yield from self.cut(axis, i, i + 1).pieces(max_bytes, axis + 1)
 
-    def tiles(self, max_bytes: int) -> Iterator[tuple[tuple[int, ...], Window]]:
+    def tiles(self, max_bytes: int, extents: Sequence[int] | None = None) -> Iterator[tuple[tuple[int, ...], Window]]:
         """The window in tiles of at most max_bytes, unless one chunk is more, each with the place of its first element; cut where chunks end.
-        In C order of the tiles, which is not that of the elements."""
+        In C order of the tiles, which is not that of the elements. extents: of what is not to be cut in place of chunks, such as shards."""
+        extents = self.array.chunks if extents is None else extents
         most = [
-            max(1, min(length, self.array.chunks[dimension]))
-            for length, dimension in zip(self.shape, self.kept, strict=True)
+            max(1, min(length, extents[dimension])) for length, dimension in zip(self.shape, self.kept, strict=True)
         ]
         bytes_of_tile = prod(most) * self.array.dtype.itemsize
         for axis in reversed(range(len(most))):  # as wide as it may be, then as high
@@ -77,20 +85,22 @@ class Window(Record):
             if grow > 1:
                 most[axis] *= grow
                 bytes_of_tile *= grow
-        yield from self._tiles(tuple(most), ())
+        yield from self._tiles(tuple(most), tuple(extents), ())
 
-    def _tiles(self, most: tuple[int, ...], place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Window]]:
+    def _tiles(
+        self, most: tuple[int, ...], extents: tuple[int, ...], place: tuple[int, ...]
+    ) -> Iterator[tuple[tuple[int, ...], Window]]:
         axis = len(place)
         if axis == len(most):
             yield place, self
             return
-        for start, stop in self._cuts(axis, most[axis]):
-            yield from self.cut(axis, start, stop)._tiles(most, (*place, start))
+        for start, stop in self._cuts(axis, most[axis], extents):
+            yield from self.cut(axis, start, stop)._tiles(most, extents, (*place, start))
 
-    def _cuts(self, axis: int, most: int) -> Iterator[tuple[int, int]]:
-        """Ranges of at most `most` elements along an axis of the result, which end where a chunk ends if one ends within."""
+    def _cuts(self, axis: int, most: int, extents: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Ranges of at most `most` elements along an axis of the result, which end where a chunk (or what has the extents) ends if one ends within."""
         dimension = self.kept[axis]
-        picks, chunk = self.picks[dimension], self.array.chunks[dimension]
+        picks, chunk = self.picks[dimension], extents[dimension]
         start = 0
         while start < len(picks):
             stop = min(start + most, len(picks))

@@ -1,0 +1,60 @@
+"""`frazil checksum`: checksums of the content of arrays."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+from frazil.array.array import Array
+from frazil.array.group import Group
+from frazil.cli.command import Command, add_location
+from frazil.cli.locations import add_path, add_virtual_prefix, open_node
+from frazil.cli.output import add_json, say, say_json
+from frazil.cli.progress import Progress
+from frazil.operations.checksum import checksum
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_location(parser)
+    add_path(parser)
+    add_virtual_prefix(parser)
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    node = open_node(options.location, options.path or "", options.virtual_prefix)
+    found: dict[str, str] = {}
+    arrays = list(_arrays(node))
+    with Progress("reading", sum(array.nbytes for _, array in arrays)) as report:
+        for path, array in arrays:
+            found[path] = checksum(array, progress=report)
+    if options.json:
+        say_json(dict(found))
+    elif found:
+        say("\n".join(f"{made}  {path or '.'}" for path, made in found.items()))
+
+
+def _arrays(node: Array | Group) -> Iterator[tuple[str, Array]]:
+    """Arrays by path below the node; it itself under ""."""
+    if isinstance(node, Array):
+        yield "", node
+        return
+    for path, member in node.members(None):
+        if isinstance(member, Array):
+            yield path, member
+
+
+COMMAND = Command(
+    "checksum",
+    "checksums of the content of arrays, however it is stored",
+    "A line for each array: 64 hexadecimal digits, and its path. Two arrays have the same checksum if they have the same data type, shape and elements, to the bit,\n"
+    "whatever their chunks, shards, codecs, byte order, dialect and place. How it is computed says docs/checksums.md.",
+    (
+        ("frazil checksum sea.zarr", "of one array"),
+        ("frazil checksum ocean.zarr", "of each array of a group"),
+        ("frazil checksum sea.repo@v1 level1/temp", "of an array as it was at a tag"),
+        ("frazil checksum ocean.zarr --json", "for programs: an object of paths and checksums"),
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,75 @@
+"""`frazil set`: elements of an array from a value or a .npy file. How values are read from words and files is values.py's."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from functools import partial
+
+from frazil.cli.command import Command, add_location
+from frazil.cli.locations import add_selection, on_branch, open_to_write, open_window
+from frazil.cli.output import add_json, say, say_json
+from frazil.cli.progress import Progress
+from frazil.cli.values import open_values
+from frazil.operations.assignment import assign
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_location(
+        parser,
+        "a folder or URL with an array or group; nodes below it may follow as in sea.zarr/level1; or a branch of a repository, as in sea.repo@main",
+    )
+    add_selection(parser)
+    parser.add_argument(
+        "value",
+        metavar="VALUE",
+        help="one value for all elements, as in 0, NaN or 2026-11-23; or a .npy file, whose shape is that of the selection or broadcasts to it; - is a .npy file on standard input",
+    )
+    parser.add_argument("-m", "--message", metavar="TEXT", help="of the commit, where LOCATION is a branch")
+    add_json(parser)
+
+
+def run(options: Namespace) -> None:
+    target = on_branch(options.location, options.virtual_prefix)
+    if target is None and options.message is not None:
+        options.refuse("-m is for a branch of a repository: give LOCATION as sea.repo@main")
+    snapshot = None
+    try:
+        window = open_window(options, partial(open_to_write, options.location, target=target))
+        with (
+            open_values(options.value, window.array.metadata.data_type) as values,
+            Progress("writing", window.nbytes) as report,
+        ):
+            assign(window, values, report)
+        if target is not None:
+            message = options.message or f"Set elements of {window.array.path or '/'}"
+            snapshot = target.session.commit(message, rebase="disjoint", allow_empty=True)
+    finally:
+        if target is not None and target.session.has_changes:
+            target.session.discard()
+    if options.json:
+        say_json(
+            {"path": window.array.path, "shape": list(window.shape), "nbytes": window.nbytes, "snapshot": snapshot}
+        )
+    else:
+        shape = " x ".join(map(str, window.shape)) or "1"
+        say(f"{shape} elements set" + ("" if snapshot is None else f"\n  committed as {snapshot}"))
+
+
+COMMAND = Command(
+    "set",
+    "elements of an array, from a value, a .npy file or standard input",
+    "Writes a selection: one value for all elements, or those of a .npy file. Files may be larger than memory; each shard is written once. Floating-point values are\n"
+    "rounded to the array's type; any other value must have an equal in it, or nothing is written. On a branch of a repository it becomes one commit.\n"
+    "Interrupted, a plain array has a part of the values: run the command again. A branch then has none of them.",
+    (
+        ('frazil set sea.zarr "10, ::-2" 7', "every other element of row 10"),
+        ('frazil set ocean.zarr level1/temp "0, ..." NaN', "a whole map of an array within a group"),
+        (
+            'frazil set sea.zarr ":2, :3" corner.npy',
+            'a corner, from the file that `frazil get sea.zarr ":2, :3" -o corner.npy` wrote',
+        ),
+        ('frazil set sea.repo@dev level1/temp "0" 4.5 -m "a new first map"', "as one commit on a branch"),
+    ),
+    add_arguments,
+    run,
+)

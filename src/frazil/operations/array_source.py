@@ -1,0 +1,61 @@
+"""The array that an operation reads: an Array as it is, or what lies at a location, with the limits of the operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from frazil.api.places import open_node
+from frazil.array.array import Array
+from frazil.array.group import Group
+from frazil.array.hierarchy.nodes import Place
+from frazil.errors import InvalidInputError
+from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.locations import Location
+
+__all__ = ["checked_progress", "open_source", "with_limit"]
+
+
+def open_source(source: Location | Array, path: str = "", runtime: Runtime | None = None) -> Array:
+    """The array at a location and a path below it; of an Array itself the same, with other limits where a runtime is given. Raises NotFoundError, MetadataError,
+    InvalidInputError where a group is there, or a path is given with an Array."""
+    if runtime is not None and not isinstance(runtime, Runtime):
+        raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
+    if isinstance(source, Array):
+        if path:
+            raise InvalidInputError("an array has no nodes below it", path=path, hint="leave the path out")
+        return source if runtime is None else _reopened(source, source._place._replace(runtime=runtime))
+    if isinstance(source, Group):
+        raise _no_array(source)
+    node = open_node(source, path=path, runtime=DEFAULT if runtime is None else runtime)
+    if isinstance(node, Group):
+        raise _no_array(node)
+    return node
+
+
+def with_limit(array: Array, nbytes: int) -> Array:
+    """The same array, whose reads and writes have at most so many bytes in flight."""
+    place = array._place
+    return _reopened(array, place._replace(runtime=place.runtime._replace(bytes_in_flight=max(1, nbytes))))
+
+
+def _reopened(array: Array, place: Place) -> Array:
+    return Array(place, array.metadata)
+
+
+def _no_array(group: Group) -> InvalidInputError:
+    return InvalidInputError(
+        "a group is there, not an array", path=group.path or "/", hint="name an array below it; tree() shows them"
+    )
+
+
+def checked_progress(progress: object) -> Callable[[int], object]:
+    """The function that is told of progress; one that does nothing for None. Raises InvalidInputError for what is no function."""
+    if progress is None:
+        return _ignore
+    if not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
+    return progress
+
+
+def _ignore(nbytes: int) -> None:
+    """No progress is wanted."""

@@ -1,0 +1,163 @@
+"""The checksum of an array's content: the same however it is stored. How it is defined, and why, is in docs/checksums.md and docs/design/027-checksums.md."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+from types import EllipsisType
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.array.array import Array
+from frazil.errors import InvalidInputError
+from frazil.late import LateModule
+from frazil.operations.array_source import checked_progress, open_source, with_limit
+from frazil.operations.slabs import Slab, SlabPlan, plan_slabs, read_slabs
+from frazil.operations.window import Values
+from frazil.runtime import Runtime
+from frazil.stores.locations import Location
+
+if TYPE_CHECKING:
+    from concurrent import futures
+    from hashlib import _Hash
+else:
+    futures = LateModule("concurrent.futures")
+
+__all__ = ["BLOCK_BYTES", "block_shape", "checksum", "checksum_of_values"]
+
+BLOCK_BYTES: Final = 2**14
+_HEADER: Final = "frazil checksum 1"
+_MODULUS: Final = 2**256
+
+
+def checksum(
+    source: Location | Array,
+    *,
+    path: str = "",
+    runtime: Runtime | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> str:
+    """The checksum of an array's content, 64 hexadecimal digits: of its dtype, shape and elements, to the bit. Chunks, shards, codecs, byte order, fill value,
+    attributes and dialect have no part in it (docs/checksums.md).
+
+    source    an Array, or the location of one;  path: of the node there
+    runtime   bytes_in_flight: bytes in memory; None: that of the Array, or the default
+    progress  called with the bytes of elements that were read since the last call
+    Raises NotFoundError, InvalidInputError, DataError, StoreError."""
+    report = checked_progress(progress)
+    array = open_source(source, path, runtime)
+    dtype = array.dtype
+    if dtype.hasobject:
+        raise InvalidInputError(f"elements of type {dtype} have no checksum", path=array.path or "/")
+    limits = array._place.runtime.checked()
+    half = limits.bytes_in_flight // 2
+    digests = _Digests(dtype, array.shape)
+    plan = _plan(
+        array, digests.blocks, max(half, prod(array.chunks) * dtype.itemsize)
+    )  # one chunk is decoded whole anyway
+    with futures.ThreadPoolExecutor(limits.threads) as pool:
+        for slab in read_slabs(with_limit(array, half), plan):
+            origins = digests.origins(slab)
+            share = -(-len(origins) // limits.threads)
+            parts = [origins[low : low + share] for low in range(0, len(origins), share)]
+            digests.total += sum(pool.map(lambda part, slab=slab: digests.add(slab, part), parts))
+            report(slab.values.nbytes)
+    return digests.final()
+
+
+def _plan(array: Array, blocks: tuple[int, ...], max_bytes: int) -> SlabPlan:
+    """The walk that reads chunks fewest times. Along the first dimension a slab may end within blocks: their elements follow one another in C order, so that a digest
+    can be gone on with, which needs less memory than to keep rows."""
+    shape, itemsize = array.shape, array.dtype.itemsize
+    plan = plan_slabs(shape, itemsize, blocks, array.chunks, max_bytes, array.shards)
+    if not shape:
+        return plan
+    rows = plan_slabs(shape, itemsize, (1, *blocks[1:]), array.chunks, max_bytes, array.shards, axis=0)
+    return min(plan, rows, key=lambda plan: (plan.nbytes > max_bytes, plan.reads(array.chunks)))
+
+
+def checksum_of_values(values: Values) -> str:
+    """The checksum that an array with these elements has."""
+    digests = _Digests(values.dtype, values.shape)
+    if values.size:
+        slab = Slab(0, tuple(slice(0, length) for length in values.shape), values)
+        digests.total = digests.add(slab, digests.origins(slab))
+    return digests.final()
+
+
+def block_shape(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Extents of the blocks of a checksum: from 1 in each dimension the smallest extent that is below the length is doubled (of several the last one), until a block
+    has BLOCK_BYTES or none is left."""
+    extents = [1] * len(shape)
+    while prod(extents) * itemsize < BLOCK_BYTES:
+        growing = [(extent, -axis) for axis, extent in enumerate(extents) if extent < shape[axis]]
+        if not growing:
+            break
+        extents[-min(growing)[1]] *= 2
+    return tuple(extents)
+
+
+class _Digests:
+    """The digests of blocks, added up. Of a block that is not complete the digest so far is kept; its rows come in order, as slabs that end within blocks follow one
+    another along the first dimension."""
+
+    __slots__ = ("_begun", "_dtype", "_shape", "blocks", "total")
+
+    def __init__(self, dtype: np.dtype[np.generic], shape: Sequence[int]) -> None:
+        self._dtype, self._shape = dtype.newbyteorder("<"), tuple(shape)
+        self.blocks = block_shape(shape, dtype.itemsize)
+        self.total = 0
+        self._begun: dict[int, _Hash] = {}
+
+    def origins(self, slab: Slab) -> list[tuple[int, ...]]:
+        """The first elements of the blocks of a slab, so far as they are in it, as indices of the array."""
+        return list(
+            product(
+                *(
+                    [part.start, *range((part.start // block + 1) * block, part.stop, block)]
+                    for part, block in zip(slab.box, self.blocks, strict=True)
+                )
+            )
+        )
+
+    def add(self, slab: Slab, origins: Sequence[tuple[int, ...]]) -> int:
+        """Takes the elements of blocks in; the sum of the digests of those that are complete. Several threads may, each with other blocks."""
+        total, starts = 0, [part.start for part in slab.box]
+        stop = slab.box[0].stop if slab.box else 0
+        for origin in origins:
+            number = self._number(origin)
+            made = self._begun.pop(number, None)
+            if made is None:
+                made = hashlib.sha256(number.to_bytes(8, "little"), usedforsecurity=False)
+            inside: tuple[EllipsisType | slice, ...] = (  # ... so that what has no dimensions stays an array
+                ...,
+                *(
+                    slice(at - start, (at // block + 1) * block - start)
+                    for at, start, block in zip(origin, starts, self.blocks, strict=True)
+                ),
+            )
+            data = np.ascontiguousarray(slab.values[inside], self._dtype).reshape(-1).view(np.uint8)
+            made.update(data.data)
+            if origin and stop < min((origin[0] // self.blocks[0] + 1) * self.blocks[0], self._shape[0]):
+                self._begun[number] = made
+            else:
+                total += int.from_bytes(made.digest(), "little")
+        return total
+
+    def _number(self, origin: Sequence[int]) -> int:
+        """The number of a block in the C order of all blocks."""
+        number = 0
+        for at, length, block in zip(origin, self._shape, self.blocks, strict=True):
+            number = number * -(-length // block) + at // block
+        return number
+
+    def final(self) -> str:
+        """The checksum."""
+        described = json.dumps(np.lib.format.dtype_to_descr(self._dtype), separators=(",", ":"))
+        head = f"{_HEADER}\n{described}\n{','.join(map(str, self._shape))}\n".encode()
+        total = (self.total % _MODULUS).to_bytes(32, "little")
+        return hashlib.sha256(head + total, usedforsecurity=False).hexdigest()

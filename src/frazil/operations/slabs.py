@@ -1,0 +1,196 @@
+"""An array read whole in slabs: boxes of whole blocks of a given grid, one after the other, within a limit of bytes, so that each chunk is read as few times as the
+limit allows. The blocks are the caller's: those of a checksum, or the shards of another array. What is done with a slab is the caller's matter.
+
+Selections are walked through in window.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import lcm, log, prod
+from typing import Final
+
+import numpy as np
+
+from frazil.array.array import Array
+from frazil.operations.window import Values
+from frazil.record import Record
+
+__all__ = ["Slab", "SlabPlan", "plan_slabs", "read_slabs"]
+
+_OF_SHARDS: Final = 0.25  # how much a repeated look into a shard counts beside a repeated reading of a chunk
+
+
+class SlabPlan(Record):
+    """How an array is walked through: in columns, which are boxes as long as the array along one axis, and each column slab by slab along that axis.
+
+    shape   of the array;  blocks: extents of a block
+    axis    along which slabs follow each other; 0 for an array without dimensions
+    column  extents of a column: multiples of blocks, or the whole length; along `axis` the number of rows that are read at once, any number
+    nbytes  of the buffer that all slabs of a column share"""
+
+    shape: tuple[int, ...]
+    blocks: tuple[int, ...]
+    axis: int
+    column: tuple[int, ...]
+    nbytes: int
+
+    def reads(self, chunks: Sequence[int]) -> float:
+        """How often a chunk of these extents is read, on average over all chunks; 1.0 where each is read once."""
+        return prod(
+            _cuts(length, step, chunk) / -(-length // chunk)
+            for length, step, chunk in zip(self.shape, self.column, chunks, strict=True)
+            if length
+        )
+
+    def columns(self) -> Iterator[tuple[slice, ...]]:
+        """The columns, in C order."""
+        cuts = [
+            [slice(0, length)]
+            if axis == self.axis
+            else [slice(start, min(start + extent, length)) for start in range(0, length, extent)]
+            for axis, (length, extent) in enumerate(zip(self.shape, self.column, strict=True))
+        ]
+        yield from product(*cuts)
+
+
+class Slab(Record):
+    """values: of the box of the array, which consists of whole blocks; valid until the next slab is asked for. number: counted from 0."""
+
+    number: int
+    box: tuple[slice, ...]
+    values: Values
+
+
+def plan_slabs(
+    shape: Sequence[int],
+    itemsize: int,
+    blocks: Sequence[int],
+    chunks: Sequence[int],
+    max_bytes: int,
+    shards: Sequence[int] | None = None,
+    *,
+    axis: int | None = None,
+) -> SlabPlan:
+    """The walk that reads chunks fewest times with a buffer of max_bytes; of one block, where that is more. Pure.
+
+    blocks  extents of a block, which a slab never cuts;  chunks: extents of what has to be decoded whole;  shards: extents of what holds many chunks
+    axis    along which slabs follow each other; None: the best one"""
+    lengths = tuple(shape)
+    blocks = tuple(max(1, min(block, length)) for block, length in zip(blocks, lengths, strict=True))
+    if not prod(lengths) or not lengths:
+        return SlabPlan(lengths, blocks, 0, blocks, itemsize * prod(lengths))
+    grids = [(tuple(chunks), 1.0), *([(tuple(shards), _OF_SHARDS)] if shards is not None else [])]
+    axes = range(len(lengths)) if axis is None else (axis,)
+    plans = [_grown(lengths, itemsize, blocks, along, grids, max_bytes) for along in axes]
+    return min(plans, key=lambda plan: (plan.nbytes > max_bytes, round(_cost(plan.shape, plan.column, grids), 9)))
+
+
+_Grids = list[tuple[tuple[int, ...], float]]
+
+
+def _grown(
+    shape: tuple[int, ...], itemsize: int, blocks: tuple[int, ...], axis: int, grids: _Grids, max_bytes: int
+) -> SlabPlan:
+    """The plan along one axis: from a column of one block, extents grow where that saves most reading for its bytes, as long as they fit."""
+    column = blocks
+    nbytes = _buffer_bytes(shape, itemsize, blocks, axis, column)
+    extents = [_extents(a, shape, blocks, grids, free=a == axis) for a in range(len(shape))]
+    while True:
+        before = _cost(shape, column, grids)
+        best: tuple[float, int, tuple[int, ...], int] | None = None
+        for a, candidates in enumerate(extents):
+            for extent in candidates:
+                if extent <= column[a]:
+                    continue
+                grown = (*column[:a], extent, *column[a + 1 :])
+                size = _buffer_bytes(shape, itemsize, blocks, axis, grown)
+                if size > max_bytes:
+                    continue
+                # where nothing is saved, the last dimension grows first: fewer and longer runs of elements
+                gain = (before - _cost(shape, grown, grids)) / (log(size / nbytes) if size > nbytes else 1e-9)
+                if best is None or (gain, a) > best[:2]:
+                    best = gain, a, grown, size
+        if best is None or best[0] < -1e-12:
+            return SlabPlan(shape, blocks, axis, column, nbytes)
+        column, nbytes = best[2], best[3]
+
+
+def _extents(axis: int, shape: tuple[int, ...], blocks: tuple[int, ...], grids: _Grids, *, free: bool) -> list[int]:
+    """Extents of a column that are worth trying along an axis; free: they may cut blocks."""
+    length, block = shape[axis], blocks[axis]
+    bases = {block, *(lcm(block, grid[axis]) for grid, _ in grids), *(grid[axis] for grid, _ in grids if free)}
+    found = {length}
+    for base in bases:
+        while base < length:
+            found.add(base)
+            base *= 2
+    return sorted(found)
+
+
+def _buffer_bytes(
+    shape: tuple[int, ...], itemsize: int, blocks: tuple[int, ...], axis: int, column: tuple[int, ...]
+) -> int:
+    """Rows that are read at once, and behind which less than a block is kept from before."""
+    rows = column[axis] if column[axis] % blocks[axis] == 0 else column[axis] + blocks[axis]
+    return itemsize * prod(min(rows, shape[axis]) if a == axis else extent for a, extent in enumerate(column))
+
+
+def _cost(shape: tuple[int, ...], column: tuple[int, ...], grids: _Grids) -> float:
+    """The logarithm of how often a chunk is read."""
+    return sum(
+        weight * log(_cuts(length, step, extent) / -(-length // extent))
+        for grid, weight in grids
+        for length, step, extent in zip(shape, column, grid, strict=True)
+    )
+
+
+def _cuts(length: int, one: int, other: int) -> int:
+    """Pieces that two regular grids cut a length into together."""
+    return -(-length // one) + -(-length // other) - 1 - (length - 1) // lcm(one, other)
+
+
+def read_slabs(array: Array, plan: SlabPlan, skip: int = 0) -> Iterator[Slab]:
+    """All elements, slab by slab in the order of the plan. skip: so many slabs are left out at the beginning, and not read. Raises DataError, StoreError."""
+    if not prod(plan.shape):
+        return
+    if not plan.shape:
+        if not skip:
+            yield Slab(0, (), array.read())
+        return
+    number = 0
+    for column in plan.columns():
+        starts = _slab_starts(plan)
+        first, number = number, number + len(starts) - 1
+        if number > skip:
+            yield from _read_column(array, plan, column, starts[max(0, skip - first) :], max(first, skip))
+
+
+def _slab_starts(plan: SlabPlan) -> list[int]:
+    """The first rows of the slabs of a column, and its length: each slab ends with the last whole block of what was read by then."""
+    length, step, block = plan.shape[plan.axis], plan.column[plan.axis], plan.blocks[plan.axis]
+    ends = (length if end >= length else end // block * block for end in range(step, length + step, step))
+    return sorted({0, *ends})
+
+
+def _read_column(
+    array: Array, plan: SlabPlan, column: tuple[slice, ...], starts: list[int], number: int
+) -> Iterator[Slab]:
+    axis, step, length = plan.axis, plan.column[plan.axis], plan.shape[plan.axis]
+    whole = [part.stop - part.start for part in column]
+    rows = min(length, step if step % plan.blocks[axis] == 0 else step + plan.blocks[axis])
+    buffer = np.empty((*whole[:axis], rows, *whole[axis + 1 :]), array.dtype)
+    along = (slice(None),) * axis
+    base = read = starts[0]
+    for at, end in enumerate(starts[1:]):
+        while read < end:
+            stop = min(length, (read // step + 1) * step)
+            box = (*column[:axis], slice(read, stop), *column[axis + 1 :])
+            array.read(box, out=buffer[(*along, slice(read - base, stop - base))])
+            read = stop
+        values = buffer[(*along, slice(0, end - base))]
+        yield Slab(number + at, (*column[:axis], slice(base, end), *column[axis + 1 :]), values)
+        kept = buffer[(*along, slice(end - base, read - base))]
+        if kept.size:
+            buffer[(*along, slice(0, read - end))] = kept.copy()
+        base = end

@@ -1,0 +1,86 @@
+"""How many bytes the nodes of a hierarchy have, decoded and as they are stored. Keys are listed, nothing is decoded."""
+
+from __future__ import annotations
+
+from frazil.array.array import Array
+from frazil.array.group import Group, as_node
+from frazil.array.hierarchy.nodes import Metadata, Place, nodes_below
+from frazil.array.info import human
+from frazil.errors import DataError, FrazilError, InvalidInputError, one_line
+from frazil.metadata.json_text import Json
+from frazil.metadata.model import ArrayMetadata
+from frazil.record import Record
+
+__all__ = ["NodeUsage", "lines", "usage"]
+
+
+class NodeUsage(Record):
+    """path: below the node that was asked about, which is ""; kind: "array", "group" or "unreadable".
+
+    nbytes         of all elements, decoded; of a group those of all arrays below it
+    stored_nbytes  of the stored chunks and shards, objects: how many of them; documents do not count
+    unreadable     nodes that cannot be read, of this one and all below it;  reason: why this one cannot"""
+
+    path: str
+    kind: str
+    nbytes: int = 0
+    stored_nbytes: int = 0
+    objects: int = 0
+    unreadable: int = 0
+    reason: str | None = None
+
+    def plus(self, other: NodeUsage) -> NodeUsage:
+        """This node with what is below it."""
+        return self._replace(
+            nbytes=self.nbytes + other.nbytes,
+            stored_nbytes=self.stored_nbytes + other.stored_nbytes,
+            objects=self.objects + other.objects,
+            unreadable=self.unreadable + other.unreadable,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Members that are not None."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def usage(node: Array | Group) -> list[NodeUsage]:
+    """The node itself and all below it, depth first; groups have the sums of what is below them. Raises StoreError."""
+    if isinstance(node, Array):
+        return [_of_node("", node.metadata, node._place)]
+    above = len(node.path) + (node.path != "")
+    found = {"": NodeUsage("", "group")}
+    for path, metadata in nodes_below(node._place, None):
+        inner = path[above:]
+        found[inner] = _of_node(inner, metadata, node._place.at(path))
+    for path in sorted(found, key=lambda path: -path.count("/")):
+        if path:
+            found[path.rpartition("/")[0]] = found[path.rpartition("/")[0]].plus(found[path])
+    return list(found.values())
+
+
+def _of_node(path: str, metadata: Metadata | FrazilError, place: Place) -> NodeUsage:
+    if isinstance(metadata, FrazilError):
+        return NodeUsage(path, "unreadable", unreadable=1, reason=metadata.message)
+    if not isinstance(metadata, ArrayMetadata):
+        return NodeUsage(path, "group")
+    try:
+        array = as_node(place, metadata)
+        assert isinstance(array, Array)
+        info = array.info()
+    except (InvalidInputError, DataError) as error:
+        return NodeUsage(path, "unreadable", unreadable=1, reason=error.message)
+    return NodeUsage(path, "array", info.nbytes, info.stored_nbytes, info.stored_objects)
+
+
+def lines(nodes: list[NodeUsage], *, top: str = ".") -> list[str]:
+    """A table, a line each: decoded bytes, stored bytes, how many times smaller, stored objects, path. Pure. top: what to call the node itself"""
+    rows = [("decoded", "stored", "ratio", "objects", "path")]
+    for node in nodes:
+        ratio = f"{node.nbytes / node.stored_nbytes:.1f}" if node.stored_nbytes else "-"
+        name = one_line(node.path or top) + ("/" if node.kind == "group" and node.path else "")
+        if node.reason is not None:
+            rows.append(("-", "-", "-", "-", f"{name} (unreadable: {one_line(node.reason)})"))
+        else:
+            rows.append((human(node.nbytes), human(node.stored_nbytes), ratio, f"{node.objects}", name))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return ["  ".join((*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[4])) for row in rows]

@@ -1,0 +1,92 @@
+"""Slabs: whole blocks, every element once, within the limit, and each chunk read as few times as that allows."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import frazil
+from frazil.operations.slabs import plan_slabs, read_slabs
+from frazil.stores import MemoryStore
+
+
+@st.composite
+def walks(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]:
+    """A shape, blocks, chunks, and a limit of bytes."""
+    shape = tuple(draw(st.lists(st.integers(0, 12), max_size=3)))
+    blocks = tuple(draw(st.integers(1, 15)) for _ in shape)
+    chunks = tuple(draw(st.integers(1, 7)) for _ in shape)
+    return shape, blocks, chunks, draw(st.integers(1, 3000))
+
+
+@given(walks(), st.data())
+def test_every_element_once_in_whole_blocks(walk: tuple, data: st.DataObject) -> None:
+    shape, blocks, chunks, limit = walk
+    values = np.arange(prod(shape), dtype=np.int16).reshape(shape)
+    array = frazil.create_array(MemoryStore(), data=values, chunks=chunks, codecs=[], fill_value=-1)
+    plan = plan_slabs(shape, 2, blocks, chunks, limit)
+    seen = np.full(shape, -1, np.int16)
+    boxes = []
+    for number, slab in enumerate(read_slabs(array, plan)):
+        assert slab.number == number
+        assert (seen[slab.box] == -1).all()
+        for part, block, length in zip(slab.box, blocks, shape, strict=True):
+            assert part.start % block == 0
+            assert part.stop % block == 0 or part.stop == length
+        seen[slab.box] = slab.values
+        boxes.append(slab.box)
+    np.testing.assert_array_equal(seen, values)
+    one_block = 2 * prod(min(block, length) for block, length in zip(blocks, shape, strict=True))
+    assert plan.nbytes <= max(limit, one_block)
+    skip = data.draw(st.integers(0, len(boxes) + 1))
+    rest = [(slab.number, slab.box, slab.values.copy()) for slab in read_slabs(array, plan, skip)]
+    assert [(number, box) for number, box, _ in rest] == list(enumerate(boxes))[skip:]
+    assert all((part == values[box]).all() for _, box, part in rest)
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocks", "chunks", "limit", "most"),
+    [
+        ((512, 512, 512), (64, 64, 64), (16, 16, 16), 2**25, 1.0),
+        ((1000, 1000), (64, 64), (100, 100), 2**20, 1.0),  # rows of blocks are kept from slab to slab
+        ((1000, 1000), (64, 64), (100, 100), 2**18, 2.0),
+        ((10**12,), (2048,), (10**5,), 2**25, 1.0),
+        ((3, 40, 50000), (4, 32, 32), (1, 40, 1000), 2**25, 1.0),
+    ],
+)
+def test_chunks_are_read_few_times(
+    shape: tuple[int, ...], blocks: tuple[int, ...], chunks: tuple[int, ...], limit: int, most: float
+) -> None:
+    plan = plan_slabs(shape, 4, blocks, chunks, limit)
+    assert plan.reads(chunks) <= most
+    assert plan.nbytes <= limit
+
+
+@given(walks())
+def test_what_a_plan_says_of_reads_is_so(walk: tuple) -> None:
+    shape, blocks, chunks, limit = walk
+    values = np.zeros(shape, np.int16)
+    array = frazil.create_array(MemoryStore(), data=values, chunks=chunks, codecs=[])
+    plan = plan_slabs(shape, 2, blocks, chunks, limit)
+    reads: list[tuple[slice, ...]] = []
+
+    class Watched:
+        dtype = array.dtype
+
+        def read(self, box: tuple[slice, ...] = (), *, out: np.ndarray | None = None) -> np.ndarray:
+            reads.append(box)
+            return array.read(box, out=out)
+
+    for _ in read_slabs(Watched(), plan):  # type: ignore[arg-type]
+        pass
+    if not shape or not prod(shape):
+        return
+    touched = sum(
+        prod(-(-part.stop // chunk) - part.start // chunk for part, chunk in zip(box, chunks, strict=True))
+        for box in reads
+    )
+    assert touched == pytest.approx(plan.reads(chunks) * array.nchunks)
