@@ -97,6 +97,10 @@ class KeptNodes:
     def holds(self, path: str, chunks: ChunkStorage) -> bool:
         return True
 
+    def lengths(self, path: str, chunks: ChunkStorage) -> tuple[int, ...] | None:
+        node = self.find(path)
+        return node.shape if isinstance(node, ArrayMetadata) else None
+
     def chunks(self, path: str, metadata: ArrayMetadata) -> ChunkStorage:
         number, node = self.nodes[path]
         assert isinstance(node, ArrayMetadata), "chunks are asked of arrays that are there"

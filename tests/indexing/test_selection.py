@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.strategies import basic_selections, orthogonal_selections
 
 from frazil.errors import InvalidInputError, SelectionError
 from frazil.indexing import BoxSelection, PointSelection, basic, blocks, orthogonal, vectorised
@@ -154,3 +157,22 @@ def test_shapes_as_large_as_int64_counts() -> None:
     assert selection.axes[0][:4] == (0, 1, length, True)
     assert selection.axes[1].start == length - 1
     assert vectorised(([-1], [0]), (length, 1)).coordinates[0].tolist() == [length - 1]
+
+
+@pytest.mark.parametrize("shape", [(7,), (4, 5), (3, 1, 6)])
+@given(data=st.data())
+def test_ends_follow_the_last_selected_element(shape: tuple[int, ...], data: st.DataObject) -> None:
+    places = np.stack(np.indices(shape), axis=-1)  # of each element
+    selection = data.draw(basic_selections(shape))
+    found = places[(*selection, slice(None)) if Ellipsis in selection else (*selection, Ellipsis)]
+    assert basic(selection, shape).ends() == ends_of(found, shape)
+    parts = data.draw(orthogonal_selections(shape))
+    of_axes = (np.atleast_1d(np.arange(n)[part]) for n, part in zip(shape, parts, strict=True))
+    assert orthogonal(parts, shape).ends() == ends_of(places[np.ix_(*of_axes)], shape)
+    points = tuple(data.draw(st.lists(st.integers(-n, n - 1), min_size=2, max_size=2)) for n in shape)
+    assert vectorised(points, shape).ends() == ends_of(places[points], shape)
+    assert vectorised(tuple([] for _ in shape), shape).ends() == (0,) * len(shape)
+
+
+def ends_of(places: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple((places.reshape(-1, len(shape)).max(axis=0, initial=-1) + 1).tolist())

@@ -77,6 +77,10 @@ class PlainNodes:
     def holds(self, path: str, chunks: ChunkStorage) -> bool:
         return True
 
+    def lengths(self, path: str, chunks: ChunkStorage) -> tuple[int, ...] | None:
+        node = self.find(path)
+        return node.shape if isinstance(node, ArrayMetadata) else None
+
     def chunks(self, path: str, metadata: ArrayMetadata) -> ChunkStorage:
         return PlainChunks(self.store, data_prefix(path), metadata.chunk_key_encoding)
 

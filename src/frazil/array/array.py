@@ -74,8 +74,8 @@ class Array:
     """An N-dimensional array in chunks. Made by frazil.create_array, frazil.open_array and groups; safe to use from many threads; pickles.
 
     What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Once the array was removed
-    or replaced (overwrite=True) every write raises NotFoundError or ConflictError; only a write that is under way at that moment may still leave chunks
-    in a plain store."""
+    or replaced (overwrite=True) every write raises NotFoundError or ConflictError, and once others made it smaller, every write behind its end
+    ConflictError. In a plain store a write that is under way at that moment may still leave chunks."""
 
     __slots__ = (
         "_documented",
@@ -117,7 +117,7 @@ class Array:
         """The first that any thread adds counts."""
         chain, runtime = self._settled.chain, self._settled.runtime
         tables = table_shelf(self._place, self._metadata, chain)
-        document = StoredDocument(self._place, self._metadata, self._documented)
+        document = StoredDocument(self._place, self._metadata, self._storage, self._documented)
         access = Access(self._place.path, document, self._storage, chain, runtime, tables, Turn())
         self._reached.append((access, Turn()))
         return self._reached
@@ -360,7 +360,8 @@ class Array:
 
     def _write(self, selection: Selection, value: ArrayLike) -> None:
         self._place.require_writable()
-        self._do(partial(write, self._access, self._plan(selection), self._source(selection, value)))
+        values, confirm = self._source(selection, value), self._access.document.confirm_for(selection)
+        self._do(partial(write, self._access, self._plan(selection), values, confirm))
 
     def fill_new(self, values: ArrayLike) -> None:
         """self[...] = values for who has just created the array, which saves a look at its document."""
@@ -400,11 +401,11 @@ class Array:
 
     def resize(self, shape: int | Sequence[int]) -> None:
         """Changes the lengths. Growing costs one request; what is new reads as the fill value. Shrinking removes chunks that are outside, and sets
-        what is outside in the others to the fill value, so that growing again shows no old values; the document comes last.
+        what is outside in the others to the fill value, so that growing again shows no old values; then comes the document, then what others wrote meanwhile.
 
         Raises ReadOnlyError, MetadataError, ConflictError where another array has taken the place, StoreError, DataError."""
         lengths = lengths_from_user(shape, "shape", low=0)
-        cleared: tuple[int, ...] | None = None
+        cleared, cut = None, None
         found: list[tuple[int, ...]] = []
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
@@ -415,13 +416,10 @@ class Array:
 
         while self._change(change).shape != lengths:
             cleared = found[0]  # anew, should somebody else change the lengths meanwhile
-            try:
-                resize.clear_outside(
-                    self._access, self._outer, self._leaf, self._settled.counts, cleared, lengths, self._fill
-                )
-            except FrazilError as error:
-                self._tell(error)
-                raise
+            cut = resize.Cut(self._access, self._settled, self._outer, cleared, lengths)
+            self._do(cut.clear)
+        if cut is not None:
+            self._do(cut.clear_again)
 
     def append(self, values: ArrayLike, axis: int = 0) -> tuple[int, ...]:
         """Grows the array along `axis` by the extent of `values` there, and writes them there; the new shape. Of several appends at once each
@@ -450,7 +448,8 @@ class Array:
         place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
         edges = [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
-        self._do(partial(write, self._access, self._plan(basic(place, tuple(edges))), data, confirmed=True))
+        confirm = self._access.document.confirm_for(basic(place, grown.shape))
+        self._do(partial(write, self._access, self._plan(basic(place, tuple(edges))), data, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:

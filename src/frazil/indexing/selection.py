@@ -69,6 +69,15 @@ class BoxSelection:
             None if plain else (*key, Ellipsis)
         )  # the Ellipsis keeps a view where an index of integers would make a scalar
 
+    def ends(self) -> tuple[int, ...]:
+        """What follows the last selected element along each axis of the array; zeros where nothing is selected."""
+        if not all(axis.size for axis in self.axes):
+            return (0,) * len(self.axes)
+        return tuple(
+            axis.start + (axis.size - 1) * axis.step + 1 if axis.indices is None else int(axis.indices.max()) + 1
+            for axis in self.axes
+        )
+
     def out_view(self, out: _Array) -> _Array:
         """A view onto `out` (of result_shape, any strides) with the array's dimensions in their order, each ascending; never a copy."""
         return out if self._key is None else out[self._key]
@@ -92,6 +101,10 @@ class PointSelection:
         self.coordinates = coordinates
         self.count = count
         self.result_shape = result_shape
+
+    def ends(self) -> tuple[int, ...]:
+        """As BoxSelection.ends."""
+        return tuple(int(column.max(initial=-1)) + 1 for column in self.coordinates)
 
     def out_view(self, out: _Array) -> _Array | None:
         """A one-dimensional view onto `out` (of result_shape) in C order, or None where its strides allow none (then read into

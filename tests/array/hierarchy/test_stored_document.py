@@ -12,6 +12,7 @@ import pytest
 import frazil
 from frazil.errors import ConflictError, FrazilError, NotFoundError, StoreError
 from frazil.stores import LocalStore, MemoryStore, Store
+from frazil.stores.values import Capabilities
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, SlowStore
 
 SHAPE = (20, 20)
@@ -189,3 +190,252 @@ def test_pickled_handles_look_too() -> None:
     with pytest.raises(ConflictError):
         old[:] = 1
     store.erase_prefix("")
+
+
+# --- arrays that became smaller -------------------------------------------------------------------------------------------------------------
+
+LAYOUTS = {"chunks": {"chunks": (5, 5)}, "shards": {"chunks": (5, 5), "shards": (10, 10)}, "one": {"chunks": (20, 20)}}
+BEYOND: dict[str, Write] = {
+    "one element": lambda array: array.__setitem__((17, 3), 5),
+    "one chunk": lambda array: array.__setitem__((slice(15, 20), slice(0, 5)), 5),
+    "a last chunk": lambda array: array.__setitem__((slice(15, 20), slice(15, 20)), 5),
+    "a chunk at the new end": lambda array: array.__setitem__((slice(10, 15), slice(0, 5)), 5),
+    "a part of one": lambda array: array.__setitem__((slice(12, 14), 3), 5),
+    "all": lambda array: array.__setitem__(..., 5),
+    "fill values": lambda array: array.__setitem__(..., 0),
+    "with steps": lambda array: array.__setitem__((slice(1, 20, 2), 1), 5),
+    "points": lambda array: array.vindex.__setitem__(([0, 12], [0, 7]), 5),
+    "orthogonal": lambda array: array.oindex.__setitem__(([14, 0], slice(None)), 5),
+    "a mask": lambda array: array.vindex.__setitem__(np.eye(20, dtype=bool), 5),
+    "a block": lambda array: array.blocks.__setitem__((-1, 0), 5),
+}
+INSIDE: dict[str, Write] = {
+    "one element": lambda array: array.__setitem__((11, 3), 5),
+    "one chunk": lambda array: array.__setitem__((slice(5, 10), slice(0, 5)), 5),
+    "all there is": lambda array: array.__setitem__((slice(0, 12), slice(0, 20)), 5),
+    "points": lambda array: array.vindex.__setitem__(([0, 11], [0, 7]), 5),
+    "nothing": lambda array: array.__setitem__((slice(20, 20), slice(None)), 5),
+    "no points": lambda array: array.vindex.__setitem__(([], []), 5),
+}
+
+
+@pytest.mark.parametrize("name", list(BEYOND))
+@pytest.mark.parametrize("used", [False, True], ids=["fresh", "used before"])
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+def test_a_write_beyond_the_end_of_an_array_that_became_smaller_is_refused(
+    store: Store, layout: str, used: bool, name: str
+) -> None:
+    old = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
+    if used:
+        old[...] = 1
+        old[0, 0] = 1
+    other = frazil.open_array(store, "r+")
+    other.resize((12, 20))
+    before = contents(store)
+    with pytest.raises(ConflictError, match=r"smaller now.*\(20, 20\) to \(12, 20\)") as caught:
+        BEYOND[name](old)
+    assert "refresh" in str(caught.value.hint)
+    assert contents(store) == before
+    other.resize(SHAPE)
+    assert (other[12:] == 0).all()
+    BEYOND[name](old)
+    assert name == "fill values" or (old[12:] == 5).any(), "where it has grown again it may write"
+
+
+@pytest.mark.parametrize("name", list(INSIDE))
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+def test_a_write_inside_of_an_array_that_became_smaller_brings_nothing_back(
+    store: Store, layout: str, name: str
+) -> None:
+    old = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
+    old[...] = expected = np.ones(SHAPE, "i4")
+    other = frazil.open_array(store, "r+")
+    other.resize((12, 20))
+    INSIDE[name](old)
+    other.resize(SHAPE)
+    assert (other[12:] == 0).all()
+    assert other[:12].sum() == expected[:12].sum() + 4 * int((other[:12] == 5).sum())
+    assert (other[:12] == 5).any() == (not name.startswith("no"))
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("name", list(BEYOND))
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+def test_in_a_session_other_handles_know_that_an_array_became_smaller(layout: str, name: str, moved: bool) -> None:
+    root = frazil.Repository.create(MemoryStore()).writable_session("main").root
+    old = root.create_array("a", shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
+    old[...] = 1
+    if moved:
+        root.move("a", "b")
+        root.create_array("a", shape=SHAPE, dtype="i4", chunks=(5, 5))
+    other = root["b" if moved else "a"]
+    assert isinstance(other, frazil.Array)
+    other.resize((12, 20))
+    with pytest.raises(ConflictError, match="smaller now"):
+        BEYOND[name](old)
+    old[:12] = 2
+    other.resize(SHAPE)
+    assert (other[12:] == 0).all()
+    assert (other[:12] == 2).all()
+
+
+# --- races with a shrink ---------------------------------------------------------------------------------------------------------------------
+
+
+class Acting(CountingStore):
+    """Calls a function once, before or after the next operation of a kind. direct: of the store."""
+
+    when: tuple[str, str] | None = None
+
+    def __init__(self, inner: Store, direct: bool = True) -> None:
+        super().__init__(inner)
+        self.direct = direct
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(direct=self.direct)
+
+    def arm(self, when: str, operation: str, act: Callable[[], object]) -> None:
+        self.when, self.act = (when, operation), act
+
+    def _at(self, when: str, operation: str) -> None:
+        if self.when == (when, operation):
+            self.when = None
+            self.act()
+
+    def fetch(self, names, spans, **how):  # type: ignore[no-untyped-def, override]
+        kind = "document" if names == ["zarr.json"] else "fetch"
+        self._at("before", kind)
+        done = super().fetch(names, spans, **how)
+        self._at("after", kind)
+        return done
+
+    def has_version(self, key, version):  # type: ignore[no-untyped-def, override]
+        self._at("before", "document")
+        done = super().has_version(key, version)
+        self._at("after", "document")
+        return done
+
+    def put_many(self, names, pieces, expect):  # type: ignore[no-untyped-def, override]
+        kind = "document put" if "zarr.json" in names else "put"
+        self._at("before", kind)
+        done = super().put_many(names, pieces, expect)
+        self._at("after", kind)
+        return done
+
+    def list_keys(self, prefix, after="", limit=1000):  # type: ignore[no-untyped-def, override]
+        done = super().list_keys(prefix, after, limit)
+        self._at("after", "list")
+        return done
+
+
+RACES: dict[str, Write] = {
+    "one element": lambda array: array.__setitem__((13, 3), 5),
+    "elements": lambda array: array.__setitem__((slice(11, 14), 3), 5),
+    "whole": lambda array: array.__setitem__(..., 5),
+    "chunks": lambda array: array.__setitem__((slice(10, 20), slice(None)), 5),
+}
+"""Which of these may be refused or not; behind the end nothing stays."""
+
+
+def shown_by_growing(store: Store) -> np.ndarray:
+    array = frazil.open_array(store, "r+")
+    assert array.shape == (12, 20)
+    array.resize(SHAPE)
+    return np.asarray(array[12:])
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("name", list(RACES))
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize(
+    ("direct", "when", "operation"),
+    [
+        (True, "before", "fetch"),
+        (True, "after", "fetch"),
+        (True, "before", "document"),
+        (False, "before", "document"),
+    ],
+)
+def test_a_shrink_before_the_document_is_read_stops_a_write(
+    layout: str, name: str, direct: bool, when: str, operation: str, stored: bool
+) -> None:
+    """The version of a chunk is read before the document. Where both are requests they are made at the same time: then only what comes before the document counts."""
+    inner = MemoryStore()
+    store = Acting(inner, direct)
+    array = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
+    array[0, 0] = 1
+    if stored:
+        array[...] = 1
+    store.arm(when, operation, lambda: frazil.open_array(inner, "r+").resize((12, 20)))
+    try:
+        RACES[name](array)
+    except ConflictError as error:
+        assert "smaller now" in str(error)  # noqa: PT017
+    else:
+        assert store.when is not None, "nothing was read of chunks that are written whole"
+        return
+    assert (shown_by_growing(inner) == 0).all()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("name", list(RACES))
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize("moment", [("after", "list"), ("before", "document put"), ("after", "document put")])
+def test_a_shrink_clears_what_others_publish_meanwhile(
+    layout: str, name: str, moment: tuple[str, str], stored: bool
+) -> None:
+    inner = MemoryStore()
+    store = Acting(inner)
+    array = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
+    array[0, 0] = 1
+    if stored:
+        array[...] = 1
+    writing = Acting(inner)
+    late = frazil.open_array(writing, "r+")
+    late[0, 0] = 2
+    done: list[bool] = []
+
+    def write() -> None:
+        """A write whose look at the document came before the shrink."""
+        if moment == ("after", "document put"):
+            writing.arm("before", "document", lambda: None)
+        try:
+            RACES[name](late)
+            done.append(True)
+        except ConflictError:
+            done.append(False)
+
+    store.arm(*moment, write)
+    array.resize((12, 20))
+    assert done == [moment != ("after", "document put")]
+    assert (shown_by_growing(inner) == 0).all()
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+def test_a_shrink_clears_nothing_that_is_appended_behind_it(layout: str) -> None:
+    inner = MemoryStore()
+    store = Acting(inner)
+    array = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
+    array[...] = 1
+    other = frazil.open_array(inner, "r+")
+    store.arm("after", "document put", lambda: other.append(np.full((8, 20), 7)))
+    array.resize((12, 20))
+    assert store.when is None
+    found = frazil.open_array(inner)
+    assert found.shape == SHAPE
+    assert (found[12:] == 7).all()
+    assert (found[:12] == 1).all()
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+def test_a_write_that_published_between_document_and_shrink_fails_for_its_version(layout: str) -> None:
+    """The look at the document came before the shrink: then the chunk has another version when it is published, or is cleared."""
+    inner = MemoryStore()
+    store = Acting(inner)
+    array = frazil.create_array(store, shape=SHAPE, dtype="i4", **LAYOUTS[layout])  # type: ignore[arg-type]
+    array[...] = 1
+    store.arm("before", "put", lambda: frazil.open_array(inner, "r+").resize((12, 20)))
+    with pytest.raises(ConflictError, match="smaller now"):
+        array[13, 3] = 5
+    assert (shown_by_growing(inner) == 0).all()

@@ -1,11 +1,13 @@
 """The document of an open array as it is stored by now, which a write compares with the one that the handle was opened from.
 
 A handle keeps the layout of its chunks for as long as it lives. Others may change the lengths and the attributes meanwhile, which a handle tolerates; where they put
-another array in its place, chunks of the old layout would make the new array unreadable (docs/design/024-handles.md). Nodes in repositories have a storage that refuses
-such writes itself. How documents are read and changed is in nodes.py."""
+another array in its place, chunks of the old layout would make the new array unreadable; where they made it smaller, what is written behind the end would be seen
+when it grows again (docs/design/024-handles.md). Nodes in repositories have a storage that refuses to write to another array itself. How documents are read and changed is in nodes.py."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.array.hierarchy.nodes import Place, find_node
@@ -19,6 +21,9 @@ from frazil.stores.values import Version
 
 if TYPE_CHECKING:
     import threading
+
+    from frazil.indexing import BoxSelection, PointSelection
+    from frazil.stores.array_storage.chunk_storage import ChunkStorage
 else:
     threading = LateModule("threading")
 
@@ -53,11 +58,11 @@ class _Known(Record):
 class StoredDocument:
     """Safe to use from many threads: what it remembers is replaced as one value."""
 
-    __slots__ = ("_known", "_new", "_opened", "_place", "_there")
+    __slots__ = ("_chunks", "_known", "_new", "_opened", "_place", "_there")
 
-    def __init__(self, place: Place, opened: ArrayMetadata, there: bool) -> None:
-        """there: whether a document is to be stored; else there is nothing to compare, as of a node in a repository."""
-        self._place, self._opened, self._there = place, opened, there and place.nodes is None
+    def __init__(self, place: Place, opened: ArrayMetadata, chunks: ChunkStorage, there: bool) -> None:
+        """chunks: of the array. there: whether a document is to be stored; else there is nothing to compare, as of a node in a repository."""
+        self._place, self._opened, self._chunks, self._there = place, opened, chunks, there and place.nodes is None
         self._known: _Known | None = None
         self._new = False
 
@@ -65,31 +70,50 @@ class StoredDocument:
         """The array has just been created: the next write needs no look at the document."""
         self._new = True
 
-    def confirm(self) -> None:
-        """Raises NotFoundError where the array was removed, ConflictError where another array has taken its place, MetadataError, StoreError.
+    def confirm(self, shape: tuple[int, ...] | None = None, ends: Callable[[], tuple[int, ...]] | None = None) -> None:
+        """Raises NotFoundError where the array was removed, ConflictError where another array has taken its place, or where the array has become so small that a
+        selection does not fit, MetadataError, StoreError.
 
-        Of an array in a repository nothing is asked. Else one request; on a local disk one system call where the document is the same as the last time."""
+        shape  the lengths that the selection was made for; None: lengths do not matter
+        ends   what follows the last selected element along each axis; called only where the stored lengths differ from `shape`
+
+        Of an array in a repository, whose chunks know whether it was removed or replaced, only the lengths are asked, of the session. Else one request; on a local disk one system call where the document is the same as the last time."""
         if self._new:
             self._new = False
-        elif self._there:
-            self._shape_now()
+            return
+        nodes = self._place.nodes
+        if nodes is not None:
+            stored = nodes.lengths(self._place.path, self._chunks)
+        else:
+            stored = self._shape_now() if self._there else None
+        if stored is not None and shape is not None and stored != shape and ends is not None:
+            self._check_inside(stored, shape, ends())
 
-    def begin_confirmation(self, direct: bool) -> Confirmation | None:
-        """`confirm`, done at once where it takes no request (direct: Capabilities.direct); else beside the other requests of a write, which awaits it before it
-        publishes anything."""
-        if direct or self._new or not self._there:
-            self.confirm()
-            return None
-        return Confirmation(self)
+    def confirm_for(self, selection: BoxSelection | PointSelection) -> Callable[[], None]:
+        """`confirm` with what it needs of a selection."""
+        return partial(self.confirm, selection.shape, selection.ends)
+
+    def _check_inside(self, stored: tuple[int, ...], shape: tuple[int, ...], ends: tuple[int, ...]) -> None:
+        if any(end > length for end, length in zip(ends, stored, strict=True)):
+            raise ConflictError(
+                f"the array is smaller now: others changed its shape from {shape} to {stored}, and the selection reaches to {ends}",
+                path=self._place.path or "/",
+                hint="open it anew, or call refresh(), and write what lies inside",
+            )
+
+    def takes_request(self, direct: bool) -> bool:
+        """Whether `confirm` takes a request, so that it is worth a thread. direct: Capabilities.direct."""
+        return self._there and not direct and not self._new
 
     def has_shape(self, shape: tuple[int, ...]) -> bool:
         """Whether the array has these lengths, by a document that is read after the call. Raises as `confirm`."""
         place = self._place
         if place.nodes is None:
             return self._shape_now() == shape
-        node = find_node(
-            place
-        )  # a handle stays with an array that is renamed: what is at its old path may be any node, or none
+        lengths = place.nodes.lengths(place.path, self._chunks)
+        if lengths is not None:
+            return lengths == shape
+        node = find_node(place)
         return isinstance(node, ArrayMetadata) and node.shape == shape
 
     def _key(self) -> str:
@@ -112,12 +136,13 @@ class StoredDocument:
 
 
 class Confirmation:
-    """`confirm` of one write, on a thread of its own."""
+    """A look at the document that takes a request, on a thread of its own, beside the other requests of a write."""
 
-    __slots__ = ("_document", "_error", "_thread")
+    __slots__ = ("_confirm", "_error", "_thread")
 
-    def __init__(self, document: StoredDocument) -> None:
-        self._document = document
+    def __init__(self, confirm: Callable[[], None]) -> None:
+        """confirm: StoredDocument.confirm with its arguments."""
+        self._confirm = confirm
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = threading.Thread(target=self._run, name="frazil document")
         try:
@@ -128,12 +153,12 @@ class Confirmation:
 
     def _run(self) -> None:
         try:
-            self._document.confirm()
+            self._confirm()
         except BaseException as error:
             self._error = error
 
     def await_answer(self) -> None:
-        """Raises what `confirm` raised. May be called by many threads."""
+        """Raises what `confirm` raised."""
         self.end()
         if self._error is not None:
             raise self._error

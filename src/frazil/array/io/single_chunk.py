@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
+from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.write import whole_versions
 from frazil.indexing import SingleChunk
 from frazil.stores.array_storage.chunk_storage import Located
@@ -85,7 +88,7 @@ def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Colum
 def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], values: NDArray[np.generic]) -> bool:
     """Writes values of single.shape, or one for all of it, to a chunk that is an object of its own. False, with nothing done, where the general way has to be taken: also
     where somebody else was quicker, and for what that way refuses."""
-    chunk, starts, counts, steps, shape = single
+    chunk, _, counts, _, shape = single
     leaf, storage, rank = access.chain.leaf, access.storage, len(chunk)
     if access.chain.levels or leaf.middle is not None or rank >= len(_INDEX):
         return False
@@ -95,7 +98,26 @@ def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], 
         source = np.full(counts, values)
     else:
         return False
-    confirmation = access.document.begin_confirmation(storage.direct)
+    confirm = partial(access.document.confirm, lengths, partial(_ends, single, leaf.shape))
+    if not access.document.takes_request(storage.direct):
+        return _replace_single(access, single, lengths, source, confirm)
+    confirmation = Confirmation(confirm)
+    try:
+        return _replace_single(access, single, lengths, source, confirmation.await_answer)
+    finally:
+        confirmation.end()
+
+
+def _replace_single(
+    access: Access,
+    single: SingleChunk,
+    lengths: tuple[int, ...],
+    source: NDArray[np.generic],
+    confirm: Callable[[], None],
+) -> bool:
+    """confirm: as in write.Source."""
+    chunk, starts, counts, steps, _ = single
+    leaf, storage, rank = access.chain.leaf, access.storage, len(chunk)
     old, expect = None, _ANY
     whole = _covers(single, leaf.shape, lengths)
     if whole and any(at == length // extent for at, extent, length in zip(chunk, leaf.shape, lengths, strict=True)):
@@ -111,10 +133,9 @@ def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], 
         leaf.program, source, _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, old,
         _ONE, not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
     )  # fmt: skip
-    if confirmation is not None:
-        confirmation.await_answer()
     if failures:
         return False
+    confirm()
     coords = np.array([chunk], np.int64).reshape(1, rank)
     if encoded[0] < 0:
         if not storage.erasable:
@@ -131,5 +152,15 @@ def _covers(single: SingleChunk, extents: tuple[int, ...], lengths: tuple[int, .
         start == 0 and step == 1 and count == min(extent, length - at * extent)
         for at, start, count, step, extent, length in zip(
             single.chunk, single.starts, single.counts, single.steps, extents, lengths, strict=True
+        )
+    )
+
+
+def _ends(single: SingleChunk, extents: tuple[int, ...]) -> tuple[int, ...]:
+    """What follows the last selected element along each axis."""
+    return tuple(
+        at * extent + start + (count - 1) * step + 1
+        for at, start, count, step, extent in zip(
+            single.chunk, single.starts, single.counts, single.steps, extents, strict=True
         )
     )

@@ -4,11 +4,14 @@ A chunk or shard that is covered whole is never read. Of others only what is nee
 carried over as encoded bytes, and the replacement names the version that it replaces; it is done again when somebody else was quicker.
 
 A chunk that reaches beyond the array's end is covered whole only as long as nobody makes the array longer, which the handle may not know. It is replaced whole in
-this order: its version is read, then the document, and then it is published expecting that version (docs/design/024-handles.md)."""
+this order: its version is read, then the document, and then it is published expecting that version (docs/design/024-handles.md).
+
+Others may also make the array shorter. So each part of a write looks at the document before it is published, and behind the versions that it read, where a look takes
+no request. Where it takes one, the request runs beside those for the chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
@@ -18,6 +21,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import MOST_CHUNKS, Access, failure, in_parts, most_objects
+from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.chunk_regions import Gathering, MemoryRegion
 from frazil.array.io.overlap import in_lanes, lanes_for
 from frazil.array.io.read import chunk_of
@@ -34,7 +38,7 @@ from frazil.array.io.shard_lookup import (
     walk,
 )
 from frazil.codecs.leaf import encode_units
-from frazil.errors import ConflictError, DataError
+from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.record import Record
@@ -46,7 +50,6 @@ from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Piec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.array.hierarchy.stored_document import Confirmation
     from frazil.codecs import whole_shard
 else:
     whole_shard = LateModule("frazil.codecs.whole_shard")
@@ -74,32 +77,45 @@ class Unlocated:
 class Source(Record):
     """What a write takes its values from.
 
-    turn          held while the kernel encodes (overlap.py), None where nothing else runs at the same time
-    confirmation  to be awaited before anything is published; None: the document is confirmed already"""
+    turn     held while the kernel encodes (overlap.py), None where nothing else runs at the same time
+    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written"""
 
     values: Values
     turn: AbstractContextManager[object] | None
-    confirmation: Confirmation | None
+    confirm: Callable[[], None] | None
 
 
 class Part(Record):
     """Chunks or shards that are written together: `rows` of a batch.
 
-    whole  whether all that lies inside the array is written of each
-    shape  where they reach beyond the array's end: the lengths that the array has to have for that; None: they end with it, or before"""
+    whole      whether all that lies inside the array is written of each
+    shape      where they reach beyond the array's end: the lengths that the array has to have for that; None: they end with it, or before
+    confirmed  whether the first attempt needs no look at the document"""
 
     batch: Batch
     rows: Columns
     whole: bool
     shape: tuple[int, ...] | None = None
+    confirmed: bool = False
 
 
-def write(access: Access, plan: BoxPlan | PointPlan, values: Values, *, confirmed: bool = False) -> None:
+def write(
+    access: Access,
+    plan: BoxPlan | PointPlan,
+    values: Values,
+    confirm: Callable[[], None],
+    *,
+    confirmed: bool = False,
+    in_part: bool = False,
+) -> None:
     """Writes `values` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
 
-    confirmed: the array's document has just been read, or written.
-    Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError, also where another array has taken the place,
-    NotFoundError where the array was removed; then nothing is written."""
+    confirm    StoredDocument.confirm with its arguments
+    confirmed  the array's document has just been read, or written: the first part needs no look at it
+    in_part    no chunk is taken to be covered whole: each is read, and replaced only if it still has the version that was read
+
+    Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError, also where another array has taken the place or the array has
+    become smaller, NotFoundError where the array was removed. Then the part at which this is found, and those behind it, are not written."""
     leaf, runtime = access.chain.leaf, access.runtime
     chunks = prod(access.chain.leaf_counts)
     shard = leaf.nbytes * chunks
@@ -107,25 +123,27 @@ def write(access: Access, plan: BoxPlan | PointPlan, values: Values, *, confirme
     least = min(shard, runtime.bytes_in_flight // 2) if shard <= runtime.bytes_in_flight else shard
     lanes = lanes_for(runtime, access.storage.direct, least)
     batches = plan.batches(leaf.nbytes, max(lanes.nbytes, shard), max(MOST_CHUNKS, chunks))
-    parts = _parts(access, plan.shape, batches, max(1, most_objects(access) // lanes.number))
-    confirmation = None if confirmed else access.document.begin_confirmation(access.storage.direct)
+    parts = _parts(access, plan.shape, batches, max(1, most_objects(access) // lanes.number), in_part)
+    if confirmed:
+        parts = (part._replace(confirmed=not number) for number, part in enumerate(parts))
+    elif not plan.chunk_count:
+        confirm()
     try:
-        in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn, confirmation)), lanes.number)
-    except DataError:
-        access.document.confirm()  # the chunks may be those of another array, and then that is what is wrong
+        in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn, confirm)), lanes.number)
+    except (DataError, StoreError):
+        confirm()  # the chunks may be those of another array, and then that is what is wrong
         raise
-    finally:
-        if confirmation is not None:
-            confirmation.end()
 
 
-def _parts(access: Access, shape: tuple[int, ...], batches: Iterator[Batch], most: int) -> Iterator[Part]:
-    """most: shards or chunks of a part that are looked up first."""
+def _parts(
+    access: Access, shape: tuple[int, ...], batches: Iterator[Batch], most: int, in_part: bool
+) -> Iterator[Part]:
+    """most: shards or chunks of a part that are looked up first. in_part: as in `write`."""
     outer = [extent * count for extent, count in zip(access.chain.leaf.shape, access.chain.leaf_counts, strict=True)]
     filled = [length // extent for length, extent in zip(shape, outer, strict=True)]  # chunks that end inside the array
     ragged = any(length % extent for length, extent in zip(shape, outer, strict=True))
     for batch in batches:
-        whole = batch.whole_shards()
+        whole = batch.whole_shards() & (not in_part)
         covered = np.flatnonzero(whole)
         if ragged and len(covered):
             inside = (batch.shards[covered] < filled).all(axis=1)
@@ -147,14 +165,15 @@ def _write_part(access: Access, source: Source, part: Part) -> None:
 def _publish(access: Access, part: Part, source: Source) -> None:
     """Replaces chunks or shards. After the first failure writers of this array take turns."""
     rows = part.rows
-    changed = _attempt(access, part, source)
+    changed = _attempt(access, part, source._replace(confirm=None) if part.confirmed else source)
     if not changed:
         return
     with access.turn:
         for n in range(_ATTEMPTS):
             rows = rows[changed]
-            access.document.confirm()  # what replaced the chunks may have been another array
-            changed = _attempt(access, part._replace(rows=rows), source)
+            changed = _attempt(
+                access, part._replace(rows=rows), source
+            )  # what replaced the chunks may have been another array
             if not changed:
                 return
             pause(min(_LONGEST_PAUSE, 0.0005 * 2 ** min(n, 10)))
@@ -169,6 +188,16 @@ def _publish(access: Access, part: Part, source: Source) -> None:
 
 def _attempt(access: Access, part: Part, source: Source) -> list[int]:
     """Answers which of the part's rows somebody else replaced meanwhile."""
+    if source.confirm is None or not access.document.takes_request(access.storage.direct):
+        return _replace_part(access, part, source)
+    confirmation = Confirmation(source.confirm)
+    try:
+        return _replace_part(access, part, source._replace(confirm=confirmation.await_answer))
+    finally:
+        confirmation.end()
+
+
+def _replace_part(access: Access, part: Part, source: Source) -> list[int]:
     expect: Sequence[Version | None] | None = None
     if part.shape is not None:
         expect = whole_versions(access, access.storage.locate(part.batch.shards[part.rows]), part.shape)
@@ -222,8 +251,8 @@ def _publish_chunks(
     values = encode(access, units, source, gathering, old, groups, keyed, keep_fill=keep_fill)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
-    if source.confirmation is not None:
-        source.confirmation.await_answer()
+    if source.confirm is not None:
+        source.confirm()
     if not len(empty) or access.storage.erasable:
         return replace(access, coords, pieces, kept, empty, expect)
     changed = replace(access, coords, pieces, kept, empty[:0], expect)
@@ -284,8 +313,8 @@ def _replace_shards(
     values = encode(access, units, source, gathering, kept.old, units.offsets, keyed)
     shards = assemble(Call(access, steps, units, keyed, gathering), values, kept)
     present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
-    if source.confirmation is not None:
-        source.confirmation.await_answer()
+    if source.confirm is not None:
+        source.confirm()
     return replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
 
 

@@ -328,6 +328,10 @@ class Transaction:
         with self.lock:
             return isinstance(chunks, ArrayChunks) and self.changes.key_at("/" + path) == chunks.key
 
+    def lengths(self, path: str, chunks: ChunkStorage) -> tuple[int, ...] | None:
+        change = self.changes.nodes.get(chunks.key) if isinstance(chunks, ArrayChunks) else None
+        return None if change is None or change.node.array is None else tuple(change.node.array.metadata.shape)
+
     def appended(self, key: int, axis: int, old: int, new: int) -> None:
         with self.lock:
             self._change_of(key).append(Append(axis, old, new))

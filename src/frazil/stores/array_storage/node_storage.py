@@ -59,5 +59,8 @@ class NodeStorage(Protocol):
     def holds(self, path: str, chunks: ChunkStorage) -> bool:
         """Whether the node at a path, where one is, is still the array that these chunks were given for."""
 
+    def lengths(self, path: str, chunks: ChunkStorage) -> tuple[int, ...] | None:
+        """The lengths of the array that these chunks were given for, once at this path, where they may have changed since `renewals` did; None where they have not."""
+
     def chunks(self, path: str, metadata: ArrayMetadata) -> ChunkStorage:
         """The chunks of the array at a path, as it is now: it stays that array when it is renamed, and none when it is removed."""
