@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata
-from frazil.repository.merge.delta import Delta, Made
+from frazil.repository.merge.delta import Delta, Made, MetadataChange
 from frazil.repository.merge.difference import ChunkDifference, Resize
 from frazil.repository.session.change_set import Append, append_of
 from frazil.repository.session.read_log import Reads
@@ -332,22 +332,21 @@ def delta_of(old: State, new: State, appended: dict[str, Append] | None = None, 
         attributes={
             was.path: as_node(0, now).attributes for was, now in both.values() if was.attributes != now.attributes
         },
-        metadata={path: PLAIN._replace(shape=now.shape, fill_value=now.metadata) for path, (_, now) in shapes.items()},
-        resized={
-            path: Resize(was.shape, now.shape, CHUNK)
-            for path, (was, now) in shapes.items()
-            if was.metadata == now.metadata
-        },
-        appends={
-            path: append
-            for path, (was, now) in shapes.items()
-            if was.metadata == now.metadata and (append := (appended or {}).get(now.path)) is not None
+        metadata={
+            path: metadata_change(was, now, (appended or {}).get(now.path)) for path, (was, now) in shapes.items()
         },
         chunks=chunks,
         reads=reads,
     )
     arrays = {was.path for was, _ in both.values() if was.is_array}
     return delta._replace(arrays=frozenset(arrays & delta.touched()))
+
+
+def metadata_change(was: PlainNode, now: PlainNode, append: Append | None) -> MetadataChange:
+    new = PLAIN._replace(shape=now.shape, fill_value=now.metadata)
+    if was.metadata != now.metadata:
+        return MetadataChange(new)
+    return MetadataChange(new, Resize(was.shape, now.shape, CHUNK), append)
 
 
 def chunks_of(was: PlainNode, now: PlainNode) -> ChunkDifference | None:

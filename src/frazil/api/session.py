@@ -159,9 +159,9 @@ class Session:
         for attempts in range(_TRIES):
             if rebased and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
                 return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
-            attempt = attempt_commit(transaction, message, properties, allow_empty=allow_empty, order=packing_order)
-            if attempt.committed is not None:
-                return encode_id(attempt.committed)
+            snapshot = attempt_commit(transaction, message, properties, allow_empty=allow_empty, order=packing_order)
+            if snapshot is not None:
+                return encode_id(snapshot)
             if rebase is None:
                 raise self._moved()
             if rebased:

@@ -31,7 +31,7 @@ from frazil.errors import ConflictError
 from frazil.formats.alpha.nodes import Nodes, NodeSnapshot
 from frazil.repository.merge.apply import apply
 from frazil.repository.merge.conflicts import find_conflicts
-from frazil.repository.merge.delta import Delta, Made
+from frazil.repository.merge.delta import Delta, Made, MetadataChange
 from frazil.repository.merge.difference import ChunkDifference
 from frazil.repository.merge.solvers import answered
 from frazil.repository.session.change_set import ChangeSet
@@ -162,7 +162,7 @@ def attempt(tree: ChangeSet, delta: Delta, over: frozenset[str] = frozenset()) -
         (Delta(removed={"/g": False}), "/g/1 would have no group above it"),
         (Delta(moved={"/g": "/k"}), "/g/1 would have no group above it"),
         (Delta(moved={"/g/1": "/g/2", "/g": "/k"}), "/g/2 would have no group above it"),
-        (Delta(metadata={"/g/1": None}), "/g/1 would get metadata that nobody can read"),
+        (Delta(metadata={"/g/1": MetadataChange(None)}), "/g/1 would get metadata that nobody can read"),
     ],
     ids=str,
 )

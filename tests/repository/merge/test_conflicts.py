@@ -20,7 +20,7 @@ from tests.repository.plain_history import (
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.repository.merge.conflicts import KINDS, Conflict, find_conflicts
-from frazil.repository.merge.delta import Delta, Made
+from frazil.repository.merge.delta import Delta, Made, MetadataChange
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
 from frazil.repository.merge.solvers import Answer, check_solver, solve
 from frazil.repository.session.change_set import Append, append_of
@@ -154,8 +154,12 @@ def delta(
         array = ArrayData(PLAIN) if path in difference.arrays else None
         return Made(NodeSnapshot(0, path, value, array), None, difference.chunks.get(path))
 
-    metadata = {sources.get(path, path): PLAIN._replace(fill_value=side) for path in difference.metadata}
-    metadata |= {sources.get(path, path): PLAIN._replace(shape=one.new) for path, one in difference.resized.items()}
+    metadata = {
+        sources.get(path, path): MetadataChange(PLAIN._replace(fill_value=side)) for path in difference.metadata
+    }
+    for path, one in difference.resized.items():
+        change = MetadataChange(PLAIN._replace(shape=one.new), one, (appends or {}).get(path))
+        metadata[sources.get(path, path)] = change
     return Delta(
         removed={path: path in difference.arrays for path in difference.removed},
         moved=dict(difference.renamed),
@@ -163,8 +167,6 @@ def delta(
         arrays=frozenset([sources.get(path, path) for path in difference.arrays if path not in difference.added]),
         attributes={sources.get(path, path): value for path in difference.attributes},
         metadata=metadata,
-        resized={sources.get(path, path): one for path, one in difference.resized.items()},
-        appends={path: append for path, append in (appends or {}).items() if path in difference.resized},
         chunks={
             sources.get(path, path): found for path, found in difference.chunks.items() if path not in difference.added
         },

@@ -79,7 +79,7 @@ def test_of_a_task_that_was_repeated_one_answer_counts() -> None:
     session = begun(a={"shape": (2 * LARGE,), "chunks": (LARGE,)})
     fork = fork_for_many(session)
     kept, lost = (wrote(fork, "a", slice(0, LARGE), 1) for _ in range(2))
-    assert kept.arrays[0].rows.ids.tolist() != lost.arrays[0].rows.ids.tolist()
+    assert kept.arrays["/a"].ids.tolist() != lost.arrays["/a"].ids.tolist()
     finished(session, fork, [wrote(fork, "a", slice(LARGE, None), 2), kept])
     session.commit("x")
     assert session.root["a"][::LARGE].tolist() == [1, 2]

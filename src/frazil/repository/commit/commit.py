@@ -1,6 +1,6 @@
-"""Committing: from what a session changed to objects and then to the branch; and the three outcomes.
+"""Writes the changes of a session, lets the branch point to them, and finds out which of the three outcomes a commit had.
 
-What is written is the format's affair (repository/format.py); following a branch that moved is in merge/rebase.py."""
+The format writes the objects (repository/format.py); merge/rebase.py follows a branch that moved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.msgpack import Json
-from frazil.record import Record
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
@@ -32,16 +31,9 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
-__all__ = ["Attempt", "attempt_commit", "settle"]
+__all__ = ["attempt_commit", "settle"]
 
 _WRITTEN_KINDS: Final = np.array([columns_of.INLINE, columns_of.NATIVE, columns_of.VIRTUAL, 0], np.uint8)
-
-
-class Attempt(Record):
-    """committed: the snapshot that the branch has now; None: somebody else was quicker, and `tip` is what the branch says now."""
-
-    committed: ObjectId | None
-    tip: Tip | None
 
 
 def attempt_commit(
@@ -51,9 +43,9 @@ def attempt_commit(
     *,
     allow_empty: bool = False,
     order: PackingOrder | None = None,
-) -> Attempt:
-    """Writes everything and then, if nobody has moved it, lets the branch point there. Afterwards the session goes on from what it committed; where somebody was
-    quicker it keeps everything, and may be rebased.
+) -> ObjectId | None:
+    """Writes everything, and then lets the branch point there if nobody has moved it. Returns the new snapshot, from which the session goes on; None if the branch has
+    moved: then the session keeps its changes, and may be rebased.
 
     Raises InvalidInputError where nothing was changed, CommitUnknownError where the outcome is not known (nothing is removed then), ConflictError as `settle`,
     StoreError."""
@@ -62,27 +54,24 @@ def attempt_commit(
         tip = transaction.tip
         if tip is None:
             raise InvalidInputError("a fork is not committed", hint="merge it into the session that it came from")
-        transaction.files.check_commits()
-        ahead = settle(transaction)
+        files = transaction.files
+        files.check_commits()
+        has_moved = settle(transaction)
         if transaction.tip is not tip:
-            return Attempt(transaction.base_id, transaction.tip)
+            return transaction.base_id
         if transaction.changes.is_empty and not allow_empty:
             raise InvalidInputError("there is nothing to commit", hint="allow_empty=True commits all the same")
-        if ahead is not None:
-            return Attempt(None, ahead)
-        files = transaction.files
+        if has_moved:
+            return None
         place_pending(transaction.changes, files, packing=transaction.packing, order=order)
-        commit = _new_commit(transaction, message, properties)
-        written = files.write_commit(commit)
+        written = files.write_commit(_new_commit(transaction, message, properties))
         intent = Intent(written.id, tip, transaction.state, written.files)
-        transaction.written.intents = (
-            *transaction.written.intents,
-            intent,
-        )  # before anything can be sent that may commit it
+        # recorded before anything is sent that may commit it
+        transaction.written.intents = (*transaction.written.intents, intent)
         return _advance(transaction, intent, written.snapshot)
 
 
-def _advance(transaction: Transaction, intent: Intent, written: Snapshot) -> Attempt:
+def _advance(transaction: Transaction, intent: Intent, written: Snapshot) -> ObjectId | None:
     """Lets the branch point to the snapshot of an intent. Whatever is raised, the intent stays until its outcome is known."""
     try:
         outcome, found = transaction.files.advance(intent.tip, intent.snapshot)
@@ -94,13 +83,12 @@ def _advance(transaction: Transaction, intent: Intent, written: Snapshot) -> Att
         raise _unknown(transaction, intent)
     if outcome == COMMITTED:
         _go_on(transaction, intent, written, found)
-        return Attempt(intent.snapshot, found)
+        return intent.snapshot
     transaction.written.lost([intent])
     if transaction.written.intents:
         settle(transaction)
-    if transaction.tip is not intent.tip:  # an earlier one of this session arrived late
-        return Attempt(transaction.base_id, transaction.tip)
-    return Attempt(None, found)
+    # the tip is another one where an earlier commit of this session arrived late
+    return None if transaction.tip is intent.tip else transaction.base_id
 
 
 def _unknown(transaction: Transaction, intent: Intent) -> CommitUnknownError:
@@ -113,11 +101,11 @@ def _unknown(transaction: Transaction, intent: Intent) -> CommitUnknownError:
     return error
 
 
-# --- what is written -------------------------------------------------------------------------------------------------------------------
+# --- the new commit -------------------------------------------------------------------------------------------------------------------
 
 
 def _new_commit(transaction: Transaction, message: str, properties: Mapping[str, Json]) -> NewCommit:
-    """What the format is to write."""
+    """The changes of a session, as the format takes them."""
     changes, base = transaction.changes, transaction.base
     new = 0
     nodes: dict[str, NodeSnapshot | None] = dict.fromkeys(changes.vanished())
@@ -190,35 +178,34 @@ def _distinct(numbers: Columns) -> tuple[list[int], Columns]:
     return distinct.tolist(), where
 
 
-# --- before and afterwards ---------------------------------------------------------------------------------------------------------------
+# --- outcomes ---------------------------------------------------------------------------------------------------------------------------
 
 
-def settle(transaction: Transaction) -> Tip | None:
-    """Finds out what became of commits whose outcome was not known, and whether the branch has moved: a later tip of it, None where it has not.
+def settle(transaction: Transaction) -> bool:
+    """Finds out what became of commits of unknown outcome, and whether the branch has moved. If one of the commits happened, the session goes on from it, and has
+    another tip.
 
-    Where one of the commits happened, the session goes on from it, and its tip is another one. Raises ConflictError where one happened and something was changed
-    since, and where the branch was removed and made anew; CommitUnknownError where one happened and a crash of the machine may still lose it; FormatError,
-    StoreError."""
-    tip = transaction.tip
+    Raises ConflictError where one happened and something was changed since, and where the branch was removed and made anew; CommitUnknownError where one happened and a
+    crash of the machine may still lose it; FormatError, StoreError."""
+    tip, has_moved = transaction.tip, False
     if tip is None:
-        return None
-    later: Tip | None = None
+        return False
     for intent in transaction.written.intents:
         outcome, found = transaction.files.was_committed(intent.tip, intent.snapshot)
         if outcome == COMMITTED and found is not None:
             _check_unchanged(transaction, intent)
             _go_on(transaction, intent, transaction.files.snapshot(intent.snapshot), found)
-            return None
+            return False
         if outcome == UNKNOWN and found is not None:  # it is there, and a crash may still lose it
             raise _unknown(transaction, intent)
         if outcome == TAKEN:
             transaction.written.lost([intent])
-            later = found
-    return later if later is not None or transaction.written.intents else transaction.files.moved(tip)
+            has_moved = True
+    return has_moved or (not transaction.written.intents and transaction.files.moved(tip) is not None)
 
 
 def _check_unchanged(transaction: Transaction, intent: Intent) -> None:
-    """Raises ConflictError where the session changed something after a commit that did happen, as far as it was not told of it."""
+    """Raises ConflictError where the session changed something after a commit that did happen without its knowledge."""
     if intent.state != transaction.state and transaction.base_id != intent.snapshot:
         raise ConflictError(
             "the commit whose answer was lost did happen, and something was changed after it",

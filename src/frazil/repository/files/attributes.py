@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from frazil.formats.msgpack import Json
     from frazil.repository.format import RepositoryFormat
 
-__all__ = ["Attributes", "same_attributes"]
+__all__ = ["Attributes", "same_attributes", "same_stored_attributes"]
 
 Attributes: TypeAlias = "Mapping[str, Json] | AttributesReference | None"
 
@@ -27,3 +27,10 @@ def same_attributes(files: RepositoryFormat, left: Attributes, right: Attributes
         for one in (left, right)
     )
     return same_json(ours, theirs)
+
+
+def same_stored_attributes(left: Attributes, right: Attributes) -> bool:
+    """As same_attributes, without reading: of attributes in files only the places are compared."""
+    if isinstance(left, AttributesReference) or isinstance(right, AttributesReference):
+        return left == right
+    return left is right or same_json(left or {}, right or {})

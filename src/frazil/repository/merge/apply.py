@@ -1,6 +1,6 @@
-"""A delta made on a tree: the only place where nodes and chunks of one change set are changed by what another one says.
+"""`apply` makes a delta on a tree. It is the only function that changes one change set by what another one says.
 
-Whether the delta meets what the tree has become is decided before (conflicts.py, solvers.py). What does not fit is refused with a reason."""
+conflicts.py and solvers.py decide before whether the delta conflicts with what the tree has become. What does not fit is refused with a reason."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.errors import ConflictError
-from frazil.formats.alpha.attributes import same_json
-from frazil.formats.alpha.nodes import AttributesReference
 from frazil.record import Record
-from frazil.repository.files.attributes import Attributes
+from frazil.repository.files.attributes import Attributes, same_stored_attributes
 from frazil.repository.manifests.coordinates import grid_of, within
-from frazil.repository.merge.delta import Delta
-from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above
+from frazil.repository.merge.delta import Delta, MetadataChange
+from frazil.repository.session.change_set import ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import PENDING, REMOVED, VIRTUAL, Rows
 
 if TYPE_CHECKING:
@@ -28,8 +26,11 @@ __all__ = ["Shift", "apply"]
 
 
 class Shift(Record):
-    """Appended rows that are no whole chunks where they go, so that they have to be copied. before: the path of the array in the base; ours: in the session; key: of
-    the array, in the tree; axis; old and new: where the rows are, by: how far they go, in elements along it"""
+    """Appended rows that are no whole chunks at their new place, so that they have to be copied.
+
+    before, ours  paths of the array: in the base, in the session
+    key           of the array, in the tree
+    axis          along which it grew;  old, new: where the rows are, in elements;  by: how far they go"""
 
     before: str
     ours: str
@@ -49,26 +50,26 @@ def apply(
     over: frozenset[str] = frozenset(),
     behind: bool = True,
 ) -> list[Shift]:
-    """Makes the changes of a delta on a tree, in phases: vacate, place, attributes and metadata, rows, validate. The appends whose rows are left to be copied.
+    """Makes the changes of a delta on a tree, in phases: vacate, place, attributes and metadata, rows, validate. Returns the appends whose rows have to be copied.
 
-    tree    changed in place: whoever calls gives a copy, and drops it where this raises
-    source  whose chunks that wait and whose locations the rows of the delta refer to
+    tree    is changed in place: the caller gives a copy, and drops it where this raises
+    source  holds the pending bytes and locations that the rows of the delta refer to
     where   the key in the tree of a node of the base; None where it is gone
-    over    paths at which what the tree has gives way (Answered.over)
+    over    paths at which nodes of the tree give way (Answered.over)
     behind  appends go behind what the tree has grown by; else both grew to one shape
 
-    Raises ConflictError where the changes cannot be made, as nodes are gone or no hierarchy would come of it, FormatError where a node cannot be read."""
-    making = _Making(delta, tree, source, over, behind=behind)
-    making.find(where)
-    making.vacate()
-    making.place()
-    making.set_attributes_and_metadata()
-    making.set_rows()
-    making.validate()
-    return making.shifts
+    Raises ConflictError where the changes cannot be made, as nodes are gone or no hierarchy would come of it; FormatError where a node cannot be read."""
+    application = _Application(delta, tree, source, over, behind=behind)
+    application.find(where)
+    application.vacate()
+    application.place()
+    application.set_attributes_and_metadata()
+    application.set_rows()
+    application.validate()
+    return application.shifts
 
 
-class _Making:
+class _Application:
     __slots__ = ("behind", "delta", "keys", "lifted", "over", "renumbering", "shifts", "source", "tree", "vacated")
 
     def __init__(self, delta: Delta, tree: ChangeSet, source: ChangeSet, over: frozenset[str], *, behind: bool) -> None:
@@ -80,7 +81,7 @@ class _Making:
         self.renumbering = _Renumbering(source, tree)
 
     def find(self, where: Callable[[str], int | None]) -> None:
-        """The nodes that the delta is about, before any of them is somewhere else."""
+        """Finds the nodes that the delta is about, before any of them moves."""
         for path in self.delta.touched():
             key = where(path)
             if key is not None:
@@ -88,12 +89,14 @@ class _Making:
             elif path not in self.delta.removed:
                 raise _refusal(self.delta.name(path), "would be changed, and is gone")
 
+    # --- places ----------------------------------------------------------------------------------------------------------------------
+
     def vacate(self) -> None:
         """Takes away what is removed, what moves, and what gives way."""
         delta, tree = self.delta, self.tree
         clear = [path for path in self.over if path in delta.made or path in delta.moved.values()]
         for old, new in delta.moved.items():
-            change = tree.touch(self._path(old))
+            change = self._change(old)
             if change.node.path != new:
                 self.vacated.add(change.node.path)
                 tree.lift(change)
@@ -101,21 +104,24 @@ class _Making:
         for old in delta.removed:
             if old in self.keys:
                 path = self._path(old)
-                self.vacated.add(path)
-                tree.remove_one(path)
+                self._remove(path)
                 if old in self.over:
                     clear.append(path)
         kept = {key for old, key in self.keys.items() if old not in delta.removed}
         for top in clear:
-            stays = self._is_group(top)  # of two groups the one that is there stays
-            for path in tree.at_and_below(top) if not stays else ():
+            if self._is_group_in_both(top):
+                continue
+            for path in tree.at_and_below(top):
                 if tree.key_at(path) in kept:
                     raise _refusal(path, "would be changed, and lies beneath what is replaced")
-                self.vacated.add(path)
-                tree.remove_one(path)
+                self._remove(path)
 
-    def _is_group(self, path: str) -> bool:
-        """Whether a group was made where the tree has one."""
+    def _remove(self, path: str) -> None:
+        self.vacated.add(path)
+        self.tree.remove_one(path)
+
+    def _is_group_in_both(self, path: str) -> bool:
+        """Whether the delta makes a group where the tree has one, which stays."""
         made = self.delta.made.get(path)
         return made is not None and not made.is_array and self.tree.has(path) and self.tree.is_array(path) is False
 
@@ -125,14 +131,13 @@ class _Making:
             self._require_free(path)
             self.tree.place(change, path)
         for path, made in self.delta.made.items():
-            if self._is_group(path):
-                if path in self.over and made.node is not None:
-                    self._set_attributes(self.tree.touch(path), made.node.attributes)
-                continue
-            self._require_free(path)
-            if made.node is None:
-                raise _refusal(path, "would be made, and nobody can read it")
-            self.tree.add(made.node, made.key)
+            if not self._is_group_in_both(path):
+                self._require_free(path)
+                if made.node is None:
+                    raise _refusal(path, "would be made, and nobody can read it")
+                self.tree.add(made.node, made.key)
+            elif path in self.over and made.node is not None:
+                _set_attributes(self.tree.touch(path), made.node.attributes)
 
     def _require_free(self, path: str) -> None:
         if self.tree.has(path):
@@ -142,29 +147,23 @@ class _Making:
 
     def set_attributes_and_metadata(self) -> None:
         for old, attributes in self.delta.attributes.items():
-            self._set_attributes(self._change(old), attributes)
-        for old in self.delta.metadata:
-            self._set_metadata(old, self._change(old))
+            _set_attributes(self._change(old), attributes)
+        for old, wanted in self.delta.metadata.items():
+            self._set_metadata(old, wanted, self._change(old))
 
-    def _set_attributes(self, change: NodeChange, attributes: Attributes) -> None:
-        present = change.node.attributes
-        if isinstance(present, AttributesReference) or not same_json(present or {}, attributes or {}):
-            change.node = change.node._replace(attributes=attributes)
-
-    def _set_metadata(self, old: str, change: NodeChange) -> None:
-        metadata, array = self.delta.metadata[old], change.node.array
+    def _set_metadata(self, old: str, wanted: MetadataChange, change: NodeChange) -> None:
+        metadata, array, append = wanted.new, change.node.array, wanted.append
         if metadata is None or array is None:
             raise _refusal(change.node.path, "would get metadata that nobody can read")
-        resize, append = self.delta.resized.get(old), self.delta.appends.get(old)
-        if resize is not None:
-            shape = resize.new
+        if wanted.resize is not None:
+            shape = list(wanted.resize.new)
             if append is not None:
                 by = array.metadata.shape[append.axis] - append.old if self.behind else 0
-                append = Append(append.axis, append.old + by, append.new + by)
-                shape = tuple([append.new if axis == append.axis else size for axis, size in enumerate(shape)])
                 if by:
-                    self._shift(old, change, append, by)
-            metadata = array.metadata._replace(shape=shape)
+                    self.shifts.append(Shift(old, self.delta.name(old), change.key, *append, by))
+                append = append._replace(old=append.old + by, new=append.new + by)
+                shape[append.axis] = append.new
+            metadata = array.metadata._replace(shape=tuple(shape))
         if any(now < then for now, then in zip(metadata.shape, array.metadata.shape, strict=True)):
             change.shrunk = True
         if append is None:
@@ -173,29 +172,29 @@ class _Making:
             change.append(append)
         change.node = change.node._replace(array=array._replace(metadata=metadata))
 
-    def _shift(self, old: str, change: NodeChange, append: Append, by: int) -> None:
-        first = append.old - by
-        self.shifts.append(Shift(old, self.delta.name(old), change.key, append.axis, first, append.new - by, by))
-
     # --- chunks ----------------------------------------------------------------------------------------------------------------------
 
     def set_rows(self) -> None:
-        left: list[Shift] = []
-        shifted = {shift.before: shift for shift in self.shifts}
+        """Sets references. Of appended rows that are no whole chunks, those before the end of the base alone; `shifts` keeps these appends."""
+        shifts, self.shifts = {shift.before: shift for shift in self.shifts}, []
         for old, rows in self.delta.rows.items():
-            change, shift = self._change(old), shifted.pop(old, None)
-            if shift is not None:
-                moved = _moved(rows, shift, _chunk(change, shift.axis))
-                if moved is None:
-                    left.append(shift)
-                    rows = rows.pick(rows.coordinates[:, shift.axis] < shift.old // _chunk(change, shift.axis))
-                else:
-                    rows = moved
-            self._set(change, rows)
+            change = self._change(old)
+            self._set(change, self._shifted(rows, change, shifts[old]) if old in shifts else rows)
         for path, made in self.delta.made.items():
             if made.rows is not None:
                 self._set(self.tree.touch(path), made.rows)
-        self.shifts = left  # of the others nothing but fill values was appended
+
+    def _shifted(self, rows: Rows, change: NodeChange, shift: Shift) -> Rows:
+        """The rows with those that were appended further on, where these are whole chunks."""
+        assert change.node.array is not None
+        chunk = change.node.array.metadata.chunk_shape[shift.axis]
+        along = rows.coordinates[:, shift.axis]
+        if shift.old % chunk or shift.by % chunk:
+            self.shifts.append(shift)
+            return rows.pick(along < shift.old // chunk)
+        coordinates = rows.coordinates.copy()
+        coordinates[along >= shift.old // chunk, shift.axis] += shift.by // chunk
+        return rows._replace(coordinates=coordinates)
 
     def _set(self, change: NodeChange, rows: Rows) -> None:
         if not len(rows.coordinates):
@@ -216,22 +215,14 @@ class _Making:
                 if tree.is_array(at) is not False if tree.has(at) else at != "/":
                     raise _refusal(path, "would have no group above it")
         closed = {path for path in self.vacated if not tree.has(path)} | {path for path in put if tree.is_array(path)}
-        if not closed:
-            return
-        for path in tree.present():
+        for path in (*tree.present(), *self._unchanged_below(closed)) if closed else ():
             if not closed.isdisjoint(above(path)):
                 raise _refusal(path, "would have no group above it")
-        for path in self._left_of_base(closed):
-            raise _refusal(path, "would have no group above it")
 
-    def _left_of_base(self, closed: set[str]) -> Iterator[str]:
-        """Nodes of the base that were not changed, beneath closed paths."""
-        gone = set(self.tree.vanished())
-        changed = gone.union(self.tree.present())
-        for top in closed:
-            for path in self.tree.base.subtree(top):
-                if path != top and path not in changed:
-                    yield path
+    def _unchanged_below(self, tops: set[str]) -> Iterator[str]:
+        """The nodes of the base at and beneath some paths that the tree has not changed."""
+        changed = {*self.tree.vanished(), *self.tree.present()}
+        return (path for top in tops for path in self.tree.base.subtree(top) if path not in changed)
 
     def _path(self, old: str) -> str:
         path = self.tree.path_of(self.keys[old])
@@ -242,26 +233,17 @@ class _Making:
         return self.tree.touch(self._path(old))
 
 
+def _set_attributes(change: NodeChange, attributes: Attributes) -> None:
+    if not same_stored_attributes(change.node.attributes, attributes):
+        change.node = change.node._replace(attributes=attributes)
+
+
 def _refusal(path: str, reason: str) -> ConflictError:
     return ConflictError(
         f"these changes do not go together: {path} {reason}",
         path=path,
         hint="answer the same to conflicts of a group and of what lies in it",
     )
-
-
-def _chunk(change: NodeChange, axis: int) -> int:
-    assert change.node.array is not None
-    return change.node.array.metadata.chunk_shape[axis]
-
-
-def _moved(rows: Rows, shift: Shift, chunk: int) -> Rows | None:
-    """The rows with those that were appended further on; None where these are no whole chunks."""
-    if shift.old % chunk or shift.by % chunk:
-        return None
-    coordinates = rows.coordinates.copy()
-    coordinates[coordinates[:, shift.axis] >= shift.old // chunk, shift.axis] += shift.by // chunk
-    return rows._replace(coordinates=coordinates)
 
 
 class _Renumbering:

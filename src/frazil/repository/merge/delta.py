@@ -1,12 +1,14 @@
 """What changed from a base tree to another state of it, as one frozen value. It comes from a session or a fork (session_delta.py), or from two snapshots
-(snapshot_delta.py). Whether two of them meet is in conflicts.py; making the changes elsewhere is in apply.py."""
+(snapshot_delta.py). Conflicts of two deltas are in conflicts.py; apply.py makes the changes of a delta on another tree."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from frazil.formats.alpha.nodes import AttributesReference
 from frazil.record import Record
+from frazil.repository.files.attributes import same_attributes
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
 from frazil.repository.session.change_set import Append
 
@@ -14,14 +16,15 @@ if TYPE_CHECKING:
     from frazil.formats.alpha.nodes import NodeSnapshot
     from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
     from frazil.repository.files.attributes import Attributes
+    from frazil.repository.format import RepositoryFormat
     from frazil.repository.session.changed_references import Rows
     from frazil.repository.session.read_log import Reads
 
-__all__ = ["Delta", "Made"]
+__all__ = ["Delta", "DeltaBuilder", "Made", "MetadataChange"]
 
 
 class Made(Record):
-    """A new node. node: as it is now, None where it cannot be read; key: of a session; chunks: those of an array; rows: their references, as in Delta"""
+    """A new node. node: None where it cannot be read; key: that of a session; chunks and rows: as in Delta"""
 
     node: NodeSnapshot | None
     key: int | None = None
@@ -33,19 +36,25 @@ class Made(Record):
         return self.node is not None and self.node.array is not None
 
 
+class MetadataChange(Record):
+    """new: the metadata; None for a node that cannot be read and has other bytes; resize: where only the shape differs; append: where a session only appended"""
+
+    new: ZarrArrayMetadata | None
+    resize: Resize | None = None
+    append: Append | None = None
+
+
 class Delta(Record):
-    """Net changes. Nodes of the base go by the paths that they have there, whatever their paths are now; new nodes by their paths.
+    """Net changes. A node of the base is named by its path in the base, whatever its path is now; a new node by its path.
 
     removed     nodes that are gone, and whether they were arrays
-    moved       nodes with other paths: the new ones, also of each node beneath a group that moved
-    made        new nodes; one may be where another was
-    arrays      which of the nodes below, and of those that moved, are arrays
-    attributes  nodes with other attributes: the new ones
-    metadata    arrays with other metadata, a shape included: the new one; None for nodes that cannot be read and have other bytes
-    resized     of these, arrays of whose metadata only the shape is another
-    appends     of these, arrays that grew by appends alone
-    chunks      of arrays: which were written or removed
-    rows        their references, as far as they are known: those of sessions and forks, in the numbers of their change set
+    moved       new paths of nodes, also of each node beneath a group that moved
+    made        new nodes; one may be at the former path of another
+    arrays      which of the moved nodes and of the nodes below are arrays
+    attributes  the new attributes of nodes
+    metadata    the new metadata of arrays, shape included
+    chunks      the chunks of arrays that were written or removed
+    rows        their references, in the numbers of the change set of the session or fork; a delta of snapshots has none
     reads       what a serializable session read; None for all others"""
 
     removed: Mapping[str, bool] = {}
@@ -53,9 +62,7 @@ class Delta(Record):
     made: Mapping[str, Made] = {}
     arrays: frozenset[str] = frozenset()
     attributes: Mapping[str, Attributes] = {}
-    metadata: Mapping[str, ZarrArrayMetadata | None] = {}
-    resized: Mapping[str, Resize] = {}
-    appends: Mapping[str, Append] = {}
+    metadata: Mapping[str, MetadataChange] = {}
     chunks: Mapping[str, ChunkDifference] = {}
     rows: Mapping[str, Rows] = {}
     reads: Reads | None = None
@@ -66,31 +73,78 @@ class Delta(Record):
         return not (self.made or self.touched())
 
     def touched(self) -> set[str]:
-        """The nodes of the base to which anything was done."""
+        """The nodes of the base that changed."""
         return {*self.removed, *self.moved, *self.metadata, *self.attributes, *self.chunks}
 
     def name(self, path: str) -> str:
-        """Where a node of the base is now; of one that is gone, where it was."""
+        """The present path of a node of the base; the former one of a node that is gone."""
         return self.moved.get(path, path)
+
+    def resize(self, path: str) -> Resize | None:
+        """The resize of an array of which no other metadata changed."""
+        return self.metadata[path].resize if path in self.metadata else None
 
     @property
     def difference(self) -> Difference:
-        """What users are told."""
+        """What users are shown."""
         chunks = {self.name(path): found for path, found in self.chunks.items()}
         chunks |= {path: made.chunks for path, made in self.made.items() if made.chunks is not None}
         now = {self.name(path) for path in self.touched() - self.removed.keys()}
         arrays = {self.name(path) for path in self.arrays} | {path for path, made in self.made.items() if made.is_array}
         arrays |= {path for path, was_array in self.removed.items() if was_array and path not in now | self.made.keys()}
+        resized = {self.name(path): change.resize for path, change in self.metadata.items() if change.resize}
         return Difference(
-            tuple(sorted(self.made)),
-            tuple(sorted(self.removed)),
-            tuple(sorted(self.moved.items())),
-            self._names(self.metadata.keys() - self.resized.keys()),
-            self._names(self.attributes),
-            dict(sorted(chunks.items())),
-            {self.name(path): resize for path, resize in sorted(self.resized.items())},
-            frozenset(arrays),
+            added=tuple(sorted(self.made)),
+            removed=tuple(sorted(self.removed)),
+            renamed=tuple(sorted(self.moved.items())),
+            metadata=self._names(path for path, change in self.metadata.items() if not change.resize),
+            attributes=self._names(self.attributes),
+            chunks=dict(sorted(chunks.items())),
+            resized=dict(sorted(resized.items())),
+            arrays=frozenset(arrays),
         )
 
-    def _names(self, paths: Collection[str]) -> tuple[str, ...]:
+    def _names(self, paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted([self.name(path) for path in paths]))
+
+
+class DeltaBuilder:
+    """Compares nodes one by one, and collects a delta. files: for attributes that have a file of their own"""
+
+    def __init__(self, files: RepositoryFormat) -> None:
+        self.files = files
+        self.moved: dict[str, str] = {}
+        self.made: dict[str, Made] = {}
+        self.arrays: set[str] = set()
+        self.attributes: dict[str, Attributes] = {}
+        self.metadata: dict[str, MetadataChange] = {}
+        self.chunks: dict[str, ChunkDifference] = {}
+        self.rows: dict[str, Rows] = {}
+
+    def compare(self, before: NodeSnapshot, after: NodeSnapshot, append: Append | None = None) -> None:
+        """Two states of a group, or of an array. append: where the array grew by appends alone. Raises NotFoundError, FormatError for an attribute file."""
+        path = before.path
+        if path != after.path:
+            self.moved[path] = after.path
+        if not same_attributes(self.files, before.attributes, after.attributes):
+            self.attributes[path] = self.plain(after.attributes)
+        if before.array is None or after.array is None:
+            return
+        self.arrays.add(path)
+        old, new = before.array.metadata, after.array.metadata
+        if old._replace(shape=new.shape) != new:
+            self.metadata[path] = MetadataChange(new)
+        elif old.shape != new.shape:
+            self.metadata[path] = MetadataChange(new, Resize(old.shape, new.shape, new.chunk_shape), append)
+
+    def plain(self, attributes: Attributes) -> Attributes:
+        """Attributes, read where they have a file of their own."""
+        if isinstance(attributes, AttributesReference):
+            return self.files.attributes(attributes.id, attributes.location)
+        return attributes
+
+    def delta(self, removed: Mapping[str, bool], reads: Reads | None = None) -> Delta:
+        found = Delta(
+            removed, self.moved, self.made, frozenset(), self.attributes, self.metadata, self.chunks, self.rows, reads
+        )
+        return found._replace(arrays=frozenset(self.arrays & found.touched()))

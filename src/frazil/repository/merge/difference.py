@@ -1,9 +1,9 @@
-"""What users are told of a change: which nodes differ, and how. It is made of a Delta (delta.py), which also has what they are now."""
+"""What users are shown of a change: which nodes differ, and how. It is made from a Delta (delta.py), which also has the new values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,49 +16,55 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["ChunkDifference", "Difference", "Resize"]
+__all__ = ["ChunkDifference", "Difference", "Resize", "by_value"]
 
 Shape: TypeAlias = tuple[int, ...]
+RecordType = TypeVar("RecordType", bound="tuple[object, ...]")
 
-_TOLD: Final = 100  # chunks of an array, in JSON
+_LISTED: Final = 100  # chunks of an array, in JSON
+
+
+def by_value(kind: type[RecordType]) -> type[RecordType]:
+    """Makes records equal whose columns have equal shapes and values, where tuples would compare arrays by element."""
+
+    def values(record: tuple[object, ...]) -> tuple[object, ...]:
+        return tuple([(one.shape, one.tobytes()) if isinstance(one, np.ndarray) else one for one in record])
+
+    def equal(one: RecordType, other: object) -> bool:
+        return isinstance(other, kind) and values(one) == values(other)
+
+    methods = {"__eq__": equal, "__ne__": lambda *both: not equal(*both), "__hash__": lambda one: hash(values(one))}
+    for name, method in methods.items():
+        setattr(kind, name, method)
+    return kind
 
 
 class Resize(Record):
-    """The shapes that an array had and has, in elements, and that of its chunks, which stayed."""
+    """The shapes that an array had and has, in elements, and that of its chunks, which did not change."""
 
     old: Shape
     new: Shape
     chunk_shape: Shape
 
 
+@by_value
 class ChunkDifference(Record):
-    """Chunks of one array, by coordinates: int64[n, d], sorted. written: added or changed; removed: not there any more"""
+    """Chunks of one array, by coordinates: int64[n, d], sorted. written: added or changed; removed: no longer there"""
 
     written: Columns
     removed: Columns
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ChunkDifference):
-            return NotImplemented
-        return np.array_equal(self.written, other.written) and np.array_equal(self.removed, other.removed)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash((self.written.tobytes(), self.removed.tobytes()))
 
 
 class Difference(Record):
     """What became of the nodes of a hierarchy. Paths are absolute and sorted.
 
-    added, removed  a path that is in both has another node than before, or an array of another rank, or a group in place of an array;
-                    of added nodes only their chunks are told beside, of removed ones nothing
-    renamed         old and new path, also of each node beneath a group that was renamed; all else of such a node is told under its new path
-    metadata        arrays whose metadata is another, more than the shape; and nodes that cannot be read and have other bytes than before
+    added, removed  a path in both has another node than before, an array of another rank, or a node of another kind;
+                    of added nodes only the chunks are listed too, of removed ones nothing
+    renamed         old and new path, also of each node beneath a group that was renamed; its other changes are listed under its new path
+    metadata        arrays whose metadata changed in more than the shape; and nodes that cannot be read and have other bytes than before
     attributes      nodes with other attributes; none are the same as {}
-    chunks          of arrays, where there are any
-    resized         arrays of whose metadata only the shape is another
+    chunks          of arrays, where any differ
+    resized         arrays of whose metadata only the shape changed
     arrays          which of all these paths are arrays, as they are now; of removed ones, as they were"""
 
     added: tuple[str, ...] = ()
@@ -75,12 +81,6 @@ class Difference(Record):
         """Whether nothing differs."""
         return not any(self[:-1])
 
-    @property
-    def paths(self) -> frozenset[str]:
-        """All nodes that differ and are there now."""
-        moved = [new for _, new in self.renamed]
-        return frozenset([*self.added, *moved, *self.metadata, *self.attributes, *self.chunks, *self.resized])
-
     def __repr__(self) -> str:
         """What print shows, for those who evaluate it at a prompt."""
         return str(self)
@@ -94,9 +94,8 @@ class Difference(Record):
         lines += [(path, 1, f"~ {path}{told}") for path, told in changes.items()]
         return "\n".join([line for _, _, line in sorted(lines)])
 
-    def as_json(self, chunks: int = _TOLD) -> dict[str, Json]:
-        """Plain values. Of the chunks of each array so many coordinates are told, of those written and of those removed; how many there are is told in any
-        case."""
+    def as_json(self, chunks: int = _LISTED) -> dict[str, Json]:
+        """Plain values. chunks: how many coordinates of written and of removed chunks are listed for each array; their number is given in any case"""
         return {
             "added": [{"path": path, "kind": self._kind(path)} for path in self.added],
             "removed": [{"path": path, "kind": self._kind(path)} for path in self.removed],
@@ -123,7 +122,7 @@ class Difference(Record):
         return "array" if path in self.arrays else "group"
 
     def _changes(self) -> dict[str, str]:
-        """What is to be told of nodes, beside where they are."""
+        """What changed in nodes, in words."""
         told: dict[str, list[str]] = {}
         for path, (written, removed) in self.chunks.items():
             counts = [(len(written), "written"), (len(removed), "removed")]

@@ -1,24 +1,21 @@
-"""Forks: sessions for workers. Each begins with what its parent changed, pickles, and gives back what it changed itself, which its parent merges.
+"""Forks: sessions for workers. Each begins with what its parent changed, pickles, and comes back with its own changes, which the parent merges.
 
-What may not meet what is the same as between two commits (conflicts.py): the base of both deltas is the state in which the fork was made. Where two changed the same
-thing nothing is merged."""
+Conflicts are the same as between two commits (conflicts.py): the base of both deltas is the state in which the fork was made. Where two changed the same thing nothing
+is merged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Final
 
-from frazil.errors import ConflictError, InvalidInputError
+from frazil.errors import InvalidInputError
 from frazil.repository.merge.apply import apply
-from frazil.repository.merge.conflicts import Conflict, find_conflicts
+from frazil.repository.merge.conflicts import conflict_error, find_conflicts
 from frazil.repository.merge.session_delta import fork_delta, parent_delta
 from frazil.repository.session.change_set import ChangeSet
 from frazil.repository.session.transaction import Transaction
 
 __all__ = ["fork", "merge"]
-
-_TOLD: Final = 3  # conflicts in the message of an error
 
 
 def fork(parent: Transaction) -> Transaction:
@@ -59,29 +56,20 @@ def _merge_one(parent: Transaction, target: ChangeSet, fork: Transaction) -> Non
     if theirs.is_empty:
         return
     ours = parent_delta(parent, target, fork)
-    conflicts = find_conflicts(ours._replace(appends={}), theirs, parent.base_id, parent.base_id)
+    # appends to one array conflict here: nothing says which comes first
+    ours = ours._replace(metadata={path: change._replace(append=None) for path, change in ours.metadata.items()})
+    conflicts = find_conflicts(ours, theirs, parent.base_id, parent.base_id)
     if conflicts:
-        raise _failure(conflicts)
-    apply(theirs, target, fork.changes, _where(fork, target), behind=False)
-
-
-def _where(fork: Transaction, target: ChangeSet) -> Callable[[str], int | None]:
-    """Nodes that the parent had changed when the fork was made by their keys, others by their paths in the snapshot."""
+        hint = "let each worker write nodes and chunks of its own"
+        error = conflict_error("forks changed the same things", conflicts, hint)
+        error.path = conflicts[0].path
+        raise error
     assert fork.changes.begun is not None
     begun = {node.path: key for key, node in fork.changes.begun.nodes.items()}
 
     def where(path: str) -> int | None:
+        """Nodes that the parent had changed when the fork was made by their keys, others by their paths in the snapshot."""
         key = begun[path] if path in begun else target.keys.of(path)
         return None if target.path_of(key) is None else key
 
-    return where
-
-
-def _failure(conflicts: Sequence[Conflict]) -> ConflictError:
-    error = ConflictError(
-        f"forks changed the same things: {'; '.join(str(conflict) for conflict in conflicts[:_TOLD])}",
-        path=conflicts[0].path,
-        hint="let each worker write nodes and chunks of its own",
-    )
-    error.conflicts = conflicts
-    return error
+    apply(theirs, target, fork.changes, where, behind=False)

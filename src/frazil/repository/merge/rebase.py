@@ -1,10 +1,9 @@
-"""Following a branch that moved: the delta of a session is applied to the new tip, where nobody else changed the same things, or a solver decides.
+"""A rebase applies the delta of a session to the new tip of its branch, if nobody else changed the same things, or a solver decides.
 
-What conflicts is said in conflicts.py. Appended rows that are no whole chunks have to be read and written anew: whoever knows arrays hands that in."""
+Appended rows that are no whole chunks have to be read and written anew, which the caller's RowCopies does: this package does not know arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -36,20 +35,20 @@ __all__ = ["Meeting", "RowCopies", "meet", "rebase"]
 
 
 class RowCopies(Protocol):
-    """What knows arrays: rows that are no whole chunks are read from one transaction and written to another."""
+    """Reads rows that are no whole chunks from one transaction, and writes them to another."""
 
     def changed_chunks(
         self, shift: Shift, base: Transaction, ours: Transaction, theirs: tuple[Transaction, str]
     ) -> tuple[Columns, Columns]:
-        """Of the chunks that the first appended row lies in, those of which the session changed older rows, and of these, those of which the others did, too: the
+        """Of the chunks that contain the first appended row: those of which the session changed older rows, and of these, those of which the others did too. Both are
         coordinates, int64[n, d]. theirs: with the path of the array"""
 
     def copy(self, shift: Shift, ours: Transaction, target: tuple[Transaction, str], changed: Columns) -> None:
-        """Writes the rows that were appended, and older rows of the chunks that were changed, to the rebased session. target: with the path of the array"""
+        """Writes the appended rows, and the older rows of changed chunks, to the rebased session. target: with the path of the array"""
 
 
 class Meeting(Record):
-    """What a session changed against what others committed. tip: where the branch is now;  snapshot: what it points to"""
+    """The changes of a session and those that others committed. tip: the present tip of the branch, of which `snapshot` is the snapshot"""
 
     tip: Tip
     snapshot: Snapshot
@@ -60,7 +59,7 @@ class Meeting(Record):
 
 
 def meet(transaction: Transaction) -> Meeting:
-    """Looks where the branch is, and what conflicts with what was committed meanwhile. Raises ConflictError where the branch was deleted."""
+    """What conflicts with what was committed meanwhile. Raises ConflictError where the branch was deleted."""
     with transaction.lock:
         return _meet(transaction, _new_tip(transaction))
 
@@ -90,7 +89,7 @@ def _new_tip(transaction: Transaction) -> Tip:
 
 
 def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> None:
-    """Carries the changes over to the tip of the branch. Raises ConflictError, with `conflicts`, where a solver does not solve all, or its answers do not go
+    """Moves the session to the tip of the branch, with its changes. Raises ConflictError, with `conflicts`, where a solver does not solve all, or its answers do not go
     together; then nothing was changed."""
     with transaction.lock:
         transaction.require_writable()
@@ -101,7 +100,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         if transaction.written.intents and tip.snapshot != transaction.base_id:
             settle(
                 transaction
-            )  # a branch file may have arrived since: a rebase over our own commit would make its changes twice
+            )  # a commit of ours may have arrived since: a rebase over it would make its changes twice
             tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
             transaction.tip = tip
@@ -109,21 +108,18 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         met = _meet(transaction, tip)
         left = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
         changes = transaction.changes.rebased(met.snapshot.nodes, met.matching.there)
-        shifts = apply(left.delta, changes, transaction.changes, _where(met.matching, changes), over=left.over)
+
+        def where(path: str) -> int | None:
+            there = met.matching.there(path)
+            return None if there is None else changes.key_at(there)
+
+        shifts = apply(left.delta, changes, transaction.changes, where, over=left.over)
         if changes.nodes and transaction.changes.has("/") and not changes.has("/"):
             changes.add(NodeSnapshot(0, "/", {}))  # which a branch that was reset may not have
-        _go_on(transaction, met, changes, shifts, solver, rows)
+        _begin(transaction, met, changes, shifts, solver, rows)
 
 
-def _where(matching: NodeMatching, changes: ChangeSet) -> Callable[[str], int | None]:
-    def where(path: str) -> int | None:
-        there = matching.there(path)
-        return None if there is None else changes.key_at(there)
-
-    return where
-
-
-def _go_on(
+def _begin(
     transaction: Transaction,
     met: Meeting,
     changes: ChangeSet,
@@ -131,7 +127,7 @@ def _go_on(
     solver: Solver | str,
     rows: RowCopies,
 ) -> None:
-    """The session goes on from the new tip; as it was, where rows cannot be copied."""
+    """Begins the session anew from the tip. It stays as it was where rows cannot be copied."""
     files, known, options = transaction.files, transaction.known, transaction.options
     ours = transaction.frozen()
     theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, known, options)
@@ -143,21 +139,16 @@ def _go_on(
         changed.append(mine)
         if len(both):
             clashes.append(Conflict("chunks", shift.ours, both, transaction.base_id, met.tip.snapshot))
-    lost = {
-        clash.path: clash.chunks
-        for clash, answer in zip(clashes, solve(clashes, solver), strict=True)
-        if answer == "theirs" and clash.chunks is not None
-    }
-    before, tip, reads = (
-        (transaction.base_id, transaction.base, transaction.changes),
-        transaction.tip,
-        transaction.reads,
-    )
+    taken = zip(clashes, solve(clashes, solver), strict=True)
+    lost = {clash.path: clash.chunks for clash, answer in taken if answer == "theirs"}
+    before = transaction.base_id, transaction.base, transaction.changes
+    tip, reads = transaction.tip, transaction.reads
     try:
         transaction.reads = None  # copying is no reading
         transaction.begin(met.tip.snapshot, met.snapshot, changes, tip=met.tip)
         for shift, mine in zip(shifts, changed, strict=True):
-            kept = mine if shift.ours not in lost else mine[~among(mine, lost[shift.ours])]
+            given_up = lost.get(shift.ours)
+            kept = mine if given_up is None else mine[~among(mine, given_up)]
             rows.copy(shift, ours, (transaction, transaction.path_of(shift.key)), kept)
         transaction.reads = None if reads is None else reads.over(met.matching.there)
     except BaseException:

@@ -1,19 +1,18 @@
-"""What changed from one snapshot to another, as a Delta. Which nodes are the same is said by alpha/node_matching.py; chunks are compared in
-manifests/chunk_comparison.py. Nodes that lie in the same bytes cost nothing, nor do manifests that both list."""
+"""What changed from one snapshot to another, as a Delta. The format says which nodes are the same; manifests/chunk_comparison.py compares the chunks of one array.
+Nodes that lie in the same bytes cost nothing, nor do manifests that both snapshots list."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from frazil.formats.alpha.nodes import ArrayData, AttributesReference, NodeSnapshot
-from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
-from frazil.repository.files.attributes import Attributes, same_attributes
+from frazil.formats.alpha.nodes import NodeSnapshot
+from frazil.record import Record
 from frazil.repository.format import NodeMatching
 from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests
 from frazil.repository.manifests.coordinates import grid_of
-from frazil.repository.merge.delta import Delta, Made
-from frazil.repository.merge.difference import ChunkDifference, Resize
+from frazil.repository.merge.delta import Delta, DeltaBuilder, Made, MetadataChange
+from frazil.repository.merge.difference import ChunkDifference
 
 if TYPE_CHECKING:
     from frazil.formats.alpha.manifests import Manifest
@@ -37,133 +36,103 @@ def snapshot_delta(
 ) -> Delta:
     """What differs between two snapshots of a repository.
 
-    chunks_of      nodes of the old snapshot whose chunks are compared; None: all, and new ones too
-    attributes_of  new nodes, by their paths, whose attributes are read where they lie in a file; those of the others are as the snapshot says
+    chunks_of      nodes of the old snapshot whose chunks are compared; None: all, and those of new nodes too
+    attributes_of  paths of new nodes whose attributes are read where they have a file of their own; those of the others are as the snapshot says
 
     Raises NotFoundError and FormatError, with the key, for manifests and attribute files that are needed and cannot be read. Nodes that cannot be read are compared as
-    bytes. A node of another kind or rank than before is told as removed and made."""
-    found = _Found(files, old, new, chunks_of)
+    bytes. A node of another kind or rank than before counts as removed and made."""
+    found = DeltaBuilder(files)
+    was_free, is_free = files.rules(old).extents, files.rules(new).extents
     gone, added = set(matching.gone), list(matching.added)
-    moved: dict[str, str] = {}
-    for before, after in matching.pairs.items():
-        if not found.compare_nodes(before, after):
-            gone.add(before)
-            added.append(after)
-        elif before != after:
-            moved[before] = after
-    made: dict[str, Made] = {}
+    arrays: list[_ArrayPair] = []
+    for old_path, path in matching.pairs.items():
+        before, after = old.nodes.get(old_path), new.nodes.get(path)
+        if not isinstance(before, NodeSnapshot) or not isinstance(after, NodeSnapshot):
+            found.metadata[old_path] = MetadataChange(None)
+            if old_path != path:
+                found.moved[old_path] = path
+            if old.nodes.is_array(old_path):
+                found.arrays.add(old_path)
+        elif _rank(before) != _rank(after):
+            gone.add(old_path)
+            added.append(path)
+        else:
+            found.compare(before, after)
+            if chunks_of is None or old_path in chunks_of:
+                arrays += _array_pair(old_path, _listed(before, was_free), _listed(after, is_free))
     for path in added:
         node = new.nodes.get(path)
-        made[path] = Made(node if isinstance(node, NodeSnapshot) else None)
-        if isinstance(node, NodeSnapshot):
-            found.note_made(path, node)
-            if path in attributes_of:
-                made[path] = Made(node._replace(attributes=found.plain(node.attributes)))
-    chunks: dict[str, ChunkDifference] = {}
-    for path, is_new, difference in found.compare_chunks():
-        if is_new:
-            made[path] = made[path]._replace(chunks=difference)
+        if not isinstance(node, NodeSnapshot):
+            found.made[path] = Made(None)
+            continue
+        found.made[path] = Made(
+            node._replace(attributes=found.plain(node.attributes)) if path in attributes_of else node
+        )
+        listed = _listed(node, is_free)
+        if listed is not None and chunks_of is None:
+            arrays += _array_pair(path, listed._replace(manifests=()), listed, is_new=True)
+    for pair, chunks in _compare_arrays(files, arrays):
+        if pair.is_new:
+            found.made[pair.path] = found.made[pair.path]._replace(chunks=chunks)
         else:
-            chunks[path] = difference
-    arrays = {path for path in (*moved, *found.attributes, *found.metadata, *chunks) if old.nodes.is_array(path)}
-    return Delta(
-        {path: bool(old.nodes.is_array(path)) for path in gone},
-        moved,
-        made,
-        frozenset(arrays),
-        found.attributes,
-        found.metadata,
-        found.resized,
-        {},
-        chunks,
-    )
+            found.chunks[pair.path] = chunks
+    return found.delta({path: bool(old.nodes.is_array(path)) for path in gone})
 
 
-class _Found:
-    """What was found so far, and the arrays whose chunks are still to be compared: path, whether it is new, and how it was and is listed."""
+class _ArrayPair(Record):
+    """An array whose chunks are compared. path: the one in the new snapshot for a new array, otherwise the one in the old snapshot; own: manifests that only one lists"""
 
-    def __init__(self, files: RepositoryFormat, old: Snapshot, new: Snapshot, chunks_of: Container[str] | None) -> None:
-        self.files, self.old, self.new, self.chunks_of = files, old, new, chunks_of
-        self.attributes: dict[str, Attributes] = {}
-        self.metadata: dict[str, ZarrArrayMetadata | None] = {}
-        self.resized: dict[str, Resize] = {}
-        self.arrays: list[tuple[str, bool, Listed, Listed]] = []
+    path: str
+    is_new: bool
+    old: Listed
+    new: Listed
+    own: Sequence[ObjectId]
 
-    def compare_nodes(self, old_path: str, path: str) -> bool:
-        """Compares a node with what became of it; False where that is so another thing that nothing can be compared."""
-        before, after = self.old.nodes.get(old_path), self.new.nodes.get(path)
-        if not isinstance(before, NodeSnapshot) or not isinstance(after, NodeSnapshot):
-            self.metadata[old_path] = None
-            return True
-        if before.array is None or after.array is None:
-            if before.array is not after.array:
-                return False
-        elif len(before.array.metadata.shape) != len(after.array.metadata.shape):
-            return False
-        else:
-            self._compare_arrays(before, before.array, after, after.array)
-        if not same_attributes(self.files, before.attributes, after.attributes):
-            self.attributes[old_path] = self.plain(after.attributes)
-        return True
 
-    def plain(self, attributes: Attributes) -> Attributes:
-        """Attributes as they are, wherever they lie."""
-        if isinstance(attributes, AttributesReference):
-            return self.files.attributes(attributes.id, attributes.location)
-        return attributes
+def _rank(node: NodeSnapshot) -> int | None:
+    """Dimensions of an array, None for a group."""
+    return None if node.array is None else len(node.array.metadata.shape)
 
-    def _compare_arrays(self, before: NodeSnapshot, was: ArrayData, after: NodeSnapshot, now: ArrayData) -> None:
-        path = before.path
-        if was.metadata != now.metadata:
-            self.metadata[path] = now.metadata
-            if was.metadata._replace(shape=now.metadata.shape) == now.metadata:
-                self.resized[path] = Resize(was.metadata.shape, now.metadata.shape, now.metadata.chunk_shape)
-        if self.chunks_of is None or path in self.chunks_of:
-            self._note(
-                path,
-                False,
-                _listed(self.files.rules(self.old).extents, before.id, was),
-                _listed(self.files.rules(self.new).extents, after.id, now),
-            )
 
-    def note_made(self, path: str, node: NodeSnapshot) -> None:
-        """A new array, whose chunks are all new."""
-        if node.array is not None and self.chunks_of is None:
-            listed = _listed(self.files.rules(self.new).extents, node.id, node.array)
-            self._note(path, True, listed._replace(manifests=()), listed)
+def _listed(node: NodeSnapshot, free: bool) -> Listed | None:
+    array = node.array
+    return None if array is None else Listed(node.id, grid_of(array.metadata), array.manifests, free)
 
-    def _note(self, path: str, is_new: bool, old: Listed, new: Listed) -> None:
-        if own_manifests(old, new):
-            self.arrays.append((path, is_new, old, new))
 
-    def compare_chunks(self) -> Iterator[tuple[str, bool, ChunkDifference]]:
-        """The chunks of the arrays, of several with one fetch of what they need."""
-        for batch in self._batches():
-            ids = list(dict.fromkeys([file for *_, old, new in batch for file in own_manifests(old, new)]))
-            fetched: dict[ObjectId, Manifest] = dict(zip(ids, self.files.manifests(ids), strict=True))
+def _array_pair(path: str, old: Listed | None, new: Listed | None, *, is_new: bool = False) -> list[_ArrayPair]:
+    """What is to be compared: nothing for a group, and nothing where both snapshots list the same manifests."""
+    if old is None or new is None or not (own := own_manifests(old, new)):
+        return []
+    return [_ArrayPair(path, is_new, old, new, own)]
 
-            def load(ids: Sequence[ObjectId], fetched: Mapping[ObjectId, Manifest] = fetched) -> list[Manifest]:
-                missing = [file for file in ids if file not in fetched]
-                found = dict(zip(missing, self.files.manifests(missing), strict=True)) if missing else {}
-                return [fetched[file] if file in fetched else found[file] for file in ids]
 
-            for path, is_new, old, new in batch:
-                written, removed = compare_chunks(old, new, load)
-                if len(written) or len(removed):
-                    yield path, is_new, ChunkDifference(written, removed)
+def _compare_arrays(
+    files: RepositoryFormat, arrays: Sequence[_ArrayPair]
+) -> Iterator[tuple[_ArrayPair, ChunkDifference]]:
+    """The arrays of which chunks differ. The manifests of several arrays are fetched together."""
+    for batch in _batches(arrays):
+        ids = list(dict.fromkeys([file for pair in batch for file in pair.own]))
+        fetched: dict[ObjectId, Manifest] = dict(zip(ids, files.manifests(ids), strict=True))
 
-    def _batches(self) -> Iterator[list[tuple[str, bool, Listed, Listed]]]:
-        batch: list[tuple[str, bool, Listed, Listed]] = []
-        ids: set[ObjectId] = set()
-        for array in self.arrays:
-            ids.update(own_manifests(array[2], array[3]))
-            batch.append(array)
-            if len(ids) >= _AT_ONCE:
-                yield batch
-                batch, ids = [], set()
-        if batch:
+        def load(ids: Sequence[ObjectId], fetched: Mapping[ObjectId, Manifest] = fetched) -> list[Manifest]:
+            missing = [file for file in ids if file not in fetched]
+            others = dict(zip(missing, files.manifests(missing), strict=True)) if missing else {}
+            return [fetched[file] if file in fetched else others[file] for file in ids]
+
+        for pair in batch:
+            chunks = ChunkDifference(*compare_chunks(pair.old, pair.new, load))
+            if any(map(len, chunks)):
+                yield pair, chunks
+
+
+def _batches(arrays: Sequence[_ArrayPair]) -> Iterator[list[_ArrayPair]]:
+    batch: list[_ArrayPair] = []
+    ids: set[ObjectId] = set()
+    for pair in arrays:
+        ids.update(pair.own)
+        batch.append(pair)
+        if len(ids) >= _AT_ONCE:
             yield batch
-
-
-def _listed(extents: bool, node: int, array: ArrayData) -> Listed:
-    return Listed(node, grid_of(array.metadata), array.manifests, extents)
+            batch, ids = [], set()
+    if batch:
+        yield batch

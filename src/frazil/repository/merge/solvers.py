@@ -1,4 +1,4 @@
-"""Solvers of conflicts: who decides whose change counts, and what is left of ours then. Pure. What conflicts are is in conflicts.py."""
+"""Solvers of conflicts: they decide whose change counts, and what is left of ours. Pure. What conflicts are is in conflicts.py."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from frazil.errors import ConflictError, InvalidInputError
+from frazil.errors import InvalidInputError
 from frazil.record import Record
 from frazil.repository.manifests.coordinates import among
-from frazil.repository.merge.conflicts import Conflict, Taken
-from frazil.repository.merge.delta import Delta
+from frazil.repository.merge.conflicts import Conflict, Taken, conflict_error
+from frazil.repository.merge.delta import Delta, MetadataChange
 from frazil.repository.merge.difference import ChunkDifference
 
 if TYPE_CHECKING:
@@ -25,7 +25,13 @@ Answer: TypeAlias = Literal["ours", "theirs", "fail"]
 Solver: TypeAlias = Callable[[Conflict], Answer]
 
 _NAMED: Final = ("ours", "theirs")
-_TOLD: Final = 3  # conflicts in the message of an error
+_OF_NODES: Final = (
+    "moved",
+    "attributes",
+    "metadata",
+    "chunks",
+    "rows",
+)  # the parts of a delta about nodes of the base that stay
 
 
 def check_solver(solver: object) -> None:
@@ -37,10 +43,10 @@ def check_solver(solver: object) -> None:
 
 
 def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
-    """Whose change is taken, for each conflict. solver: "ours" or "theirs", "disjoint" for a failure on each, or a function that says "ours", "theirs" or "fail".
+    """Whose change is taken, for each conflict. solver: "ours", "theirs", "disjoint" (which fails at each conflict), or a function that returns "ours", "theirs" or "fail"
 
-    Raises ConflictError, that holds those which are left: where it says "fail", or what cannot be (`Conflict.answers`). InvalidInputError for a solver that is
-    none."""
+    Raises ConflictError with the conflicts that were answered with "fail", or with what is not possible (`Conflict.answers`); InvalidInputError for a wrong
+    solver or answer."""
     check_solver(solver)
     taken: list[Taken] = []
     left: list[Conflict] = []
@@ -55,24 +61,14 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
         else:
             raise InvalidInputError(f'a solver says "ours", "theirs" or "fail", not {answer!r}', path=conflict.path)
     if left:
-        raise _failure(left)
+        count = "a conflict" if len(left) == 1 else f"{len(left)} conflicts"
+        hint = "make the change again from the newest state, or rebase with a solver"
+        raise conflict_error(f"{count} with what others have committed since", left, hint)
     return taken
 
 
-def _failure(conflicts: Sequence[Conflict]) -> ConflictError:
-    told = "; ".join([str(conflict) for conflict in conflicts[:_TOLD]])
-    more = len(conflicts) - _TOLD
-    count = "a conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
-    error = ConflictError(
-        f"{count} with what others have committed since: {told}" + (f"; and {more} more" if more > 0 else ""),
-        hint="make the change again from the newest state, or rebase with a solver",
-    )
-    error.conflicts = tuple(conflicts)
-    return error
-
-
 class Answered(Record):
-    """What is left of a delta. over: its new paths, and paths of the base of nodes that it removed, at which what the other side has gives way, with all beneath"""
+    """What is left of a delta. over: paths at which the nodes of the other side give way, with all beneath: new paths, and former paths of nodes that the delta removes"""
 
     delta: Delta
     over: frozenset[str] = frozenset()
@@ -84,75 +80,50 @@ def answered(ours: Delta, theirs: Delta, conflicts: Sequence[Conflict], taken: S
     for conflict, answer in zip(conflicts, taken, strict=True):
         left.take(conflict, answer)
     for path, found in ours.chunks.items():  # what both removed is removed
-        if path in theirs.chunks and path in left.chunks:
+        if path in theirs.chunks and path in left.parts["chunks"]:
             left.drop_chunks(path, found.removed[among(found.removed, theirs.chunks[path].removed)])
-    return Answered(left.delta(ours), frozenset(left.over))
+    return Answered(ours._replace(**left.parts), frozenset(left.over))
 
 
 class _Left:
-    """The parts of a delta, while some are given up."""
+    """The parts of a delta, by their names, while some of it is given up. over: as in Answered"""
 
     def __init__(self, ours: Delta) -> None:
         self.sources = {new: old for old, new in ours.moved.items()}
-        self.removed, self.moved, self.made = dict(ours.removed), dict(ours.moved), dict(ours.made)
-        self.attributes, self.metadata = dict(ours.attributes), dict(ours.metadata)
-        self.resized, self.appends = dict(ours.resized), dict(ours.appends)
-        self.chunks, self.rows = dict(ours.chunks), dict(ours.rows)
+        self.parts: dict[str, Any] = {name: dict(getattr(ours, name)) for name in ("removed", "made", *_OF_NODES)}
         self.over: set[str] = set()
 
     def take(self, conflict: Conflict, answer: Taken) -> None:
         kind, path, chunks = conflict.kind, conflict.path, conflict.chunks
-        if kind == "changed" and chunks is None:
-            if answer == "ours":
-                self.over.add(path)
-            else:
-                self.removed.pop(path, None)
-            return
-        if answer == "ours" and kind == "created":
-            self.over.add(path)
-        if path in self.made:
-            if answer == "theirs":
-                del self.made[path]
-            return
+        is_removal = kind == "changed" and chunks is None
         old = self.sources.get(path, path)
         if answer == "ours":
-            if kind == "metadata":  # all of it stands, whatever else they changed
-                self._give_up(old, self.resized, self.appends)
+            if is_removal or kind == "created":
+                self.over.add(path)
+            elif kind == "metadata" and old in self.parts["metadata"]:  # all of it stands, whatever else they changed
+                self.parts["metadata"][old] = MetadataChange(self.parts["metadata"][old].new)
+        elif is_removal:
+            self.parts["removed"].pop(path, None)
+        elif path in self.parts["made"]:
+            del self.parts["made"][path]
         elif kind in {"metadata", "changed"}:
-            self._give_up(old, self.metadata, self.resized, self.appends, self.chunks, self.rows)
+            self._give_up(old, "metadata", "chunks", "rows")
         elif chunks is not None:
             self.drop_chunks(old, chunks)
         elif kind == "attributes":
-            self._give_up(old, self.attributes)
+            self._give_up(old, "attributes")
         elif kind == "deleted":
-            self._give_up(old, *self._of_nodes())
+            self._give_up(old, *_OF_NODES)
         else:  # renamed, created, parent
-            self._give_up(old, self.moved)
+            self._give_up(old, "moved")
 
-    def _of_nodes(self) -> list[dict[str, Any]]:
-        every = (self.moved, self.attributes, self.metadata, self.resized, self.appends, self.chunks, self.rows)
-        return list(every)
-
-    def _give_up(self, old: str, *parts: dict[str, Any]) -> None:
-        for part in parts:
-            part.pop(old, None)
+    def _give_up(self, old: str, *names: str) -> None:
+        for name in names:
+            self.parts[name].pop(old, None)
 
     def drop_chunks(self, old: str, chunks: Columns) -> None:
-        found, rows = self.chunks.get(old), self.rows.get(old)
+        found, rows = self.parts["chunks"].get(old), self.parts["rows"].get(old)
         if found is not None:
-            self.chunks[old] = ChunkDifference(*[part[~among(part, chunks)] for part in found])
+            self.parts["chunks"][old] = ChunkDifference(*[part[~among(part, chunks)] for part in found])
         if rows is not None:
-            self.rows[old] = rows.pick(~among(rows.coordinates, chunks))
-
-    def delta(self, ours: Delta) -> Delta:
-        return ours._replace(
-            removed=self.removed,
-            moved=self.moved,
-            made=self.made,
-            attributes=self.attributes,
-            metadata=self.metadata,
-            resized=self.resized,
-            appends=self.appends,
-            chunks=self.chunks,
-            rows=self.rows,
-        )
+            self.parts["rows"][old] = rows.pick(~among(rows.coordinates, chunks))

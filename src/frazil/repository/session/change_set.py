@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.formats.alpha.attributes import same_json
-from frazil.formats.alpha.nodes import AttributesReference, BrokenNode, Node, Nodes, NodeSnapshot
+from frazil.formats.alpha.nodes import BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.record import Record
+from frazil.repository.files.attributes import same_stored_attributes
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes, count_fork
 from frazil.repository.session.node_keys import NodeKeys
 from frazil.repository.virtual.file_checks import FileCheck, distinct_location
@@ -27,7 +27,6 @@ __all__ = [
     "NodeChange",
     "above",
     "append_of",
-    "kept_attributes",
     "rank_of",
     "same_node",
 ]
@@ -353,12 +352,4 @@ def _components(path: str) -> list[str]:
 
 def same_node(left: NodeSnapshot, right: NodeSnapshot | None) -> bool:
     """Whether two nodes are the same, their attributes as JSON."""
-    return right is not None and left == right and kept_attributes(left, right)
-
-
-def kept_attributes(left: NodeSnapshot, right: NodeSnapshot) -> bool:
-    """Whether two nodes have the same attributes, as JSON; of those in files only the places are looked at."""
-    ours, theirs = left.attributes, right.attributes
-    if isinstance(ours, AttributesReference) or isinstance(theirs, AttributesReference):
-        return ours == theirs
-    return ours is theirs or same_json(ours or {}, theirs or {})
+    return right is not None and left == right and same_stored_attributes(left.attributes, right.attributes)
