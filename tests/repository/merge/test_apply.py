@@ -97,13 +97,13 @@ def applied(base: State, ours: PlainSession, theirs: PlainSession, solver: str) 
     """What comes of ours where all conflicts are answered so."""
     mine, other = with_rows(delta_of(base, ours.nodes, ours.appended()), base, ours), delta_of(base, theirs.nodes)
     found = find_conflicts(mine, other, BEGAN, TIP)
-    left = answered(mine, other, found, [solver] * len(found))  # type: ignore[list-item]
+    left, over = answered(mine, other, found, [solver] * len(found))  # type: ignore[list-item]
     tree = ChangeSet(Nodes({node.path: as_node(number, node) for number, node in theirs.nodes.items()}))
     keys = {number: tree.keys.of(node.path) for number, node in theirs.nodes.items()}
     numbers = {node.path: number for number, node in base.items()}
     source = ChangeSet(Nodes())
     source.pending = tree.pending
-    apply(left.delta, tree, source, lambda path: keys.get(numbers[path]), over=left.over)
+    apply(left, tree, source, lambda path: keys.get(numbers[path]), over=over)
     return state_of(tree, keys, theirs.nodes, ours)
 
 

@@ -24,11 +24,11 @@ from frazil.repository.session.pending_chunks import PackingOrder, place_pending
 from frazil.repository.session.transaction import Transaction
 from frazil.repository.session.written_files import Intent
 from frazil.repository.virtual.file_checks import with_checks
+from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Columns = NDArray[np.int64]
     Octets = NDArray[np.uint8]
 
 __all__ = ["attempt_commit", "settle"]
@@ -118,18 +118,10 @@ def _new_commit(transaction: Transaction, message: str, properties: Mapping[str,
         if (change.references is not None and change.references.count) or (change.shrunk and change.base is not None):
             arrays.append(_array_placement(changes, change, number))
     gone = [base.nodes.get(path) for path in changes.removed.values()]
-    unlisted = [node.array.manifests for node in gone if isinstance(node, NodeSnapshot) and node.array is not None]
-    return NewCommit(
-        transaction.base_id,
-        base,
-        nodes,
-        arrays,
-        frozenset(manifest.id for manifests in unlisted for manifest in manifests),
-        message,
-        properties,
-        transaction.started_at,
-        transaction.options.attribute_limit,
-    )
+    arrays_gone = [node.array for node in gone if isinstance(node, NodeSnapshot) and node.array is not None]
+    unlisted = frozenset([manifest.id for array in arrays_gone for manifest in array.manifests])
+    began, limit = transaction.started_at, transaction.options.attribute_limit
+    return NewCommit(transaction.base_id, base, nodes, arrays, unlisted, message, properties, began, limit)
 
 
 def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> ArrayPlacement:

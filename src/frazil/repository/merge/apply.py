@@ -5,7 +5,7 @@ conflicts.py and solvers.py decide before whether the delta conflicts with what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import numpy as np
 
@@ -16,11 +16,7 @@ from frazil.repository.manifests.coordinates import grid_of, within
 from frazil.repository.merge.delta import Delta, MetadataChange
 from frazil.repository.session.change_set import ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import PENDING, REMOVED, VIRTUAL, Rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 __all__ = ["Shift", "apply"]
 
@@ -55,7 +51,7 @@ def apply(
     tree    is changed in place: the caller gives a copy, and drops it where this raises
     source  holds the pending bytes and locations that the rows of the delta refer to
     where   the key in the tree of a node of the base; None where it is gone
-    over    paths at which nodes of the tree give way (Answered.over)
+    over    paths at which nodes of the tree give way (solvers.answered)
     behind  appends go behind what the tree has grown by; else both grew to one shape
 
     Raises ConflictError where the changes cannot be made, as nodes are gone or no hierarchy would come of it; FormatError where a node cannot be read."""
@@ -70,15 +66,14 @@ def apply(
 
 
 class _Application:
-    __slots__ = ("behind", "delta", "keys", "lifted", "over", "renumbering", "shifts", "source", "tree", "vacated")
-
     def __init__(self, delta: Delta, tree: ChangeSet, source: ChangeSet, over: frozenset[str], *, behind: bool) -> None:
         self.delta, self.tree, self.source, self.over, self.behind = delta, tree, source, over, behind
         self.keys: dict[str, int] = {}  # by paths of the base
         self.lifted: list[tuple[NodeChange, str]] = []
         self.vacated: set[str] = set()  # paths at which a node was
         self.shifts: list[Shift] = []
-        self.renumbering = _Renumbering(source, tree)
+        self.segments: dict[int, int] = {}  # numbers of the tree by those of the source
+        self.locations: dict[int, int] = {}
 
     def find(self, where: Callable[[str], int | None]) -> None:
         """Finds the nodes that the delta is about, before any of them moves."""
@@ -202,7 +197,32 @@ class _Application:
         assert change.node.array is not None
         if not within(rows.coordinates[rows.kinds != REMOVED], grid_of(change.node.array.metadata)).all():
             raise _refusal(change.node.path, "would have chunks beyond its end")
-        change.changed_references().set(self.renumbering.of(rows))
+        change.changed_references().set(self._renumbered(rows))
+
+    def _renumbered(self, rows: Rows) -> Rows:
+        """Rows of the source in the numbers that the tree gives to pending bytes and locations, where the two do not share them."""
+        if self.source.pending is self.tree.pending:
+            return rows
+        objects = rows.objects.copy()
+        kinds = (PENDING, self.segments, self._copy_segment), (VIRTUAL, self.locations, self._copy_location)
+        for kind, numbers, copy in kinds:
+            of_kind = rows.kinds == kind
+            for number in np.unique(rows.objects[of_kind]).tolist():
+                if number not in numbers:
+                    numbers[number] = copy(number)
+                objects[of_kind & (rows.objects == number)] = numbers[number]
+        return rows._replace(objects=objects)
+
+    def _copy_segment(self, number: int) -> int:
+        return self.tree.pending.append(self.source.pending.segments[number])
+
+    def _copy_location(self, number: int) -> int:
+        text = self.source.locations[number]
+        return self.tree.location(text, self.source.location_checks.get(text), self._known_locations)
+
+    @cached_property
+    def _known_locations(self) -> dict[str, int]:
+        return {text: at for at, text in enumerate(self.tree.locations)}
 
     # --- the hierarchy ---------------------------------------------------------------------------------------------------------------
 
@@ -244,40 +264,3 @@ def _refusal(path: str, reason: str) -> ConflictError:
         path=path,
         hint="answer the same to conflicts of a group and of what lies in it",
     )
-
-
-class _Renumbering:
-    """Rows of one change set in the numbers of another: bytes that wait, and locations. Those that both share keep their numbers."""
-
-    __slots__ = ("_known", "_locations", "_same", "_segments", "_source", "_tree")
-
-    def __init__(self, source: ChangeSet, tree: ChangeSet) -> None:
-        self._source, self._tree = source, tree
-        self._same = source.pending is tree.pending
-        self._segments: dict[int, int] = {}
-        self._locations: dict[int, int] = {}
-        self._known: dict[str, int] | None = None
-
-    def of(self, rows: Rows) -> Rows:
-        if self._same:
-            return rows
-        objects = rows.objects.copy()
-        for kind, number_of in ((PENDING, self._segment), (VIRTUAL, self._location)):
-            of_kind = rows.kinds == kind
-            for number in np.unique(rows.objects[of_kind]).tolist():
-                objects[of_kind & (rows.objects == number)] = number_of(number)
-        return rows._replace(objects=objects)
-
-    def _segment(self, number: int) -> int:
-        if number not in self._segments:
-            self._segments[number] = self._tree.pending.append(self._source.pending.segments[number])
-        return self._segments[number]
-
-    def _location(self, number: int) -> int:
-        if self._known is None:
-            self._known = {text: at for at, text in enumerate(self._tree.locations)}
-        if number not in self._locations:
-            text = self._source.locations[number]
-            check = self._source.location_checks.get(text)
-            self._locations[number] = self._tree.location(text, check, self._known)
-        return self._locations[number]

@@ -19,14 +19,13 @@ from frazil.repository.merge.difference import by_value
 from frazil.repository.merge.places import Side, place_conflicts
 from frazil.repository.session.change_set import Append, above, append_of
 from frazil.repository.session.read_log import Reads
+from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.formats.ids import ObjectId
     from frazil.repository.merge.difference import ChunkDifference, Resize
-
-    Columns = NDArray[np.int64]
 
 __all__ = ["KINDS", "Conflict", "Taken", "conflict_error", "find_conflicts"]
 
@@ -102,8 +101,6 @@ def find_conflicts(ours: Delta, theirs: Delta, began: ObjectId, tip: ObjectId) -
 
 class _Comparison:
     """Two deltas of one base. found: by path, kind, and whether it is about chunks: these chunks, and possible answers"""
-
-    __slots__ = ("found", "our_places", "ours", "their_places", "theirs")
 
     def __init__(self, ours: Delta, theirs: Delta) -> None:
         self.ours, self.theirs = ours, theirs
@@ -211,28 +208,25 @@ class _Comparison:
         seen = {name for old in changed for name in self._names(old)} | self.their_places.placed
         for path in (reads.nodes & seen) | (reads.listed & self._changed_groups()):
             self._add("read", path, None, _NONE)
-        for old in reads.arrays:
+        for old in {*reads.arrays, *reads.chunks}:
             name = self.ours.name(old)
-            if old in theirs.removed or old in theirs.metadata:
-                self._add("read", name, None, _NONE)
-            elif old in theirs.chunks and (name, "read", False) not in self.found:
-                self._add("read", name, _all_chunks(theirs.chunks[old]), _NONE)
-        for old, read in reads.chunks.items():
-            name = self.ours.name(old)
-            if (name, "read", False) not in self.found and (name, "read", True) not in self.found:
-                self._compare_read_chunks(name, old, read)
+            if (name, "read", False) not in self.found:
+                self._compare_read_chunks(name, old, None if old in reads.arrays else reads.chunks[old])
 
-    def _compare_read_chunks(self, path: str, old: str, read: Columns) -> None:
+    def _compare_read_chunks(self, path: str, old: str, read: Columns | None) -> None:
+        """An array of which chunks were read; None: all, and how many there are."""
         theirs, resize = self.theirs, self.theirs.resize(old)
-        if old in theirs.removed or (old in theirs.metadata and resize is None):
+        if old in theirs.removed or (old in theirs.metadata and (read is None or resize is None)):
             self._add("read", path, None, _NONE)
             return
-        changed = np.zeros(len(read), np.bool_)
-        if old in theirs.chunks:
-            changed |= among(read, _all_chunks(theirs.chunks[old]))
-        if resize is not None:
-            changed |= _is_cut(resize, read)
-        self._add("read", path, sorted_coordinates(read[changed]), _NONE)
+        changed = _all_chunks(theirs.chunks[old]) if old in theirs.chunks else None
+        if read is not None:
+            is_changed = np.zeros(len(read), np.bool_) if changed is None else among(read, changed)
+            if resize is not None:
+                is_changed |= _is_cut(resize, read)
+            changed = sorted_coordinates(read[is_changed])
+        if changed is not None:
+            self._add("read", path, changed, _NONE)
 
     def _names(self, old: str) -> set[str]:
         return {old, self.ours.name(old), self.theirs.name(old)}

@@ -89,9 +89,10 @@ class Delta(Record):
         """What users are shown."""
         chunks = {self.name(path): found for path, found in self.chunks.items()}
         chunks |= {path: made.chunks for path, made in self.made.items() if made.chunks is not None}
-        now = {self.name(path) for path in self.touched() - self.removed.keys()}
-        arrays = {self.name(path) for path in self.arrays} | {path for path, made in self.made.items() if made.is_array}
-        arrays |= {path for path, was_array in self.removed.items() if was_array and path not in now | self.made.keys()}
+        is_array = dict(self.removed) | {
+            self.name(path): path in self.arrays for path in self.touched() - self.removed.keys()
+        }
+        is_array |= {path: made.is_array for path, made in self.made.items()}
         resized = {self.name(path): change.resize for path, change in self.metadata.items() if change.resize}
         return Difference(
             added=tuple(sorted(self.made)),
@@ -101,7 +102,7 @@ class Delta(Record):
             attributes=self._names(self.attributes),
             chunks=dict(sorted(chunks.items())),
             resized=dict(sorted(resized.items())),
-            arrays=frozenset(arrays),
+            arrays=frozenset([path for path, found in is_array.items() if found]),
         )
 
     def _names(self, paths: Iterable[str]) -> tuple[str, ...]:

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 
 from frazil.record import Record
+from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.formats.msgpack import Json
-
-    Columns = NDArray[np.int64]
 
 __all__ = ["ChunkDifference", "Difference", "Resize", "by_value"]
 

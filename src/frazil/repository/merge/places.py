@@ -5,7 +5,8 @@ conflicts.py compares the nodes themselves, their metadata and chunks, and makes
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TypeAlias
 
 from frazil.repository.files.attributes import same_stored_attributes
@@ -20,8 +21,6 @@ PlaceConflict: TypeAlias = tuple[str, str, bool]  # kind, path, whether our chan
 class Side:
     """A delta by the places of its nodes. sources: former paths of moved nodes by the new ones; placed: paths at which it put something; arrays: of these, the paths of
     arrays"""
-
-    __slots__ = ("arrays", "made", "moved", "name", "placed", "removed", "sources")
 
     def __init__(self, delta: Delta) -> None:
         self.made, self.removed, self.moved, self.name = delta.made, delta.removed, delta.moved, delta.name
@@ -49,13 +48,9 @@ def place_conflicts(ours: Side, theirs: Side, nodes: Iterable[tuple[str, str]]) 
 
 
 class _Places:
-    __slots__ = ("_beneath", "_follow", "_linked", "_others", "conflicts", "ours", "theirs")
-
     def __init__(self, ours: Side, theirs: Side) -> None:
         self.ours, self.theirs = ours, theirs
         self.conflicts: list[PlaceConflict] = []
-        self._beneath: dict[str, list[str]] | None = None
-        self._others: set[str] | None = None
         # nodes of the base that have to be where they have them if ours gives way; and those that have to in any case, which come first
         self._follow: tuple[list[str], list[str]] = [], []
         self._linked: set[str] = (
@@ -120,18 +115,17 @@ class _Places:
             old, at = ours.sources.get(path, ""), path
             self._linked.add(path)
         if ours_may_stay and kind in {"changed", "created"}:
-            ours_may_stay = not self._holds_others(at)
+            ours_may_stay = at not in self._entered
         self.conflicts.append((kind, path, ours_may_stay))
         if old and old not in theirs.removed:
             self._follow[not ours_may_stay].append(old)
 
-    def _holds_others(self, path: str) -> bool:
-        """Whether they renamed something to this path or beneath it that we left where it was."""
-        if self._others is None:
-            ours, sources = self.ours, self.theirs.sources
-            places = [at for at, old in sources.items() if old not in ours.removed and old not in ours.moved]
-            self._others = {*places, *_groups_above(places)}
-        return path in self._others
+    @cached_property
+    def _entered(self) -> set[str]:
+        """Paths to which, or beneath which, they renamed something that we left where it was: it must not be removed with them."""
+        ours = self.ours
+        places = [at for at, old in self.theirs.sources.items() if old not in ours.removed and old not in ours.moved]
+        return {*places, *_groups_above(places)}
 
     # --- what goes with it ------------------------------------------------------------------------------------------------------------
 
@@ -166,13 +160,17 @@ class _Places:
             self._link(group, "parent", must)
 
     def _link_beneath(self, path: str, must: bool) -> None:
-        if self._beneath is None:
-            self._beneath = defaultdict(list)
-            for placed in self.ours.placed:
-                for group in above(placed):
-                    self._beneath[group].append(placed)
         for placed in self._beneath.get(path, ()):
             self._link(placed, "parent", must)
+
+    @cached_property
+    def _beneath(self) -> Mapping[str, list[str]]:
+        """The paths beneath each group at which we put something."""
+        beneath: dict[str, list[str]] = defaultdict(list)
+        for placed in self.ours.placed:
+            for group in above(placed):
+                beneath[group].append(placed)
+        return beneath
 
     def _link(self, path: str, kind: str, must: bool) -> None:
         source = self.ours.sources.get(path)

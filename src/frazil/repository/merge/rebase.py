@@ -4,7 +4,7 @@ Appended rows that are no whole chunks have to be read and written anew, which t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -25,11 +25,7 @@ from frazil.repository.session.change_set import ChangeSet
 from frazil.repository.session.chunk_lookup import id_texts
 from frazil.repository.session.transaction import Transaction
 from frazil.repository.session.written_files import own_files
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
+from frazil.stores.values import Columns
 
 __all__ = ["Meeting", "RowCopies", "meet", "rebase"]
 
@@ -106,14 +102,14 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
             transaction.tip = tip
             return
         met = _meet(transaction, tip)
-        left = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
+        left, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
         changes = transaction.changes.rebased(met.snapshot.nodes, met.matching.there)
 
         def where(path: str) -> int | None:
             there = met.matching.there(path)
             return None if there is None else changes.key_at(there)
 
-        shifts = apply(left.delta, changes, transaction.changes, where, over=left.over)
+        shifts = apply(left, changes, transaction.changes, where, over=over)
         if changes.nodes and transaction.changes.has("/") and not changes.has("/"):
             changes.add(NodeSnapshot(0, "/", {}))  # which a branch that was reset may not have
         _begin(transaction, met, changes, shifts, solver, rows)

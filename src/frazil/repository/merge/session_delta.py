@@ -13,11 +13,10 @@ from frazil.repository.merge.difference import ChunkDifference
 from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, append_of
 from frazil.repository.session.changed_references import REMOVED, ChangedReferences, Rows
 from frazil.repository.session.transaction import Transaction
+from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
 
 __all__ = ["fork_delta", "parent_delta", "session_delta"]
 

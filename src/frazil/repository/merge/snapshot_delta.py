@@ -3,7 +3,7 @@ Nodes that lie in the same bytes cost nothing, nor do manifests that both snapsh
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from frazil.formats.alpha.nodes import NodeSnapshot
@@ -16,6 +16,7 @@ from frazil.repository.merge.difference import ChunkDifference
 
 if TYPE_CHECKING:
     from frazil.formats.alpha.manifests import Manifest
+    from frazil.formats.alpha.nodes import ArrayData
     from frazil.formats.alpha.snapshots import Snapshot
     from frazil.formats.ids import ObjectId
     from frazil.repository.format import RepositoryFormat
@@ -58,8 +59,9 @@ def snapshot_delta(
             added.append(path)
         else:
             found.compare(before, after)
-            if chunks_of is None or old_path in chunks_of:
-                arrays += _array_pair(old_path, _listed(before, was_free), _listed(after, is_free))
+            if before.array is not None and after.array is not None and (chunks_of is None or old_path in chunks_of):
+                listed = _listed(before, before.array, was_free), _listed(after, after.array, is_free)
+                arrays.append(_ArrayPair(old_path, False, *listed))
     for path in added:
         node = new.nodes.get(path)
         if not isinstance(node, NodeSnapshot):
@@ -68,9 +70,9 @@ def snapshot_delta(
         found.made[path] = Made(
             node._replace(attributes=found.plain(node.attributes)) if path in attributes_of else node
         )
-        listed = _listed(node, is_free)
-        if listed is not None and chunks_of is None:
-            arrays += _array_pair(path, listed._replace(manifests=()), listed, is_new=True)
+        if node.array is not None and chunks_of is None:
+            now = _listed(node, node.array, is_free)
+            arrays.append(_ArrayPair(path, True, now._replace(manifests=()), now))
     for pair, chunks in _compare_arrays(files, arrays):
         if pair.is_new:
             found.made[pair.path] = found.made[pair.path]._replace(chunks=chunks)
@@ -80,13 +82,12 @@ def snapshot_delta(
 
 
 class _ArrayPair(Record):
-    """An array whose chunks are compared. path: the one in the new snapshot for a new array, otherwise the one in the old snapshot; own: manifests that only one lists"""
+    """An array whose chunks are compared. path: of a new array in the new snapshot, of any other in the old one"""
 
     path: str
     is_new: bool
     old: Listed
     new: Listed
-    own: Sequence[ObjectId]
 
 
 def _rank(node: NodeSnapshot) -> int | None:
@@ -94,24 +95,15 @@ def _rank(node: NodeSnapshot) -> int | None:
     return None if node.array is None else len(node.array.metadata.shape)
 
 
-def _listed(node: NodeSnapshot, free: bool) -> Listed | None:
-    array = node.array
-    return None if array is None else Listed(node.id, grid_of(array.metadata), array.manifests, free)
-
-
-def _array_pair(path: str, old: Listed | None, new: Listed | None, *, is_new: bool = False) -> list[_ArrayPair]:
-    """What is to be compared: nothing for a group, and nothing where both snapshots list the same manifests."""
-    if old is None or new is None or not (own := own_manifests(old, new)):
-        return []
-    return [_ArrayPair(path, is_new, old, new, own)]
+def _listed(node: NodeSnapshot, array: ArrayData, free: bool) -> Listed:
+    return Listed(node.id, grid_of(array.metadata), array.manifests, free)
 
 
 def _compare_arrays(
-    files: RepositoryFormat, arrays: Sequence[_ArrayPair]
+    files: RepositoryFormat, arrays: Iterable[_ArrayPair]
 ) -> Iterator[tuple[_ArrayPair, ChunkDifference]]:
-    """The arrays of which chunks differ. The manifests of several arrays are fetched together."""
-    for batch in _batches(arrays):
-        ids = list(dict.fromkeys([file for pair in batch for file in pair.own]))
+    """The arrays of which chunks differ."""
+    for batch, ids in _batches(arrays):
         fetched: dict[ObjectId, Manifest] = dict(zip(ids, files.manifests(ids), strict=True))
 
         def load(ids: Sequence[ObjectId], fetched: Mapping[ObjectId, Manifest] = fetched) -> list[Manifest]:
@@ -125,14 +117,17 @@ def _compare_arrays(
                 yield pair, chunks
 
 
-def _batches(arrays: Sequence[_ArrayPair]) -> Iterator[list[_ArrayPair]]:
+def _batches(arrays: Iterable[_ArrayPair]) -> Iterator[tuple[list[_ArrayPair], list[ObjectId]]]:
+    """Arrays with manifests that only one of the snapshots lists; and these manifests, which are fetched together."""
     batch: list[_ArrayPair] = []
-    ids: set[ObjectId] = set()
+    ids: dict[ObjectId, None] = {}
     for pair in arrays:
-        ids.update(pair.own)
-        batch.append(pair)
+        own = own_manifests(pair.old, pair.new)
+        if own:
+            batch.append(pair)
+            ids |= dict.fromkeys(own)
         if len(ids) >= _AT_ONCE:
-            yield batch
-            batch, ids = [], set()
+            yield batch, list(ids)
+            batch, ids = [], {}
     if batch:
-        yield batch
+        yield batch, list(ids)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
-
-import numpy as np
+from typing import Any, Final, Literal, TypeAlias
 
 from frazil.errors import InvalidInputError
-from frazil.record import Record
 from frazil.repository.manifests.coordinates import among
 from frazil.repository.merge.conflicts import Conflict, Taken, conflict_error
 from frazil.repository.merge.delta import Delta, MetadataChange
 from frazil.repository.merge.difference import ChunkDifference
+from frazil.stores.values import Columns
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
-
-__all__ = ["Answer", "Answered", "Solver", "answered", "check_solver", "solve"]
+__all__ = ["Answer", "Solver", "answered", "check_solver", "solve"]
 
 Answer: TypeAlias = Literal["ours", "theirs", "fail"]
 Solver: TypeAlias = Callable[[Conflict], Answer]
@@ -67,26 +60,23 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
     return taken
 
 
-class Answered(Record):
-    """What is left of a delta. over: paths at which the nodes of the other side give way, with all beneath: new paths, and former paths of nodes that the delta removes"""
+def answered(
+    ours: Delta, theirs: Delta, conflicts: Sequence[Conflict], taken: Sequence[Taken]
+) -> tuple[Delta, frozenset[str]]:
+    """What is left of ours, and the paths at which nodes of the other side give way to it, with all beneath: new paths, and former paths of nodes that ours removes.
 
-    delta: Delta
-    over: frozenset[str] = frozenset()
-
-
-def answered(ours: Delta, theirs: Delta, conflicts: Sequence[Conflict], taken: Sequence[Taken]) -> Answered:
-    """What is left of ours. taken: for each conflict, whose change counts"""
+    taken  for each conflict, whose change counts"""
     left = _Left(ours)
     for conflict, answer in zip(conflicts, taken, strict=True):
         left.take(conflict, answer)
     for path, found in ours.chunks.items():  # what both removed is removed
         if path in theirs.chunks and path in left.parts["chunks"]:
             left.drop_chunks(path, found.removed[among(found.removed, theirs.chunks[path].removed)])
-    return Answered(ours._replace(**left.parts), frozenset(left.over))
+    return ours._replace(**left.parts), frozenset(left.over)
 
 
 class _Left:
-    """The parts of a delta, by their names, while some of it is given up. over: as in Answered"""
+    """The parts of a delta, by their names, while some of it is given up. over: as for `answered`"""
 
     def __init__(self, ours: Delta) -> None:
         self.sources = {new: old for old, new in ours.moved.items()}
