@@ -205,8 +205,30 @@ def test_a_branch_file_that_arrives_while_its_session_is_rebased() -> None:
         assert repo.readonly_session().open("a").shape == (before + 3,)
 
 
+def test_the_first_of_two_unknown_commits_arrives_while_both_are_looked_up() -> None:
+    """One look at the branch decides both: with two, the first is unknown, and the second overtaken by the first, which is committed once more."""
+    inner = MemoryStore()
+    repo = frazil.Repository.create(inner)
+    with repo.transaction(message="base") as root:
+        root.create_array("a", data=np.arange(6), chunks=(3,))
+    for reads in range(12):
+        late = Late(inner)
+        session = frazil.Repository.open(late).writable_session()
+        before = session.open("a").shape[0]
+        session.open("a").append([9, 9, 9])
+        late.loses = True
+        for _ in range(2):
+            with pytest.raises(CommitUnknownError):
+                session.commit("late")
+        late.loses, late.reads = False, reads
+        session.commit("late", rebase="disjoint", allow_empty=True)
+        late.arrive()
+        assert repo.readonly_session().open("a").shape == (before + 3,), reads
+        assert len(list(repo.history())) == 3 + reads, reads
+
+
 class Late(FaultyStore):
-    """A store in which the last branch file that was lost arrives after some more reads."""
+    """A store in which the first branch file that was lost arrives after some more reads."""
 
     def __init__(self, inner: MemoryStore) -> None:
         super().__init__(inner)
@@ -215,7 +237,7 @@ class Late(FaultyStore):
 
     def create(self, key: str, value: Buffer) -> bool:
         if self.loses and "refs/branch" in key:
-            self.held = key, bytes(value)
+            self.held = self.held or (key, bytes(value))
             raise StoreError("timed out")
         return super().create(key, value)
 

@@ -5,7 +5,7 @@ manifests are the values of formats/alpha for every format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from frazil.formats.alpha.nodes import ManifestReference, Node, Nodes, NodeSnapshot
@@ -228,11 +228,12 @@ class RepositoryFormat(Protocol):
 
         Raises StoreError with `done` False where it certainly did not happen and never will."""
 
-    def was_committed(self, tip: Tip, snapshot: ObjectId) -> Answer:
-        """What became of an earlier advance(tip, snapshot) of unknown outcome. Raises ConflictError as `moved`.
+    def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:
+        """What became of earlier calls of advance(tip, snapshot) of unknown outcome, from one look at the branch. Raises ConflictError as `moved`.
 
-        COMMITTED only where no crash can lose it: it is written again, so that the store syncs it. UNKNOWN without a tip as long as the branch stands at `tip`;
-        UNKNOWN with the new tip where it happened and could not be synced."""
+        COMMITTED  one of them happened, and made the tip; no crash can lose it, as it is written again, so that the store syncs it
+        TAKEN      none of them happened, and none ever will
+        UNKNOWN    without a tip as long as the branch stands at `tip`; with the tip that one of them made where it could not be synced"""
 
     def branches(self) -> list[str]:
         """The names of all branches, sorted."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from frazil.api.repository import Repository
@@ -168,11 +168,7 @@ class MemoryFormat(AlphaSnapshots):
         return tip
 
     def moved(self, tip: Tip) -> Tip | None:
-        state, _ = self._state()
-        now = _tip(state, tip.branch) if tip.branch in state.branches else None
-        if now is None or now.folder != tip.folder:
-            raise ConflictError(f"the branch {tip.branch!r} is not the one that the session began from")
-        return None if now == tip else now
+        return _moved(self._state()[0], tip)
 
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
         new = encode_id(snapshot)
@@ -187,10 +183,12 @@ class MemoryFormat(AlphaSnapshots):
 
         return self._update(change, lambda state: _after(tip, snapshot) if new in state.parents else None)
 
-    def was_committed(self, tip: Tip, snapshot: ObjectId) -> Answer:
-        now = self.moved(tip)
-        if encode_id(snapshot) in self._state()[0].parents:
-            after = _after(tip, snapshot)
+    def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:
+        state, _ = self._state()
+        now = _moved(state, tip)
+        happened = [snapshot for snapshot in snapshots if encode_id(snapshot) in state.parents]
+        if happened:
+            after = _after(tip, happened[0])
             try:  # the object is written again, as the earlier write may not be synced
                 return Answer(self._update(lambda _: None, lambda _: after).outcome, after)
             except StoreError:
@@ -289,6 +287,13 @@ class MemoryFormat(AlphaSnapshots):
 def _tip(state: _State, branch: str) -> Tip:
     number, snapshot = state.branches[branch]
     return Tip(branch, number, b"" if snapshot is None else decode_id(snapshot), snapshot is None, state.identity)
+
+
+def _moved(state: _State, tip: Tip) -> Tip | None:
+    now = _tip(state, tip.branch) if tip.branch in state.branches else None
+    if now is None or now.folder != tip.folder:
+        raise ConflictError(f"the branch {tip.branch!r} is not the one that the session began from")
+    return None if now == tip else now
 
 
 def _after(tip: Tip, snapshot: ObjectId) -> Tip:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
@@ -151,14 +151,14 @@ class AlphaFormat(AlphaSnapshots):
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
         return Answer(*branches.put_next(self, tip, snapshot))
 
-    def was_committed(self, tip: Tip, snapshot: ObjectId) -> Answer:
+    def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:
         ahead = branches.look_ahead(self, tip)
         if ahead is None:
             return Answer(UNKNOWN)
-        if ahead.snapshot != snapshot:
+        if ahead.snapshot not in snapshots:
             return Answer(TAKEN, ahead)
         try:  # a file that can be read may still be lost by a crash: writing it again syncs it
-            outcome, _ = branches.put_next(self, tip, snapshot)
+            outcome, _ = branches.put_next(self, tip, ahead.snapshot)
         except StoreError:
             outcome = UNKNOWN
         return Answer(outcome, ahead)

@@ -179,21 +179,24 @@ def settle(transaction: Transaction) -> bool:
 
     Raises ConflictError where one happened and something was changed since, and where the branch was removed and made anew; CommitUnknownError where one happened and a
     crash of the machine may still lose it; FormatError, StoreError."""
-    tip, has_moved = transaction.tip, False
+    tip = transaction.tip
     if tip is None:
         return False
-    for intent in transaction.written.intents:
-        outcome, found = transaction.files.was_committed(intent.tip, intent.snapshot)
-        if outcome == COMMITTED and found is not None:
-            _check_unchanged(transaction, intent)
-            _go_on(transaction, intent, transaction.files.snapshot(intent.snapshot), found)
-            return False
-        if outcome == UNKNOWN and found is not None:  # it is there, and a crash may still lose it
-            raise _unknown(transaction, intent)
-        if outcome == TAKEN:
-            transaction.written.lost([intent])
-            has_moved = True
-    return has_moved or (not transaction.written.intents and transaction.files.moved(tip) is not None)
+    intents = {intent.snapshot: intent for intent in transaction.written.intents}
+    if not intents:
+        return transaction.files.moved(tip) is not None
+    outcome, found = transaction.files.was_committed(tip, intents.keys())
+    if outcome == TAKEN:
+        transaction.written.lost(intents.values())
+        return True
+    if found is None:
+        return False
+    intent = intents[found.snapshot]
+    if outcome == UNKNOWN:  # it is there, and a crash may still lose it
+        raise _unknown(transaction, intent)
+    _check_unchanged(transaction, intent)
+    _go_on(transaction, intent, transaction.files.snapshot(intent.snapshot), found)
+    return False
 
 
 def _check_unchanged(transaction: Transaction, intent: Intent) -> None:

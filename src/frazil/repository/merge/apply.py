@@ -16,7 +16,6 @@ from frazil.repository.manifests.coordinates import grid_of, within
 from frazil.repository.merge.delta import Delta, MetadataChange
 from frazil.repository.session.change_set import ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import PENDING, REMOVED, VIRTUAL, Rows
-from frazil.stores.values import Columns
 
 __all__ = ["Shift", "apply"]
 
