@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from operator import itemgetter
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-__all__ = ["Record"]
+__all__ = ["Record", "by_value"]
 
 if TYPE_CHECKING:
     from typing import NamedTuple as Record
@@ -80,3 +80,21 @@ else:
             return (
                 f"{type(self).__name__}({', '.join([f'{field}={value!r}' for field, value in self._asdict().items()])})"
             )
+
+
+Kind = TypeVar("Kind", bound="tuple[object, ...]")
+
+
+def by_value(kind: type[Kind]) -> type[Kind]:
+    """Makes records that hold NumPy arrays equal where the arrays have equal shapes and bytes. Tuples would compare the arrays element by element, and fail."""
+
+    def values(record: tuple[object, ...]) -> tuple[object, ...]:
+        return tuple([(one.shape, one.tobytes()) if hasattr(one, "tobytes") else one for one in record])  # type: ignore[attr-defined] # a NumPy array
+
+    def equal(one: Kind, other: object) -> bool:
+        return isinstance(other, kind) and values(one) == values(other)
+
+    methods = {"__eq__": equal, "__ne__": lambda *both: not equal(*both), "__hash__": lambda one: hash(values(one))}
+    for name, method in methods.items():
+        setattr(kind, name, method)
+    return kind

@@ -106,14 +106,13 @@ class Rules(Record):
 
 
 class Ancestor(Record):
-    """One snapshot of a history. parent: the id of the one before; None for the oldest, and where that is not known"""
+    """One snapshot of a history. snapshot: its id there (see RepositoryFormat.snapshot_id); parent: the id before it; None for the oldest, or if it is not known"""
 
     info: SnapshotInfo
     parent: ObjectId | None
 
     @property
     def snapshot(self) -> ObjectId:
-        """Its id, as histories have it (see RepositoryFormat.snapshot_id)."""
         return self.info.id
 
 
@@ -164,12 +163,11 @@ class NewCommit(Record):
 
 
 class Written(Record):
-    """A commit that is written, and which no branch names yet. files: names of what was written for it alone;  ids: of its new nodes, by the negative ones"""
+    """A commit that is written, and that no branch names yet. files: the names of what was written for it alone"""
 
     id: ObjectId
     snapshot: Snapshot
     files: tuple[str, ...]
-    ids: Mapping[int, int]
 
 
 class Documents(Protocol):
@@ -267,7 +265,7 @@ class RepositoryFormat(Protocol):
     def erase(self, names: Iterable[str]) -> None:
         """Removes objects by their names. What cannot be removed does no harm, and stays."""
 
-    # --- history -------------------------------------------------------------------------------------------------------------------
+    # --- history, snapshots and their files -------------------------------------------------------------------------------------
 
     def ancestors(self, snapshot: ObjectId) -> Iterator[Ancestor]:
         """A snapshot and those before it, newest first. Raises NotFoundError where it is not there."""
@@ -281,8 +279,6 @@ class RepositoryFormat(Protocol):
     def commit_metadata(self, snapshot: ObjectId) -> Mapping[str, Json]:
         """What a commit was given as metadata; empty where the snapshot is gone."""
 
-    # --- loading -------------------------------------------------------------------------------------------------------------------
-
     def snapshot(self, file: ObjectId) -> Snapshot:
         """Raises NotFoundError, FormatError."""
 
@@ -292,15 +288,11 @@ class RepositoryFormat(Protocol):
     def attributes(self, file: ObjectId, location: int) -> dict[str, Json]:
         """Attributes that have a file of their own."""
 
-    # --- writing -------------------------------------------------------------------------------------------------------------------
-
     def rules(self, snapshot: Snapshot) -> Rules:
         """What a commit over this snapshot may write."""
 
     def write_commit(self, commit: NewCommit) -> Written:
         """Writes all objects of a commit, so that a branch may point to it. Raises InvalidInputError for what the format cannot hold, StoreError."""
-
-    # --- metadata ------------------------------------------------------------------------------------------------------------------
 
     def documents(self, known: MetadataExtensions) -> Documents:
         """From nodes to metadata, with these extensions."""

@@ -48,7 +48,7 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
     names = [*(manifest_key(file) for file, _ in placed.files), snapshot_key(identity)]
     if attribute_file is not None:
         names.append(attributes_key(attribute_file))
-    return Written(identity, written, tuple(names), ids)
+    return Written(identity, written, tuple(names))
 
 
 def _new_ids(commit: NewCommit) -> tuple[dict[int, int], int | None]:

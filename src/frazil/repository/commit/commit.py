@@ -11,7 +11,6 @@ import numpy as np
 
 from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, StoreError
 from frazil.formats.alpha import manifests as columns_of
-from frazil.formats.alpha.manifests import node_manifest
 from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ObjectId, encode_id
@@ -28,8 +27,6 @@ from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    Octets = NDArray[np.uint8]
 
 __all__ = ["attempt_commit", "settle"]
 
@@ -136,7 +133,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
     if len(removed):
         rows = rows.pick(kept)
     native, pending, virtual = rows.kinds == NATIVE, rows.kinds == PENDING, rows.kinds == VIRTUAL
-    parts: list[Octets] = []
+    parts: list[NDArray[np.uint8]] = []
     offsets = rows.offsets
     if pending.any():
         segments, where = _distinct(rows.objects[pending])
@@ -153,7 +150,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
         locations[virtual] = place
     checks = {name: changes.location_checks[name] for name in names if name in changes.location_checks}
     inline = parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.uint8), *parts])
-    written = node_manifest(
+    written = columns_of.node_manifest(
         0, rows.coordinates, _WRITTEN_KINDS[rows.kinds], rows.ids * native[:, None], offsets, rows.lengths,
         inline=inline.data, locations=locations, names=names,
         flags=with_checks(columns_of.NO_FLAGS, checks) if checks else columns_of.NO_FLAGS,
@@ -194,19 +191,14 @@ def settle(transaction: Transaction) -> bool:
     intent = intents[found.snapshot]
     if outcome == UNKNOWN:  # it is there, and a crash may still lose it
         raise _unknown(transaction, intent)
-    _check_unchanged(transaction, intent)
-    _go_on(transaction, intent, transaction.files.snapshot(intent.snapshot), found)
-    return False
-
-
-def _check_unchanged(transaction: Transaction, intent: Intent) -> None:
-    """Raises ConflictError where the session changed something after a commit that did happen without its knowledge."""
     if intent.state != transaction.state and transaction.base_id != intent.snapshot:
         raise ConflictError(
             "the commit whose answer was lost did happen, and something was changed after it",
             key=transaction.files.key(f"snapshots/{encode_id(intent.snapshot)}"),
             hint="discard the session, and make the later changes again in a new one",
         )
+    _go_on(transaction, intent, transaction.files.snapshot(intent.snapshot), found)
+    return False
 
 
 def _go_on(transaction: Transaction, intent: Intent, snapshot: Snapshot, tip: Tip) -> None:

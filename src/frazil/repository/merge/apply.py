@@ -71,8 +71,7 @@ class _Application:
         self.lifted: list[tuple[NodeChange, str]] = []
         self.vacated: set[str] = set()  # paths at which a node was
         self.shifts: list[Shift] = []
-        self.segments: dict[int, int] = {}  # numbers of the tree by those of the source
-        self.locations: dict[int, int] = {}
+        self.numbers: dict[tuple[int, int], int] = {}  # in the tree, by kinds of rows and numbers in the source
 
     def find(self, where: Callable[[str], int | None]) -> None:
         """Finds the nodes that the delta is about, before any of them moves."""
@@ -82,8 +81,6 @@ class _Application:
                 self.keys[path] = key
             elif path not in self.delta.removed:
                 raise _refusal(self.delta.name(path), "would be changed, and is gone")
-
-    # --- places ----------------------------------------------------------------------------------------------------------------------
 
     def vacate(self) -> None:
         """Takes away what is removed, what moves, and what gives way."""
@@ -136,8 +133,6 @@ class _Application:
     def _require_free(self, path: str) -> None:
         if self.tree.has(path):
             raise _refusal(path, "would be put where something is")
-
-    # --- what nodes are --------------------------------------------------------------------------------------------------------------
 
     def set_attributes_and_metadata(self) -> None:
         for old, attributes in self.delta.attributes.items():
@@ -203,19 +198,18 @@ class _Application:
         if self.source.pending is self.tree.pending:
             return rows
         objects = rows.objects.copy()
-        kinds = (PENDING, self.segments, self._copy_segment), (VIRTUAL, self.locations, self._copy_location)
-        for kind, numbers, copy in kinds:
+        for kind in (PENDING, VIRTUAL):
             of_kind = rows.kinds == kind
             for number in np.unique(rows.objects[of_kind]).tolist():
-                if number not in numbers:
-                    numbers[number] = copy(number)
-                objects[of_kind & (rows.objects == number)] = numbers[number]
+                if (kind, number) not in self.numbers:
+                    self.numbers[kind, number] = self._copy(kind, number)
+                objects[of_kind & (rows.objects == number)] = self.numbers[kind, number]
         return rows._replace(objects=objects)
 
-    def _copy_segment(self, number: int) -> int:
-        return self.tree.pending.append(self.source.pending.segments[number])
-
-    def _copy_location(self, number: int) -> int:
+    def _copy(self, kind: int, number: int) -> int:
+        """Gives the tree a segment of pending bytes, or a location, of the source; its number there."""
+        if kind == PENDING:
+            return self.tree.pending.append(self.source.pending.segments[number])
         text = self.source.locations[number]
         return self.tree.location(text, self.source.location_checks.get(text), self._known_locations)
 

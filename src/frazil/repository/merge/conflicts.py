@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 
 from frazil.errors import ConflictError
-from frazil.record import Record
+from frazil.record import Record, by_value
 from frazil.repository.files.attributes import same_stored_attributes
 from frazil.repository.manifests.coordinates import among, sorted_coordinates
 from frazil.repository.merge.delta import Delta
-from frazil.repository.merge.difference import by_value
 from frazil.repository.merge.places import Side, place_conflicts
 from frazil.repository.session.change_set import Append, above, append_of
 from frazil.repository.session.read_log import Reads
@@ -88,14 +87,9 @@ def conflict_error(what: str, conflicts: Sequence[Conflict], hint: str) -> Confl
     return error
 
 
-# --- finding -------------------------------------------------------------------------------------------------------------------------
-
-
 def find_conflicts(ours: Delta, theirs: Delta, began: ObjectId, tip: ObjectId) -> list[Conflict]:
-    """Conflicts of two deltas of one base, sorted by path. Growth of theirs along one axis counts as an append; of ours, what a session says. What ours has read counts,
-    too.
-
-    began, tip  snapshots, as the conflicts name them"""
+    """Conflicts of two deltas of one base, and of what ours has read, sorted by path. Growth of theirs along one axis counts as an append; of ours, what a session says.
+    began, tip: the two snapshots, for the conflicts"""
     return _Comparison(ours, theirs).conflicts(began, tip)
 
 
@@ -122,8 +116,6 @@ class _Comparison:
             key = path, kind, chunks is not None
             _, known = self.found.get(key, (None, answers))
             self.found[key] = chunks, answers & known
-
-    # --- one node ------------------------------------------------------------------------------------------------------------------
 
     def _compare(self, old: str) -> Iterator[str]:
         """A node that both touched. Gives the kinds of conflicts that are about its place."""
@@ -199,8 +191,6 @@ class _Comparison:
             axis, first = behind
             both = both[both[:, axis] < first]
         self._add("chunks", self.ours.name(old), sorted_coordinates(both))
-
-    # --- reads -----------------------------------------------------------------------------------------------------------------------
 
     def _compare_reads(self, reads: Reads) -> None:
         theirs = self.theirs

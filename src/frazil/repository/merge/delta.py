@@ -69,7 +69,6 @@ class Delta(Record):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed."""
         return not (self.made or self.touched())
 
     def touched(self) -> set[str]:

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-import numpy as np
-
-from frazil.record import Record
+from frazil.record import Record, by_value
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from frazil.formats.msgpack import Json
 
-__all__ = ["ChunkDifference", "Difference", "Resize", "by_value"]
+__all__ = ["ChunkDifference", "Difference", "Resize"]
 
 Shape: TypeAlias = tuple[int, ...]
-RecordType = TypeVar("RecordType", bound="tuple[object, ...]")
 
 _LISTED: Final = 100  # chunks of an array, in JSON
-
-
-def by_value(kind: type[RecordType]) -> type[RecordType]:
-    """Makes records equal whose columns have equal shapes and values, where tuples would compare arrays by element."""
-
-    def values(record: tuple[object, ...]) -> tuple[object, ...]:
-        return tuple([(one.shape, one.tobytes()) if isinstance(one, np.ndarray) else one for one in record])
-
-    def equal(one: RecordType, other: object) -> bool:
-        return isinstance(other, kind) and values(one) == values(other)
-
-    methods = {"__eq__": equal, "__ne__": lambda *both: not equal(*both), "__hash__": lambda one: hash(values(one))}
-    for name, method in methods.items():
-        setattr(kind, name, method)
-    return kind
 
 
 class Resize(Record):
@@ -99,10 +81,7 @@ class Difference(Record):
             "renamed": [{"old": old, "new": new} for old, new in self.renamed],
             "metadata": list(self.metadata),
             "attributes": list(self.attributes),
-            "resized": [
-                {"path": path, "old": list(resize.old), "new": list(resize.new)}
-                for path, resize in sorted(self.resized.items())
-            ],
+            "resized": [{"path": path, "old": [*one.old], "new": [*one.new]} for path, one in self.resized.items()],
             "chunks": [
                 {
                     "path": path,

@@ -27,11 +27,7 @@ __all__ = ["NOTHING", "Written", "again", "join", "place", "put", "written"]
 
 
 class Written(Record):
-    """What forks wrote.
-
-    arrays  the references that were set, by absolute paths of arrays
-    inline  bytes of chunks that are too small for a file (PENDING): one segment
-    reads   what serializable forks read"""
+    """What forks wrote. arrays: the references that were set, by absolute paths; inline: the bytes of pending chunks, one segment; reads: those of serializable forks"""
 
     arrays: Mapping[str, Rows] = {}
     inline: bytes = b""
@@ -75,9 +71,8 @@ def written(fork: Transaction) -> Written:
             if (rows.kinds == VIRTUAL).any():
                 raise InvalidInputError("virtual chunks are not gathered", path=change.node.path, hint="merge the fork")
             waiting = np.flatnonzero(rows.kinds == PENDING)
-            for row, segment, offset, length in zip(
-                waiting.tolist(), *(column[waiting].tolist() for column in rows[3:]), strict=True
-            ):
+            spans = zip(waiting.tolist(), *(column[waiting].tolist() for column in rows[3:]), strict=True)
+            for row, segment, offset, length in spans:
                 parts.append(fork.changes.pending.segments[segment][offset : offset + length])
                 rows.offsets[row] = filled
                 filled += length

@@ -54,23 +54,19 @@ class Meeting(Record):
     conflicts: list[Conflict]
 
 
-def meet(transaction: Transaction) -> Meeting:
-    """What conflicts with what was committed meanwhile. Raises ConflictError where the branch was deleted."""
+def meet(transaction: Transaction, tip: Tip | None = None) -> Meeting:
+    """What conflicts with what was committed meanwhile. tip: the present tip of the branch, else it is looked up. Raises ConflictError where the branch was deleted."""
     with transaction.lock:
-        return _meet(transaction, _new_tip(transaction))
-
-
-def _meet(transaction: Transaction, tip: Tip) -> Meeting:
-    files = transaction.files
-    new = files.snapshot(tip.snapshot)
-    matching = files.match_nodes(transaction.base_id, tip.snapshot)
-    ours = session_delta(transaction)
-    asked = ours.touched()
-    if ours.reads is not None:
-        asked |= ours.reads.chunks.keys() | ours.reads.arrays
-    theirs = snapshot_delta(files, transaction.base, new, matching, chunks_of=asked, attributes_of=ours.made.keys())
-    conflicts = find_conflicts(ours, theirs, transaction.base_id, tip.snapshot)
-    return Meeting(tip, new, matching, ours, theirs, conflicts)
+        tip, files = tip or _new_tip(transaction), transaction.files
+        new = files.snapshot(tip.snapshot)
+        matching = files.match_nodes(transaction.base_id, tip.snapshot)
+        ours = session_delta(transaction)
+        asked = ours.touched()
+        if ours.reads is not None:
+            asked |= ours.reads.chunks.keys() | ours.reads.arrays
+        theirs = snapshot_delta(files, transaction.base, new, matching, chunks_of=asked, attributes_of=ours.made.keys())
+        conflicts = find_conflicts(ours, theirs, transaction.base_id, tip.snapshot)
+        return Meeting(tip, new, matching, ours, theirs, conflicts)
 
 
 def _new_tip(transaction: Transaction) -> Tip:
@@ -79,9 +75,8 @@ def _new_tip(transaction: Transaction) -> Tip:
     try:
         return transaction.files.tip(branch, transaction.tip)
     except NotFoundError:
-        raise ConflictError(
-            f"the branch {branch!r} was deleted", hint="the changes can be written to a session of another branch"
-        ) from None
+        hint = "the changes can be written to a session of another branch"
+        raise ConflictError(f"the branch {branch!r} was deleted", hint=hint) from None
 
 
 def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> None:
@@ -101,7 +96,7 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         if tip.snapshot == transaction.base_id:
             transaction.tip = tip
             return
-        met = _meet(transaction, tip)
+        met = meet(transaction, tip)
         left, over = answered(met.ours, met.theirs, met.conflicts, solve(met.conflicts, solver))
         changes = transaction.changes.rebased(met.snapshot.nodes, met.matching.there)
 

@@ -44,8 +44,6 @@ class _SinceBase:
     def __init__(self, transaction: Transaction, changes: ChangeSet) -> None:
         self.transaction, self.changes = transaction, changes
 
-    # --- the earlier state -----------------------------------------------------------------------------------------------------------
-
     def before(self, change: NodeChange) -> NodeSnapshot | None:
         """A node as it was; None where it was not there."""
         return change.base
@@ -63,8 +61,6 @@ class _SinceBase:
         """Which chunks of an array were there: bool[n]."""
         stored = self.transaction.base_references(change.base)
         return np.zeros(len(coordinates), np.bool_) if stored is None else stored.find(coordinates)[0] >= 0
-
-    # --- comparison ------------------------------------------------------------------------------------------------------------------
 
     def delta(self) -> Delta:
         found = DeltaBuilder(self.transaction.files)

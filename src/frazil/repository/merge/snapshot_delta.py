@@ -67,9 +67,9 @@ def snapshot_delta(
         if not isinstance(node, NodeSnapshot):
             found.made[path] = Made(None)
             continue
-        found.made[path] = Made(
-            node._replace(attributes=found.plain(node.attributes)) if path in attributes_of else node
-        )
+        if path in attributes_of:
+            node = node._replace(attributes=found.plain(node.attributes))
+        found.made[path] = Made(node)
         if node.array is not None and chunks_of is None:
             now = _listed(node, node.array, is_free)
             arrays.append(_ArrayPair(path, True, now._replace(manifests=()), now))
@@ -104,17 +104,20 @@ def _compare_arrays(
 ) -> Iterator[tuple[_ArrayPair, ChunkDifference]]:
     """The arrays of which chunks differ."""
     for batch, ids in _batches(arrays):
-        fetched: dict[ObjectId, Manifest] = dict(zip(ids, files.manifests(ids), strict=True))
+        fetched = _fetch(files, ids)
 
         def load(ids: Sequence[ObjectId], fetched: Mapping[ObjectId, Manifest] = fetched) -> list[Manifest]:
-            missing = [file for file in ids if file not in fetched]
-            others = dict(zip(missing, files.manifests(missing), strict=True)) if missing else {}
-            return [fetched[file] if file in fetched else others[file] for file in ids]
+            found = {**fetched, **_fetch(files, [file for file in ids if file not in fetched])}
+            return [found[file] for file in ids]
 
         for pair in batch:
             chunks = ChunkDifference(*compare_chunks(pair.old, pair.new, load))
             if any(map(len, chunks)):
                 yield pair, chunks
+
+
+def _fetch(files: RepositoryFormat, ids: Sequence[ObjectId]) -> dict[ObjectId, Manifest]:
+    return dict(zip(ids, files.manifests(ids), strict=True)) if ids else {}
 
 
 def _batches(arrays: Iterable[_ArrayPair]) -> Iterator[tuple[list[_ArrayPair], list[ObjectId]]]:

@@ -18,13 +18,13 @@ Answer: TypeAlias = Literal["ours", "theirs", "fail"]
 Solver: TypeAlias = Callable[[Conflict], Answer]
 
 _NAMED: Final = ("ours", "theirs")
-_OF_NODES: Final = (
-    "moved",
-    "attributes",
-    "metadata",
-    "chunks",
-    "rows",
-)  # the parts of a delta about nodes of the base that stay
+_OF_NODES: Final = ("moved", "attributes", "metadata", "chunks", "rows")  # of nodes of the base that stay
+_GIVEN_UP: Final = {  # of these, what is given up for a conflict of each kind; for other kinds the move
+    "attributes": ("attributes",),
+    "metadata": ("metadata", "chunks", "rows"),
+    "changed": ("metadata", "chunks", "rows"),
+    "deleted": _OF_NODES,
+}
 
 
 def check_solver(solver: object) -> None:
@@ -45,14 +45,12 @@ def solve(conflicts: Sequence[Conflict], solver: str | Solver) -> list[Taken]:
     left: list[Conflict] = []
     for conflict in conflicts:
         answer = solver if isinstance(solver, str) else solver(conflict)
-        if answer == "ours" and answer in conflict.answers:
-            taken.append("ours")
-        elif answer == "theirs" and answer in conflict.answers:
-            taken.append("theirs")
-        elif answer in {*_NAMED, "fail"} or isinstance(solver, str):
-            left.append(conflict)
-        else:
+        if not isinstance(solver, str) and answer not in (*_NAMED, "fail"):
             raise InvalidInputError(f'a solver says "ours", "theirs" or "fail", not {answer!r}', path=conflict.path)
+        if answer in conflict.answers:
+            taken.append(answer)
+        else:
+            left.append(conflict)
     if left:
         count = "a conflict" if len(left) == 1 else f"{len(left)} conflicts"
         hint = "make the change again from the newest state, or rebase with a solver"
@@ -96,20 +94,11 @@ class _Left:
             self.parts["removed"].pop(path, None)
         elif path in self.parts["made"]:
             del self.parts["made"][path]
-        elif kind in {"metadata", "changed"}:
-            self._give_up(old, "metadata", "chunks", "rows")
-        elif chunks is not None:
+        elif chunks is not None and kind not in {"metadata", "changed"}:
             self.drop_chunks(old, chunks)
-        elif kind == "attributes":
-            self._give_up(old, "attributes")
-        elif kind == "deleted":
-            self._give_up(old, *_OF_NODES)
-        else:  # renamed, created, parent
-            self._give_up(old, "moved")
-
-    def _give_up(self, old: str, *names: str) -> None:
-        for name in names:
-            self.parts[name].pop(old, None)
+        else:
+            for name in _GIVEN_UP.get(kind, ("moved",)):
+                self.parts[name].pop(old, None)
 
     def drop_chunks(self, old: str, chunks: Columns) -> None:
         found, rows = self.parts["chunks"].get(old), self.parts["rows"].get(old)
