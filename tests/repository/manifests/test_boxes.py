@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 from tests.repository.models import Chunk, columns_of
 
 from frazil.repository.manifests import boxes as boxes_module
-from frazil.repository.manifests.boxes import boxes_of, dropped_and_touched
-from frazil.repository.manifests.references import Extents
+from frazil.repository.manifests.boxes import (
+    Extents,
+    boxes_of,
+    dropped_and_touched,
+    extents_of,
+    read_extents,
+    room,
+)
 
 
 @st.composite
-def extents_of(draw: st.DrawFn, rank: int) -> list[Extents]:
+def some_extents(draw: st.DrawFn, rank: int) -> list[Extents]:
     corners = draw(st.lists(st.tuples(*[st.tuples(st.integers(0, 4), st.integers(0, 3))] * rank), max_size=6))
     return [Extents(tuple(low for low, _ in one), tuple(low + more for low, more in one), 1) for one in corners]
 
@@ -27,15 +33,15 @@ def chunks_of(extents: Extents) -> set[Chunk]:
 
 @given(st.integers(0, 3), st.data())
 def test_boxes(rank: int, data: st.DataObject) -> None:
-    ours, others = data.draw(extents_of(rank)), data.draw(extents_of(rank))
-    grid = data.draw(st.tuples(*[st.integers(0, 9)] * rank))
+    ours, others = data.draw(some_extents(rank)), data.draw(some_extents(rank))
     chunks = sorted(data.draw(st.sets(st.tuples(*[st.integers(0, 8)] * rank))))
     boxes = boxes_of(ours, rank)
-    inside = set(product(*map(range, grid)))
     every = [chunks_of(one) for one in ours]
-    assert boxes.volumes().tolist() == [len(one) for one in every]
-    assert boxes.outside(grid).tolist() == [not one & inside for one in every]
-    assert boxes.inside(grid).tolist() == [one <= inside for one in every]
+    assert [room([one]) for one in ours] == [len(one) for one in every]
+    for one, own in zip(ours, every, strict=True):
+        assert [one.overlaps(other) for other in others] == [bool(own & chunks_of(other)) for other in others]
+        assert one.has_each(columns_of(chunks, rank)).tolist() == [chunk in own for chunk in chunks]
+        assert [one.has(chunk) for chunk in chunks] == [chunk in own for chunk in chunks]
     near = [any(one & chunks_of(other) for other in others) for one in every]
     assert boxes.overlap(boxes_of(others, rank)).tolist() == near
     assert boxes.hold(columns_of(chunks, rank)).tolist() == [len(one & set(chunks)) for one in every]
@@ -44,7 +50,7 @@ def test_boxes(rank: int, data: st.DataObject) -> None:
 @given(st.integers(1, 3), st.sampled_from([0, 64]), st.data())
 def test_what_is_dropped_and_touched(rank: int, few: int, data: st.DataObject) -> None:
     grid = data.draw(st.tuples(*[st.integers(0, 9)] * rank))
-    ours, inside = data.draw(extents_of(rank)), set(product(*map(range, grid)))
+    ours, inside = data.draw(some_extents(rank)), set(product(*map(range, grid)))
     leaving, written = (data.draw(st.sets(st.tuples(*[st.integers(0, 8)] * rank), max_size=4)) for _ in range(2))
     both = leaving | written
     with pytest.MonkeyPatch.context() as patch:
@@ -58,6 +64,42 @@ def test_what_is_dropped_and_touched(rank: int, few: int, data: st.DataObject) -
 
 
 def test_a_box_larger_than_integers_count() -> None:
-    boxes = boxes_of([Extents((0,) * 4, (2**32 - 1,) * 4, 1)], 4)
-    assert boxes.volumes()[0] == 2.0**128
-    assert boxes.hold(np.zeros((1, 4), np.int64)).tolist() == [1]
+    large = Extents((0,) * 4, (2**32 - 1,) * 4, 1)
+    assert room([large]) == 2**128
+    assert boxes_of([large], 4).hold(np.zeros((1, 4), np.int64)).tolist() == [1]
+    chunks = np.zeros((100, 4), np.int64)
+    chunks[:, 3] = np.arange(100)
+    assert dropped_and_touched([large], (2**32,) * 4, chunks, chunks) == ([False], [True])
+
+
+_COORDINATES = st.one_of(st.integers(0, 3), st.sampled_from([2**31, 2**32 - 1]))
+
+
+@given(st.integers(0, 3).flatmap(lambda rank: st.lists(st.tuples(*[_COORDINATES] * rank), min_size=1, unique=True)))
+def test_extents_come_back(chunks: list[Chunk]) -> None:
+    rank = len(chunks[0])
+    extents = extents_of(np.array(chunks, np.int64).reshape(len(chunks), rank))
+    read = read_extents(extents.listed(), rank)
+    assert read == extents and read.count == len(chunks)
+    assert read_extents(extents.listed(), rank + 1) is None
+    for chunk in chunks:
+        assert all(low <= at <= high for low, at, high in zip(read.first, chunk, read.last, strict=True))
+
+
+@pytest.mark.parametrize(
+    "extents",
+    [
+        (),
+        ((0, 0), (1, 1)),
+        ((0, 0), (1, 1), ()),
+        ((0, 0), (1, 1), (1, 1)),
+        ((0, 0), (1,), (1,)),
+        ((0, 2), (1, 1), (1,)),
+        ((-1, 0), (1, 1), (1,)),
+        ((0, 0), (1, 1), (0,)),
+        ((0, 0), (1, 1), (5,)),
+        ((0, 0), (1, 1), (4,), (4,)),
+    ],
+)
+def test_foreign_extents_say_nothing(extents: tuple[tuple[int, ...], ...]) -> None:
+    assert read_extents(extents, 2) is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.repository.models import Chunk, Model, Payload, columns_of, manifest_of, payloads, together
@@ -11,8 +13,9 @@ from tests.repository.models import Chunk, Model, Payload, columns_of, manifest_
 from frazil.formats.alpha.manifests import Manifest
 from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import ObjectId
-from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests
-from frazil.repository.manifests.references import make_extents
+from frazil.repository.manifests import chunk_comparison
+from frazil.repository.manifests.boxes import extents_of
+from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests, same_references
 
 NODE = 5
 
@@ -35,7 +38,9 @@ class Manifests:
         references = [
             ManifestReference(
                 number.to_bytes(12, "big"),
-                make_extents(columns_of(self.models[number], self.rank)) if extents and self.models[number] else (),
+                extents_of(columns_of(self.models[number], self.rank)).listed()
+                if extents and self.models[number]
+                else (),
             )
             for number in numbers
         ]
@@ -167,3 +172,25 @@ def test_references_of_another_node_are_all_others() -> None:
     written, removed = compare_chunks(old, new, manifests.load)
     assert tuples(written) == [(0,)] and not len(removed)
     assert own_manifests(old, old) == [] and own_manifests(old, new) == [old.manifests[0].id] * 2
+
+
+@pytest.mark.parametrize("batch", [1, 3, 2**20])
+@given(st.lists(st.tuples(payloads, payloads), max_size=12))
+def test_the_same_references(batch: int, pairs: list[tuple[object, object]]) -> None:
+    left, right = (
+        manifest_of(5, {(at,): pair[side] for at, pair in enumerate(pairs)}, 1)  # type: ignore[misc]
+        for side in (0, 1)
+    )
+    rows = np.arange(len(pairs))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunk_comparison, "_BATCH", batch)
+        same = same_references(left, rows, right, rows)
+        assert same.tolist() == [one == other for one, other in pairs]
+        assert same_references(left, rows[::-1], right, rows[::-1]).tolist() == same.tolist()[::-1]
+        assert same_references(left, rows, left, rows).all()
+
+
+def test_same_long_bytes() -> None:
+    left = manifest_of(5, {(0,): bytes(3_000_000), (1,): b"x" * 600_000, (2,): b"y" * 600_000}, 1)
+    right = manifest_of(5, {(0,): bytes(2_999_999) + b"1", (1,): b"x" * 600_000, (2,): b"y" * 599_999 + b"x"}, 1)
+    assert same_references(left, np.arange(3), right, np.arange(3)).tolist() == [False, True, False]

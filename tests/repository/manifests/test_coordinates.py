@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.repository.manifests.coordinates import among, no_coordinates, sorted_coordinates, within
+from frazil.repository.manifests.coordinates import (
+    ChunkIndex,
+    among,
+    no_coordinates,
+    sorted_coordinates,
+    within,
+)
 
 Rows = list[tuple[int, ...]]
 
@@ -34,6 +40,19 @@ def test_sets(drawn: tuple[int, Rows, Rows]) -> None:
     rank, left, right = drawn
     assert tuples(sorted_coordinates(columns(rank, left))) == sorted(set(left))
     assert among(columns(rank, left), columns(rank, right)).tolist() == [row in right for row in left]
+
+
+@given(two(), st.booleans())
+def test_an_index(drawn: tuple[int, Rows, Rows], full: bool) -> None:
+    rank, there, wanted = drawn
+    if full:  # all chunks of a grid, so that a table finds them
+        there = list(np.ndindex(*range(2, 2 + rank)))
+    present = sorted(set(there))
+    index = ChunkIndex(columns(rank, present))
+    wanted = [*wanted, *there, (-1,) * rank, (2**62,) * rank, *(tuple(at + 1 for at in row) for row in there)]
+    expected = [present.index(row) if row in present else -1 for row in wanted]
+    assert index.find(columns(rank, wanted)).tolist() == expected
+    assert [index.find_one(row) for row in wanted] == expected
 
 
 def test_a_grid() -> None:

@@ -22,18 +22,17 @@ from tests.repository.models import (
 )
 
 from frazil.errors import InvalidInputError
-from frazil.formats.alpha.manifests import Manifest, decode_manifest, encode_manifest
+from frazil.formats.alpha.manifests import Manifest, decode_manifest, encode_manifest, rows_of_array
 from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import ObjectId
+from frazil.repository.format import ArrayPlacement
+from frazil.repository.manifests.boxes import extents_of, read_extents
 from frazil.repository.manifests.placement import (
     SPLIT,
     TIER,
-    ArrayPlacement,
     Placed,
-    place_references,
-    wanted_manifests,
+    Placing,
 )
-from frazil.repository.manifests.references import References, make_extents, read_extents, rows_of_array
 
 LIMIT = 8  # in place of SPLIT
 limits = st.sampled_from([LIMIT, 40])  # 40: up to three overlays
@@ -84,17 +83,11 @@ class Repository:
 
     def commit(self, kept: Sequence[Kept], changes: Sequence[ArrayPlacement]) -> Placed:
         freedoms, trusted = self.freedoms, self.trusted
-        wanted = wanted_manifests(changes, freedoms=freedoms, trusted=trusted, split=self.limit)
+        placing = Placing(changes, freedoms=freedoms, trusted=trusted, split=self.limit)
+        wanted = placing.wanted()
         assert len(wanted) == len(set(wanted))
         assert {*wanted} <= {reference.id for change in changes for reference in change.manifests}
-        placed = place_references(
-            changes,
-            {name: self.files[name] for name in wanted},
-            freedoms=freedoms,
-            trusted=trusted,
-            new_id=lambda: next(self.ids),
-            split=self.limit,
-        )
+        placed = placing.place({name: self.files[name] for name in wanted}, lambda: next(self.ids))
         before = {reference.id for change in changes for reference in change.manifests}
         after = {reference.id for references in placed.references for reference in references}
         assert placed.unlisted == before - after
@@ -118,11 +111,13 @@ class Repository:
     def check(self, array: Kept) -> None:
         """The array holds what it should."""
         manifests = [self.files[reference.id] for reference in array.manifests]
-        found = References(manifests, array.node, array.rank)
-        chunks = found.coordinates()
-        assert list(map(tuple, chunks.tolist())) == sorted(array.model)
-        for chunk, number, row in zip(chunks.tolist(), *(part.tolist() for part in found.find(chunks)), strict=True):
-            assert payload_at(manifests[number], row) == array.model[tuple(chunk)]
+        found: Model = {}
+        for manifest in reversed(manifests):  # the first that has a chunk counts
+            rows, chunks = rows_of_array(manifest, array.node, array.rank)
+            found |= {
+                tuple(at): payload_at(manifest, row) for row, at in zip(rows.tolist(), chunks.tolist(), strict=True)
+            }
+        assert found == array.model
 
     def coordinates(self, array: Kept, number: int) -> set[Chunk]:
         _, chunks = rows_of_array(self.files[array.manifests[number].id], array.node, array.rank)
@@ -136,7 +131,7 @@ class Repository:
             assert all(reference.extents == () for reference in array.manifests if reference.id in written)
         else:
             for reference, chunks in zip(array.manifests, every, strict=True):
-                assert reference.extents == make_extents(columns_of(sorted(chunks), array.rank))
+                assert reference.extents == extents_of(columns_of(sorted(chunks), array.rank)).listed()
         sizes = [len(chunks) for chunks in every]
         first = next((at for at, size in enumerate(sizes) if size >= self.half), len(sizes))
         overlays, parts = sizes[:first], every[first:]
@@ -271,7 +266,7 @@ def big_array(grid: tuple[int, ...], rows: int) -> tuple[ArrayPlacement, dict[Ob
     none = np.zeros((0, len(grid)), np.int64)
     ids = fresh_ids()
     first = ArrayPlacement(1, len(grid), grid, (), written, none, "/a")
-    placed = place_references([first], {}, freedoms=True, trusted=True, new_id=lambda: next(ids))
+    placed = Placing([first], freedoms=True, trusted=True).place({}, lambda: next(ids))
     assert all(manifest.size <= SPLIT for _, manifest in placed.files)
     return first._replace(manifests=placed.references[0], written=manifest_of(1, {}, len(grid))), dict(placed.files)
 
@@ -281,8 +276,8 @@ def test_one_reference_more_loads_nothing() -> None:
     assert len(base.manifests) == 7
     for chunk in ((110, 3), (5, 5)):
         change = base._replace(written=manifest_of(1, {chunk: b"x"}, 2))
-        assert wanted_manifests([change], freedoms=True, trusted=True) == []
-        placed = place_references([change], {}, freedoms=True, trusted=True, new_id=lambda: b"n" * 12)
+        assert Placing([change], freedoms=True, trusted=True).wanted() == []
+        placed = Placing([change], freedoms=True, trusted=True).place({}, lambda: b"n" * 12)
         assert [manifest.size for _, manifest in placed.files] == [1]
         assert placed.references[0][1:] == base.manifests
         assert placed.unlisted == frozenset()
@@ -292,32 +287,32 @@ def test_a_shrunk_grid_drops_what_lies_outside_unread() -> None:
     base, files = big_array((100, 1000), 100_000)
     ids = [reference.id for reference in base.manifests]
     change = base._replace(grid=(10, 1000))
-    (wanted,) = wanted_manifests([change], freedoms=True, trusted=True)
+    (wanted,) = Placing([change], freedoms=True, trusted=True).wanted()
     assert wanted == ids[0]
-    placed = place_references([change], {wanted: files[wanted]}, freedoms=True, trusted=True, new_id=lambda: b"n" * 12)
+    placed = Placing([change], freedoms=True, trusted=True).place({wanted: files[wanted]}, lambda: b"n" * 12)
     assert [manifest.size for _, manifest in placed.files] == [10_000]
     assert placed.unlisted == {*ids}
 
 
 def test_what_is_written_whole_is_dropped_unread() -> None:
     base, files = big_array((100, 1000), 100_000)
-    assert wanted_manifests([base], freedoms=True, trusted=True) == []
+    assert Placing([base], freedoms=True, trusted=True).wanted() == []
     boxes = [read_extents(reference.extents, 2) for reference in base.manifests]
     box = boxes[3]
     assert box is not None
     rows = range(box.first[0], box.last[0] + 1)
     covering = dict.fromkeys(product(rows, range(1000)), b"")
     change = base._replace(written=manifest_of(1, covering, 2))
-    wanted = wanted_manifests([change], freedoms=True, trusted=True)
+    wanted = Placing([change], freedoms=True, trusted=True).wanted()
     neighbours = [base.manifests[at].id for at in (2, 4)]
     assert wanted == neighbours
-    placed = place_references(
-        [change], {name: files[name] for name in wanted}, freedoms=True, trusted=True, new_id=fresh_ids().__next__
+    placed = Placing([change], freedoms=True, trusted=True).place(
+        {name: files[name] for name in wanted}, fresh_ids().__next__
     )
     assert base.manifests[3].id in placed.unlisted
     every = base._replace(written=manifest_of(1, dict.fromkeys(product(range(2), range(3)), b""), 2), grid=(2, 3))
     for freedoms in (True, False):
-        assert wanted_manifests([every], freedoms=freedoms, trusted=False) == []
+        assert Placing([every], freedoms=freedoms, trusted=False).wanted() == []
 
 
 def test_small_results_share_a_file() -> None:
@@ -325,7 +320,7 @@ def test_small_results_share_a_file() -> None:
         Kept(node, 1, (100,)).change((100,), {(at,): b"x" for at in range(rows)}, [])
         for node, rows in ((7, 3), (2, 3), (5, 6), (3, 2), (4, 1))
     ]
-    placed = place_references(changes, {}, freedoms=True, trusted=True, new_id=fresh_ids().__next__, split=LIMIT)
+    placed = Placing(changes, freedoms=True, trusted=True, split=LIMIT).place({}, fresh_ids().__next__)
     nodes = sorted(sorted({*manifest.nodes.tolist()}) for _, manifest in placed.files)
     assert nodes == [[2, 3, 4], [5], [7]]
     for change, references in zip(changes, placed.references, strict=True):
@@ -364,10 +359,10 @@ def test_what_is_not_loaded_is_told() -> None:
     base, _ = big_array((100, 1000), 1000)
     removal = base._replace(removed=np.array([[0, 5]]))
     with pytest.raises(InvalidInputError, match="not loaded") as error:
-        place_references([removal], {}, freedoms=True, trusted=True, new_id=lambda: b"n" * 12)
+        Placing([removal], freedoms=True, trusted=True).place({}, lambda: b"n" * 12)
     assert error.value.path == "/a"
     with pytest.raises(InvalidInputError, match="not loaded"):
-        place_references([base], {}, freedoms=False, trusted=True, new_id=lambda: b"n" * 12)
+        Placing([base], freedoms=False, trusted=True).place({}, lambda: b"n" * 12)
 
 
 @pytest.mark.parametrize(
@@ -377,5 +372,5 @@ def test_references_that_are_not_the_arrays(node: int, chunk: Chunk, removed: in
     written = manifest_of(node, {chunk: b"x"}, len(chunk))
     change = ArrayPlacement(1, 2, (3, 3), (), written, np.zeros((0, removed), np.int64), "/a")
     with pytest.raises(InvalidInputError) as error:
-        wanted_manifests([change], freedoms=True, trusted=True)
+        Placing([change], freedoms=True, trusted=True).wanted()
     assert error.value.path == "/a"

@@ -23,7 +23,7 @@ from frazil.formats.msgpack import Json, pack
 from frazil.repository.alpha.node_matching import match_nodes
 from frazil.repository.files.attributes import same_attributes
 from frazil.repository.files.file_cache import Files
-from frazil.repository.manifests.references import make_extents
+from frazil.repository.manifests.boxes import extents_of
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 
@@ -66,7 +66,7 @@ def put(files: Files, node: int, chunks: Mapping[tuple[int, int], bytes]) -> Man
     """A manifest of inline chunks."""
     file = some_id()
     files.write_manifests([(file, manifest_of(node, chunks, 2))])
-    return ManifestReference(file, make_extents(columns_of(chunks, 2)))
+    return ManifestReference(file, extents_of(columns_of(chunks, 2)).listed())
 
 
 def columns(*chunks: tuple[int, int]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -100,7 +100,7 @@ def stored(state: State, files: Files, *, free: bool, old: Snapshot | None = Non
             if not manifests:
                 file = some_id()
                 files.write_manifests([(file, made_manifest)])
-                manifests = (ManifestReference(file, make_extents(columns_of(chunks, 2)) if free else ()),)
+                manifests = (ManifestReference(file, extents_of(columns_of(chunks, 2)).listed() if free else ()),)
         metadata = METADATA._replace(shape=node.shape, chunk_shape=CHUNK, fill_value=node.metadata)
         made[node.path] = NodeSnapshot(
             number,

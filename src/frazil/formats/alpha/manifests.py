@@ -28,17 +28,15 @@ __all__ = [
     "NO_FLAGS",
     "VIRTUAL",
     "Manifest",
-    "NodeIndex",
     "decode_manifest",
     "encode_manifest",
-    "find_row",
     "frozen_copy",
-    "index_node",
     "join_manifests",
     "location_columns",
     "nbytes_of",
     "node_manifest",
     "order_manifest",
+    "rows_of_array",
     "rows_of_node",
     "select_rows",
 ]
@@ -274,7 +272,7 @@ def _starts(lengths: Columns) -> Columns:
     return starts
 
 
-# --- look-ups -----------------------------------------------------------------------------------------------------------------------------
+# --- rows of one array -----------------------------------------------------------------------------------------------------------------------------
 
 
 def rows_of_node(manifest: Manifest, node: int) -> slice:
@@ -288,104 +286,14 @@ def rows_of_node(manifest: Manifest, node: int) -> slice:
     return slice(int(manifest.nodes.searchsorted(wanted, "left")), int(manifest.nodes.searchsorted(wanted, "right")))
 
 
-def find_row(manifest: Manifest, node: int, coordinates: Sequence[int]) -> int:
-    """The row of one chunk of a node in an ordered manifest, -1 where it has none: by halving, for those who ask too seldom for an index."""
-    rows, wanted = rows_of_node(manifest, node), list(coordinates)
-    starts, numbers, low, high = manifest.starts, manifest.coordinates, rows.start, rows.stop
-    while low < high:
-        middle = (low + high) // 2
-        found = numbers[starts.item(middle) : starts.item(middle + 1)].tolist()
-        if found == wanted:
-            return int(middle)
-        if found < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return -1
-
-
-class _Step(Record):
-    """How one more coordinate goes into the key: key * extent + coordinate, both first replaced by their places among distinct ones where numbers
-    would grow beyond 63 bits."""
-
-    extent: int
-    keys: Columns | None
-    coordinates: Columns | None
-
-
-class NodeIndex(Record):
-    """The references of one node, to be looked up by coordinates. Made by `index_node`."""
-
-    rows: Columns  # [m], rows of the manifest
-    keys: Columns  # [m], ascending: the coordinates of each, as one number
-    steps: tuple[_Step, ...]  # one for each dimension
-    dense: bool  # every key from 0 on is there
-
-    def find(self, coordinates: Columns) -> Columns:
-        """The row of the manifest for each of int64[k, d] coordinates, -1 where it has none: int64[k]."""
-        count = len(coordinates)
-        if self.keys.size == 0:
-            return np.full(count, -1, np.int64)
-        key, known = np.zeros(count, np.int64), np.ones(count, np.bool_)
-        for axis, step in enumerate(self.steps):
-            coordinate = coordinates[:, axis]
-            if step.keys is not None and step.coordinates is not None:
-                key, one = _places(step.keys, key)
-                coordinate, other = _places(step.coordinates, coordinate)
-                known &= one & other
-            else:
-                known &= (coordinate >= 0) & (coordinate < step.extent)
-            key = np.where(known, key * step.extent + coordinate, 0)
-        if not self.dense:
-            key, found = _places(self.keys, key)
-            known &= found
-        return np.where(known, self.rows[key], -1)
-
-    def find_one(self, coordinates: Sequence[int]) -> int:
-        """The row of the manifest for d coordinates, -1 where it has none; without the cost of a dozen calls of NumPy."""
-        key = 0
-        for coordinate, step in zip(coordinates, self.steps, strict=True):
-            if step.keys is not None and step.coordinates is not None:
-                key, coordinate = _place(step.keys, key), _place(step.coordinates, coordinate)
-            if not 0 <= coordinate < step.extent or key < 0:
-                return -1
-            key = key * step.extent + coordinate
-        place = key if self.dense and self.keys.size else _place(self.keys, key)
-        return int(self.rows[place]) if place >= 0 else -1
-
-
-def index_node(manifest: Manifest, node: int, rank: int) -> NodeIndex:
-    """Of an ordered manifest, the references of a node with as many coordinates as `rank`, the array's. Others are left out: they are not the array's
-    (the library of the alpha put some there by mistake)."""
+def rows_of_array(manifest: Manifest, node: int, rank: int) -> tuple[Columns, Columns]:
+    """The rows of an ordered manifest that are a node's and have as many coordinates as the array has dimensions (int64[m]), and these (int64[m, d]). Others are not the
+    array's: the alpha library put some there by mistake."""
     found = rows_of_node(manifest, node)
     starts = manifest.starts[found.start : found.stop + 1]
-    rows = np.flatnonzero(np.diff(starts) == rank)
-    if rows.size == starts.size - 1:
-        coordinates = manifest.coordinates[starts[0] : starts[-1]].reshape(rows.size, rank)
-    else:
-        coordinates = manifest.coordinates[starts[rows, None] + np.arange(rank)]
-    keys, possible = np.zeros(rows.size, np.int64), 1
-    steps: list[_Step] = []
-    for coordinate in coordinates.T:
-        extent = int(coordinate.max(initial=-1)) + 1
-        distinct: tuple[Columns | None, Columns | None] = (None, None)
-        if possible * extent > _INT64_MAX:
-            one, keys = np.unique(keys, return_inverse=True)
-            other, coordinate = np.unique(coordinate, return_inverse=True)
-            distinct, possible, extent = (one, other), one.size, other.size
-        steps.append(_Step(extent, *distinct))
-        keys = keys * extent + coordinate
-        possible *= extent
-    return NodeIndex(rows + found.start, keys, tuple(steps), keys.size == possible)
-
-
-def _places(distinct: Columns, values: Columns) -> tuple[Columns, NDArray[np.bool_]]:
-    """The place of each value among distinct ascending ones, of which there are some, and whether it is there at all."""
-    places = np.minimum(distinct.searchsorted(values), distinct.size - 1)
-    return places, distinct[places] == values
-
-
-def _place(distinct: Columns, value: int) -> int:
-    """As _places, of one value; -1 where it is not there."""
-    place = int(distinct.searchsorted(value)) if -1 <= value <= _INT64_MAX else distinct.size
-    return place if place < distinct.size and int(distinct[place]) == value else -1
+    right = starts[1:] - starts[:-1] == rank
+    if right.all():
+        coordinates = manifest.coordinates[starts[0] : starts[-1]].reshape(right.size, rank)
+        return np.arange(found.start, found.stop), coordinates
+    rows = np.flatnonzero(right)
+    return rows + found.start, manifest.coordinates[starts[rows, None] + np.arange(rank)]

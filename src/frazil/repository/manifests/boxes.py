@@ -1,9 +1,12 @@
-"""Boxes of chunk coordinates in columns: which of many boxes lie within a grid, overlap, or hold some of a set of chunks. Pure."""
+"""Boxes of chunk coordinates: the one that stands beside each manifest in a snapshot, and columns of them. Pure.
+
+A box lets a reader or a commit leave a manifest alone that cannot have a chunk; how commits use them is in placement.py."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from math import prod
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -12,14 +15,79 @@ from frazil.record import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.repository.manifests.references import Extents
-
     Columns = NDArray[np.int64]
     Booleans = NDArray[np.bool_]
 
-__all__ = ["Boxes", "boxes_of", "dropped_and_touched"]
+__all__ = ["Boxes", "Extents", "boxes_of", "dropped_and_touched", "extents_of", "read_extents", "room"]
+
+VectorTuple: TypeAlias = tuple[int, ...]
 
 _FEW: Final = 64  # pairs of a box and a chunk up to which single numbers are quicker than columns
+
+
+class Extents(Record):
+    """The inclusive box of the coordinates that an array has in a manifest, and how many there are."""
+
+    first: VectorTuple
+    last: VectorTuple
+    count: int  # type: ignore[assignment]  # a tuple's own method is not missed
+
+    def has(self, coordinates: VectorTuple) -> bool:
+        """Whether a chunk lies in the box."""
+        for low, high, coordinate in zip(self.first, self.last, coordinates, strict=True):
+            if not low <= coordinate <= high:
+                return False
+        return True
+
+    def has_each(self, coordinates: Columns) -> Booleans:
+        """Which of int64[n, d] chunks lie in the box: bool[n]."""
+        first: Columns = np.array(self.first, np.int64)
+        last: Columns = np.array(self.last, np.int64)
+        return np.asarray(((coordinates >= first) & (coordinates <= last)).all(axis=1), np.bool_)
+
+    def overlaps(self, other: Extents) -> bool:
+        """Whether the boxes have a chunk in common."""
+        for low, high, first, last in zip(self.first, self.last, other.first, other.last, strict=True):
+            if low > last or first > high:
+                return False
+        return True
+
+    def listed(self) -> tuple[VectorTuple, VectorTuple, VectorTuple]:
+        """As it stands in a snapshot."""
+        return self.first, self.last, (self.count,)
+
+
+def extents_of(coordinates: Columns) -> Extents:
+    """Of int64[n, d] coordinates, all different, at least one."""
+    if len(coordinates) == 1:
+        only = tuple(coordinates[0].tolist())
+        return Extents(only, only, 1)
+    first, last = coordinates.min(axis=0).tolist(), coordinates.max(axis=0).tolist()
+    return Extents(tuple(first), tuple(last), len(coordinates))
+
+
+def read_extents(extents: Sequence[Sequence[int]], rank: int) -> Extents | None:
+    """What `listed` gave for an array of this rank; None for anything else."""
+    if len(extents) != 3:
+        return None
+    first, last, counts = extents
+    if len(first) != rank or len(last) != rank or len(counts) != 1:
+        return None
+    for low, high in zip(first, last, strict=True):
+        if not 0 <= low <= high:
+            return None
+    found = Extents(tuple(first), tuple(last), counts[0])
+    return found if 1 <= found.count <= room([found]) else None
+
+
+def room(boxes: Sequence[Extents]) -> int:
+    """How many chunks there can be in the smallest box around some."""
+    first = [min(column) for column in zip(*[box.first for box in boxes], strict=True)]
+    last = [max(column) for column in zip(*[box.last for box in boxes], strict=True)]
+    return prod([high - low + 1 for low, high in zip(first, last, strict=True)])
+
+
+# --- many boxes -------------------------------------------------------------------------------------------------------------------------
 
 
 class Boxes(Record):
@@ -27,19 +95,6 @@ class Boxes(Record):
 
     first: Columns  # int64[m, d]
     last: Columns  # int64[m, d]
-
-    def volumes(self) -> NDArray[np.float64]:
-        """How many chunks each has room for: float64[m], as there may be more than an integer can count."""
-        volumes: NDArray[np.float64] = np.prod(self.last - self.first + 1.0, axis=1)
-        return volumes
-
-    def outside(self, grid: Sequence[int]) -> Booleans:
-        """Which have nothing in a grid of that many chunks along each dimension: bool[m]."""
-        return np.asarray((self.first >= np.array(grid, np.int64)).any(axis=1))
-
-    def inside(self, grid: Sequence[int]) -> Booleans:
-        """Which have everything in it: bool[m]."""
-        return np.asarray((self.last < np.array(grid, np.int64)).all(axis=1))
 
     def overlap(self, other: Boxes) -> Booleans:
         """Which overlap one of the others: bool[m]."""
@@ -59,8 +114,8 @@ class Boxes(Record):
         if rank > 1:
             for box in np.flatnonzero(held).tolist():
                 inner = chunks[starts[box] : stops[box], 1:]
-                within = ((inner >= self.first[box, 1:]) & (inner <= self.last[box, 1:])).all(axis=1)
-                held[box] = np.count_nonzero(within)
+                inside = ((inner >= self.first[box, 1:]) & (inner <= self.last[box, 1:])).all(axis=1)
+                held[box] = np.count_nonzero(inside)
         return held
 
 
@@ -98,11 +153,12 @@ def dropped_and_touched(
 def _in_columns(
     boxes: Boxes, grid: Sequence[int], both: Columns, leaving: Columns
 ) -> tuple[Sequence[bool], Sequence[bool]]:
-    volumes = boxes.volumes()
-    dropped = boxes.outside(grid)
+    limits: Columns = np.array(grid, np.int64)
+    volumes = np.prod(boxes.last - boxes.first + 1.0, axis=1)  # floats, as there may be more than an integer can count
+    dropped = np.asarray((boxes.first >= limits).any(axis=1))
     if (volumes <= len(both)).any():
         dropped |= boxes.hold(both) >= volumes
-    touched = ~boxes.inside(grid)
+    touched = np.asarray((boxes.last >= limits).any(axis=1))
     if len(leaving):
         touched |= boxes.hold(leaving) > 0
     return dropped.tolist(), (touched & ~dropped).tolist()

@@ -1,32 +1,44 @@
-"""Which chunks of one array differ between two lists of manifests. Manifests that both list are not looked at where that can be helped: what a commit leaves alone costs
-nothing.
+"""Which chunks of one array differ between two lists of manifests, and which references are the same. Pure: the caller gives a way to load manifests.
 
-Whoever calls gives a way to load manifests; what references are is in references.py."""
+Manifests that both lists have are not looked at where that can be helped, so that what a commit leaves alone costs nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from operator import eq
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from frazil.formats.alpha.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_array
 from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import ObjectId
 from frazil.record import Record
-from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, within
-from frazil.repository.manifests.references import References, read_extents, rows_of_array, same_references
+from frazil.repository.manifests.boxes import read_extents
+from frazil.repository.manifests.coordinates import (
+    ChunkIndex,
+    ChunkKeys,
+    no_coordinates,
+    sorted_coordinates,
+    within,
+)
+from frazil.repository.virtual.file_checks import FileCheck, plain_location, read_checks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.formats.alpha.manifests import Manifest
-
     Columns = NDArray[np.int64]
+    Octets = NDArray[np.uint8]
     Booleans = NDArray[np.bool_]
 
-__all__ = ["Listed", "compare_chunks", "own_manifests"]
+__all__ = ["Listed", "compare_chunks", "own_manifests", "same_references"]
 
 Load: TypeAlias = "Callable[[Sequence[ObjectId]], Sequence[Manifest]]"
+
+_BATCH: Final = 2**20  # bytes of inline chunks or locations that are compared at once
+
+
+# --- lists of manifests -----------------------------------------------------------------------------------------------------------------
 
 
 class Listed(Record):
@@ -90,7 +102,7 @@ def _common(old: Listed, new: Listed) -> list[ObjectId]:
 class _Found(Record):
     """Of each chunk the number of its manifest, -1 where it has none, and its row there."""
 
-    references: References
+    manifests: Sequence[Manifest]
     numbers: Columns
     rows: Columns
 
@@ -101,61 +113,135 @@ class _Found(Record):
 class _Listing:
     """The manifests of one side."""
 
-    __slots__ = ("common", "last", "load", "own", "side")
+    __slots__ = ("common", "last", "load", "own", "rank", "side")
 
     def __init__(self, side: Listed, common: Sequence[ObjectId], load: Load) -> None:
-        self.side, self.load = side, load
+        self.side, self.load, self.rank = side, load, len(side.grid)
         self.common = set(common)
-        ids = [reference.id for reference in side.manifests if reference.id not in self.common]
-        self.own: Mapping[ObjectId, Manifest] = dict(zip(ids, load(ids) if ids else [], strict=True))
+        self.own = self._loaded(reference for reference in side.manifests if reference.id not in self.common)
         places = [place for place, reference in enumerate(side.manifests) if reference.id in self.own]
         self.last = places[-1] if places else 0
 
+    def _loaded(self, references: Iterable[ManifestReference]) -> dict[ObjectId, Manifest]:
+        ids = [reference.id for reference in references]
+        return dict(zip(ids, self.load(ids) if ids else [], strict=True))
+
     def chunks(self) -> Columns:
         """All that are in manifests of this side alone."""
-        rank = len(self.side.grid)
-        parts = [rows_of_array(manifest, self.side.node, rank)[1] for manifest in self.own.values()]
-        return np.concatenate([no_coordinates(rank), *parts])
+        parts = [rows_of_array(manifest, self.side.node, self.rank)[1] for manifest in self.own.values()]
+        return np.concatenate([no_coordinates(self.rank), *parts])
 
     def preceding(self, chunks: Columns) -> list[ManifestReference]:
         """Common manifests that may hide chunks in later ones."""
-        if not self.side.free:
-            return []
         return self._may_hold(self.side.manifests[: self.last], chunks)
 
     def following(self, chunks: Columns) -> list[ManifestReference]:
         """Common manifests in which there may be chunks that were hidden."""
-        return self._may_hold(self.side.manifests, chunks) if self.side.free and len(chunks) else []
-
-    def find(self, chunks: Columns, others: Sequence[ManifestReference], *, alone: bool = False) -> _Found:
-        """Where chunks are in this side's own manifests and some others, or in the others alone."""
-        ids = [reference.id for reference in others]
-        found = {} if alone else dict(self.own)
-        found |= dict(zip(ids, self.load(ids) if ids else [], strict=True))
-        listed = [found[reference.id] for reference in self.side.manifests if reference.id in found]
-        references = References(listed, self.side.node, len(self.side.grid))
-        numbers, rows = references.find(chunks)
-        return _Found(references, np.where(within(chunks, self.side.grid), numbers, -1), rows)
+        return self._may_hold(self.side.manifests, chunks) if len(chunks) else []
 
     def _may_hold(self, listed: Sequence[ManifestReference], chunks: Columns) -> list[ManifestReference]:
         chosen = []
-        for reference in listed:
+        for reference in listed if self.side.free else ():
             if reference.id in self.common:
-                box = read_extents(reference.extents, len(self.side.grid))
-                if box is None or ((chunks >= box.first) & (chunks <= box.last)).all(axis=1).any():
+                box = read_extents(reference.extents, self.rank)
+                if box is None or box.has_each(chunks).any():
                     chosen.append(reference)
         return chosen
+
+    def find(self, chunks: Columns, others: Sequence[ManifestReference], *, alone: bool = False) -> _Found:
+        """Where chunks are in this side's own manifests and some others, or in the others alone: in the first that has them."""
+        found = self._loaded(others) if alone else self.own | self._loaded(others)
+        listed = [found[reference.id] for reference in self.side.manifests if reference.id in found]
+        parts = [rows_of_array(manifest, self.side.node, self.rank) for manifest in listed]
+        places = np.empty((sum(len(rows) for rows, _ in parts) + 1, 2), np.int64)
+        places[-1] = -1
+        places[:-1, 0] = np.repeat(np.arange(len(parts)), [len(rows) for rows, _ in parts])
+        places[:-1, 1] = np.concatenate([np.zeros(0, np.int64), *(rows for rows, _ in parts)])
+        coordinates = np.concatenate([no_coordinates(self.rank), *(part for _, part in parts)])
+        keys = ChunkKeys(self.rank, coordinates).of(coordinates)
+        first = np.append(
+            np.unique(keys, return_index=True)[1], len(keys)
+        )  # the last is that of a chunk that is not there
+        numbers, rows = places[first[ChunkIndex(coordinates[first[:-1]]).find(chunks)]].T
+        return _Found(listed, np.where(within(chunks, self.side.grid), numbers, -1), rows)
+
+
+# --- references -------------------------------------------------------------------------------------------------------------------------
 
 
 def _same(left: _Found, right: _Found, places: Columns) -> Booleans:
     """Whether both say the same of the chunks at these places, which both have: bool[k]."""
     same = np.zeros(len(places), np.bool_)
-    ours, theirs = left.numbers[places], right.numbers[places]
-    count = len(right.references.manifests)
-    pairs, which = np.unique(ours * count + theirs, return_inverse=True)
+    count = len(right.manifests)
+    pairs, which = np.unique(left.numbers[places] * count + right.numbers[places], return_inverse=True)
     for number, pair in enumerate(pairs.tolist()):
         chosen = which == number
         rows = places[chosen]
-        one, other = left.references.manifests[pair // count], right.references.manifests[pair % count]
+        one, other = left.manifests[pair // count], right.manifests[pair % count]
         same[chosen] = same_references(one, left.rows[rows], other, right.rows[rows])
+    return same
+
+
+def same_references(left: Manifest, left_rows: Columns, right: Manifest, right_rows: Columns) -> Booleans:
+    """bool[k]: whether row left_rows[i] of one manifest says the same as row right_rows[i] of another: the same bytes inline, the same span of the same chunk object, or
+    of the same location. Coordinates and nodes are not compared."""
+    kinds = left.kinds[left_rows]
+    same: Booleans = (kinds == right.kinds[right_rows]) & (left.lengths[left_rows] == right.lengths[right_rows])
+    inline = kinds == INLINE
+    same &= inline | (left.offsets[left_rows] == right.offsets[right_rows])
+    if (check := np.flatnonzero(same & (kinds == NATIVE))).size:
+        same[check] = (left.ids[left_rows[check]] == right.ids[right_rows[check]]).all(axis=1)
+    if (check := np.flatnonzero(same & inline)).size:
+        ours, theirs = left_rows[check], right_rows[check]
+        same[check] = _same_spans(
+            left.inline, left.offsets[ours], right.inline, right.offsets[theirs], left.lengths[ours]
+        )
+    if (check := np.flatnonzero(same & (kinds == VIRTUAL))).size:
+        pairs = np.stack([left.locations[left_rows[check]], right.locations[right_rows[check]]], axis=1)
+        same[check] = _same_locations(left, right, pairs.astype(np.int64))
+    return same
+
+
+def _same_locations(left: Manifest, right: Manifest, pairs: Columns) -> Booleans:
+    """bool[k]: whether the locations with these numbers, int64[k, 2], are one text, and mean one state of the file."""
+    folded = pairs[:, 0] * max(right.location_starts.size, 1) + pairs[:, 1]
+    _, first, back = np.unique(folded, return_index=True, return_inverse=True)
+    ours, theirs = pairs[first].T
+    if left.flags != right.flags:
+        same = np.fromiter(map(eq, _files_at(left, ours), _files_at(right, theirs)), np.bool_, len(first))
+    else:
+        begin, other = left.location_starts[ours], right.location_starts[theirs]
+        lengths = left.location_starts[ours + 1] - begin
+        same = lengths == right.location_starts[theirs + 1] - other
+        check = np.flatnonzero(same)
+        same[check] = _same_spans(left.location_text, begin[check], right.location_text, other[check], lengths[check])
+    of_pairs: Booleans = same[back]
+    return of_pairs
+
+
+def _files_at(manifest: Manifest, locations: Columns) -> list[tuple[str, FileCheck | None]]:
+    """The file at each location, and the state that it is to have."""
+    checks = read_checks(manifest.flags)
+    texts = map(manifest.location, locations.tolist())
+    return [(plain_location(text), checks.get(text)) for text in texts]
+
+
+def _same_spans(left: Octets, left_starts: Columns, right: Octets, right_starts: Columns, lengths: Columns) -> Booleans:
+    """bool[k]: whether left[left_starts[i]:][:lengths[i]] are the bytes of right[right_starts[i]:][:lengths[i]]."""
+    same = np.ones(lengths.size, np.bool_)
+    ends = np.cumsum(lengths)
+    first = 0
+    while first < lengths.size:
+        before = int(ends[first - 1]) if first else 0
+        last = max(int(np.searchsorted(ends, before + _BATCH, "right")), first + 1)
+        if last == first + 1:
+            size, ours, theirs = int(lengths[first]), int(left_starts[first]), int(right_starts[first])
+            same[first] = np.array_equal(left[ours : ours + size], right[theirs : theirs + size])
+        else:
+            span = lengths[first:last]
+            within_span = np.arange(int(ends[last - 1]) - before) - np.repeat(ends[first:last] - span - before, span)
+            differ = left[np.repeat(left_starts[first:last], span) + within_span]
+            differ = differ != right[np.repeat(right_starts[first:last], span) + within_span]
+            same[first + np.repeat(np.arange(last - first), span)[differ]] = False
+        first = last
     return same

@@ -1,5 +1,6 @@
-"""Chunk coordinates as columns: sets of them, int64[n, d] with rows that are distinct and sorted, the keys that they are sorted and looked up by, and the grid that
-they lie in. Pure; what the coordinates refer to lives elsewhere."""
+"""Chunk coordinates in columns: sets of them (int64[n, d], distinct and sorted), keys that sort and find them, and the grid that they lie in. Pure.
+
+What the coordinates refer to is in references.py."""
 
 from __future__ import annotations
 
@@ -14,20 +15,35 @@ if TYPE_CHECKING:
     from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 
     Columns = NDArray[np.int64]
+    Booleans = NDArray[np.bool_]
     Keys = NDArray[np.generic]
 
-__all__ = ["ChunkKeys", "among", "grid_of", "no_coordinates", "sorted_coordinates", "sorting_order", "within"]
+__all__ = [
+    "ChunkIndex",
+    "ChunkKeys",
+    "among",
+    "grid_of",
+    "no_coordinates",
+    "sorted_coordinates",
+    "sorting_order",
+    "within",
+]
 
 _KEY_BITS: Final = 63
+_ROOM: Final = 4  # places for each chunk of an index, up to which every key has a place
 
 
 class ChunkKeys:
-    """Coordinates, from 0 on, as keys in the same order: one number each, or their bytes where 63 bits are too few."""
+    """Coordinates, from 0 on, as keys in the same order: one number each, or their bytes where 63 bits are too few.
+
+    coordinates  int64[n, d]; the keys can hold these, and those that `widen` is given"""
 
     __slots__ = ("_bits",)
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, coordinates: Columns | None = None) -> None:
         self._bits = [0] * rank  # of a coordinate along each axis
+        if coordinates is not None:
+            self.widen(coordinates)
 
     def copy(self) -> ChunkKeys:
         other = ChunkKeys(0)
@@ -35,7 +51,7 @@ class ChunkKeys:
         return other
 
     def widen(self, coordinates: Columns) -> bool:
-        """Makes keys hold all of int64[n, d] coordinates; whether keys that were made before are others now."""
+        """Makes keys hold all of int64[n, d] coordinates. Returns whether keys that were made before are others now."""
         highest = coordinates.max(axis=0, initial=0).tolist()
         if all(value >> bits == 0 for value, bits in zip(highest, self._bits, strict=True)):
             return False
@@ -44,10 +60,9 @@ class ChunkKeys:
         ]
         return True
 
-    def has(self, coordinates: Columns) -> NDArray[np.bool_]:
+    def has(self, coordinates: Columns) -> Booleans:
         """Which of int64[n, d] coordinates keys can hold: bool[n]."""
-        limits: Columns = np.array([1 << min(bits, _KEY_BITS - 1) for bits in self._bits], np.int64)
-        return np.asarray(((coordinates >= 0) & (coordinates < limits)).all(axis=1), np.bool_)
+        return within(coordinates, [1 << min(bits, _KEY_BITS - 1) for bits in self._bits])
 
     def of(self, coordinates: Columns) -> Keys:
         """The keys of int64[n, d] coordinates, which they can hold."""
@@ -71,6 +86,52 @@ class ChunkKeys:
         return key
 
 
+class ChunkIndex:
+    """Finds chunks among some: int64[n, d] coordinates, distinct and sorted.
+
+    Where their keys are close together, a table has a place for each key; elsewhere the keys are searched."""
+
+    __slots__ = ("_first", "_keys", "_sorted", "_table")
+
+    def __init__(self, coordinates: Columns) -> None:
+        self._keys = ChunkKeys(coordinates.shape[1], coordinates)
+        self._sorted = self._keys.of(coordinates)
+        self._first = 0
+        self._table: Columns | None = None
+        if len(coordinates) and self._sorted.dtype == np.int64:
+            keys = self._sorted.astype(np.int64, copy=False)
+            self._first = keys.item(0)
+            if keys.item(-1) - self._first < _ROOM * len(keys):
+                self._table = np.full(keys.item(-1) - self._first + 1, -1, np.int64)
+                self._table[keys - self._first] = np.arange(len(keys))
+
+    def find(self, coordinates: Columns) -> Columns:
+        """The place of each of int64[k, d] coordinates, -1 where it is not there: int64[k]."""
+        known = self._keys.has(coordinates)
+        if not known.all():
+            coordinates = np.where(known[:, None], coordinates, 0)
+        keys = self._keys.of(coordinates)
+        if self._table is not None:
+            places = keys.astype(np.int64, copy=False) - self._first
+            known &= (places >= 0) & (places < len(self._table))
+            return np.where(known, self._table.take(places, mode="clip"), -1)
+        places = np.minimum(self._sorted.searchsorted(keys), len(self._sorted) - 1)
+        if len(self._sorted):
+            known &= self._sorted[places] == keys
+        return np.where(known, places, -1)
+
+    def find_one(self, coordinates: Sequence[int]) -> int:
+        """As find, for one chunk."""
+        key = self._keys.of_one(coordinates)
+        if key is None:
+            return -1
+        if self._table is not None:
+            place = int(key) - self._first
+            return self._table.item(place) if 0 <= place < len(self._table) else -1
+        place = int(self._sorted.searchsorted(key))
+        return place if place < len(self._sorted) and self._sorted[place] == key else -1
+
+
 def grid_of(metadata: ZarrArrayMetadata) -> tuple[int, ...]:
     """Chunks along each dimension of an array."""
     return tuple([-(-length // chunk) for length, chunk in zip(metadata.shape, metadata.chunk_shape, strict=True)])
@@ -85,34 +146,26 @@ def sorted_coordinates(rows: Columns) -> Columns:
     """The distinct rows of int64[n, d], from 0 on, in order."""
     if len(rows) < 2:
         return rows
-    keys = _keys_of(rows)
+    keys = ChunkKeys(rows.shape[1], rows).of(rows)
     rising = keys[1:] > keys[:-1]  # type: ignore[operator] # numbers or bytes
     return rows if rising.all() else rows[np.unique(keys, return_index=True)[1]]
 
 
 def sorting_order(rows: Columns) -> Columns:
     """The places of int64[n, d] rows, from 0 on, in order; of equal ones as they come."""
-    order: Columns = np.argsort(_keys_of(rows), kind="stable")
-    return order
+    return ChunkKeys(rows.shape[1], rows).of(rows).argsort(kind="stable")
 
 
-def among(rows: Columns, others: Columns) -> NDArray[np.bool_]:
+def among(rows: Columns, others: Columns) -> Booleans:
     """Which rows occur in others: bool[n]. Both from 0 on, of one rank, in any order."""
     if not len(rows) or not len(others):
         return np.zeros(len(rows), np.bool_)
-    keys = ChunkKeys(rows.shape[1])
-    keys.widen(rows)
+    keys = ChunkKeys(rows.shape[1], rows)
     keys.widen(others)
     return np.isin(keys.of(rows), keys.of(others))
 
 
-def _keys_of(rows: Columns) -> Keys:
-    keys = ChunkKeys(rows.shape[1])
-    keys.widen(rows)
-    return keys.of(rows)
-
-
-def within(rows: Columns, grid: Sequence[int]) -> NDArray[np.bool_]:
+def within(rows: Columns, grid: Sequence[int]) -> Booleans:
     """Which rows lie in a grid of that many chunks along each dimension: bool[n]."""
     inside = np.ones(len(rows), np.bool_)
     for axis, count in enumerate(grid):

@@ -12,9 +12,16 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError
-from frazil.formats.alpha.manifests import INLINE, NO_FLAGS, Manifest, join_manifests, location_columns, select_rows
+from frazil.formats.alpha.manifests import (
+    INLINE,
+    NO_FLAGS,
+    Manifest,
+    join_manifests,
+    location_columns,
+    rows_of_array,
+    select_rows,
+)
 from frazil.formats.msgpack import Reader, write_map
-from frazil.repository.manifests.references import rows_of_array
 from frazil.repository.virtual.file_checks import FileCheck, distinct_location, read_checks, with_checks
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Which manifests a commit writes, and which each array lists afterwards. Pure: the caller loads what `wanted_manifests` names, and writes the files.
+"""Which manifests a commit writes, and which each array lists afterwards. Pure: the caller loads what `Placing.wanted` names, and writes the files.
 
 The list of an array, of which the first manifest that has a chunk counts, is
 
@@ -11,13 +11,13 @@ SPLIT / 2 thereby (then it is all of the overlays) is merged with the parts in w
 reference that is written has itself and fewer than TIER others written again at most 2 + log4(SPLIT / 2) times, and all parts are written again at most once
 for SPLIT / 2 references. A commit loads what it merges, and nothing else.
 
-The format cannot say that a chunk is gone: manifests in whose boxes a removed chunk lies are loaded and, where they have it, written without it; so are those that reach beyond
-a grid that has shrunk. Manifests that lie beyond it, or whose whole box is written or removed, are dropped unread. Parts that become small are joined, and overlays whose
-sizes fit no more are merged.
+The format cannot say that a chunk is gone. Manifests in whose boxes a removed chunk lies are loaded and, where they have it, written without it; so are those that reach
+beyond a grid that has shrunk. Manifests that lie beyond it, or whose whole box is written or removed, are dropped unread. Parts that become small are joined, and
+overlays whose sizes fit no more are merged.
 
-Without freedoms (docs/design/013-manifests-of-a-commit.md) written chunks are first taken out of the manifests that have them: no chunk is in two manifests of an array. Extents
-are not trusted then, and none are written. No file has references of two arrays (shared_manifests.py says why): those that have are written anew, one for each array. Where extents are not trusted, or one of them is no such thing, all manifests of the array are loaded; their references may be
-anywhere, and where the parts are not disjoint, all are merged."""
+Without freedoms (docs/design/013-manifests-of-a-commit.md) written chunks are first taken out of the manifests that have them: no chunk is in two manifests of an array.
+Extents are neither trusted nor written. No file has references of two arrays (shared_manifests.py says why): those that have are written anew, one for each array.
+Where extents are not trusted, or one of them makes no sense, all manifests of the array are loaded, and where the parts are not disjoint, all are merged."""
 
 from __future__ import annotations
 
@@ -29,15 +29,21 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.formats.alpha.manifests import Manifest, order_manifest, select_rows
+from frazil.formats.alpha.manifests import Manifest, order_manifest, rows_of_array, select_rows
 from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import encode_id
 from frazil.record import Record
 from frazil.repository.format import ArrayPlacement
-from frazil.repository.manifests.boxes import Boxes, boxes_of, dropped_and_touched
+from frazil.repository.manifests.boxes import (
+    Extents,
+    boxes_of,
+    dropped_and_touched,
+    extents_of,
+    read_extents,
+    room,
+)
 from frazil.repository.manifests.coordinates import among, sorted_coordinates, within
 from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, split_piece, trimmed
-from frazil.repository.manifests.references import Extents, box_of, read_extents, rows_of_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["SPLIT", "TIER", "ArrayPlacement", "Placed", "place_references", "wanted_manifests"]
+__all__ = ["SPLIT", "TIER", "Placed", "Placing"]
 
 SPLIT: Final = 16_384  # references of a manifest, at most
 TIER: Final = 4
@@ -64,8 +70,8 @@ class _Entry(Record):
     """One manifest of an array: a file that is there (reference), or a piece to be written (manifest, this array's references alone)."""
 
     extents: Extents
-    reference: ManifestReference | None
-    manifest: Manifest | None
+    reference: ManifestReference | None = None
+    manifest: Manifest | None = None
 
 
 class _Plan(Record):
@@ -77,72 +83,36 @@ class _Plan(Record):
     needed: list[int]
 
 
-def wanted_manifests(
-    arrays: Sequence[ArrayPlacement], *, freedoms: bool, trusted: bool, split: int = SPLIT
-) -> list[ObjectId]:
-    """The manifests that `place_references` needs to be loaded, each once.
-
-    freedoms: lists may have overlays; trusted: extents of the snapshot are ours, which they never are without freedoms. Raises InvalidInputError as that does."""
-    return Placing(arrays, freedoms=freedoms, trusted=trusted, split=split).wanted()
-
-
-def place_references(
-    arrays: Sequence[ArrayPlacement],
-    loaded: Mapping[ObjectId, Manifest],
-    *,
-    freedoms: bool,
-    trusted: bool,
-    new_id: Callable[[], ObjectId],
-    split: int = SPLIT,
-) -> Placed:
-    """The manifests that a commit writes, and what each array lists after it.
-
-    Raises InvalidInputError where a manifest that is needed is not loaded, and for references that do not go with their array or lie outside its grid."""
-    return Placing(arrays, freedoms=freedoms, trusted=trusted, split=split).place(loaded, new_id)
-
-
 class Placing:
-    """The two as one: what `wanted` finds out, `place` need not find out again. Arguments as theirs."""
+    """Places the references of a commit: `wanted` says which manifests have to be loaded for that, then `place` which there will be.
 
-    __slots__ = ("_arrays", "_freedoms", "_lists", "_split", "_trusted")
+    freedoms  lists may have overlays
+    trusted   extents of the snapshot are ours, which they never are without freedoms
+    Raises InvalidInputError for references that do not go with their array, or lie outside its grid."""
+
+    __slots__ = ("_arrays", "_freedoms", "_lists", "_split")
 
     def __init__(self, arrays: Sequence[ArrayPlacement], *, freedoms: bool, trusted: bool, split: int = SPLIT) -> None:
-        self._arrays, self._freedoms, self._trusted, self._split = arrays, freedoms, trusted, split
-        self._lists = [_List(array, split, freedoms=freedoms) for array in arrays]
+        self._arrays, self._freedoms, self._split = arrays, freedoms, split
+        self._lists = [_List(array, split, freedoms=freedoms, trusted=trusted and freedoms) for array in arrays]
 
     def wanted(self) -> list[ObjectId]:
-        """As wanted_manifests."""
-        wanted: dict[ObjectId, None] = {}
-        for list_ in self._lists:
-            if list_.is_whole:
-                continue
-            known = list_.known() if self._trusted and self._freedoms else None
-            if known is None:
-                wanted.update(dict.fromkeys(reference.id for reference in list_.array.manifests))
-            else:
-                needed = [known[at].reference for at in list_.planned(known).needed]
-                wanted.update(dict.fromkeys(reference.id for reference in needed if reference is not None))
-        return list(wanted)
+        """The manifests that have to be loaded, each once."""
+        return list(dict.fromkeys([identity for list_ in self._lists for identity in list_.wanted()]))
 
     def place(self, loaded: Mapping[ObjectId, Manifest], new_id: Callable[[], ObjectId]) -> Placed:
-        """As place_references."""
-        freedoms = self._freedoms
-        lists = [list_.place(loaded, trusted=self._trusted) for list_ in self._lists]
-        files, ids = _share(self._arrays, lists, self._split if freedoms else 0, new_id)
+        """The manifests to be written, and what each array lists then. Raises InvalidInputError where one that is wanted is not loaded."""
+        lists = [list_.place(loaded) for list_ in self._lists]
+        files, ids = _share(self._arrays, lists, self._split if self._freedoms else 0, new_id)
         references = tuple(
             tuple(
-                entry.reference or _reference(ids[number, at], entry.extents, freedoms=freedoms)
+                entry.reference or ManifestReference(ids[number, at], entry.extents.listed() if self._freedoms else ())
                 for at, entry in enumerate(entries)
             )
             for number, entries in enumerate(lists)
         )
         before = {reference.id for array in self._arrays for reference in array.manifests}
         return Placed(tuple(files), references, frozenset(before - {one.id for list_ in references for one in list_}))
-
-
-def _reference(identity: ObjectId, extents: Extents, *, freedoms: bool) -> ManifestReference:
-    first, last, count = extents
-    return ManifestReference(identity, (first, last, (count,)) if freedoms else ())
 
 
 def _share(
@@ -156,7 +126,7 @@ def _share(
     for number, entries in enumerate(lists):
         small = 0
         for at, entry in enumerate(entries):
-            if entry.manifest is None or entry.reference is not None:
+            if entry.manifest is None:
                 continue
             if entry.extents.count >= split // 2:
                 ids[number, at] = new_id()
@@ -185,41 +155,48 @@ class _List:
     """The list of one array, on its way from one snapshot to the next."""
 
     __slots__ = (
-        *("_plan", "array", "box", "chunks", "freedoms", "half", "is_whole", "leaving", "loaded", "removed", "split"),
-        "written",
+        *("_known", "_planned", "array", "box", "chunks", "freedoms", "half", "is_whole", "leaving", "loaded"),
+        *("removed", "split", "written"),
     )
 
-    def __init__(self, array: ArrayPlacement, split: int, *, freedoms: bool) -> None:
+    def __init__(self, array: ArrayPlacement, split: int, *, freedoms: bool, trusted: bool) -> None:
         self.array, self.split, self.half, self.freedoms = array, split, split // 2, freedoms
         self.loaded: Mapping[ObjectId, Manifest] = {}
-        self._plan: tuple[list[_Entry], _Plan] | None = None  # of the list by its extents
         self.written = order_manifest(array.written)
         rows, self.chunks = rows_of_array(self.written, array.node, array.rank)
         if rows.size != self.written.size or not within(self.chunks, array.grid).all():
             raise InvalidInputError("references are written that are not the array's", path=array.path)
         if array.removed.ndim != 2 or array.removed.shape[1] != array.rank or len(array.grid) != array.rank:
             raise InvalidInputError(f"chunks of this array have {array.rank} coordinates", path=array.path)
-        self.box = [Extents(*box_of(self.chunks), len(self.chunks))] if len(self.chunks) else []
+        self.box = [extents_of(self.chunks)] if len(self.chunks) else []
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then nothing else is left
         self.removed = sorted_coordinates(array.removed)
         self.leaving = self.removed if freedoms else self._both()
+        self._known = self._by_extents() if trusted and not self.is_whole else None
+        self._planned = None if self._known is None else self._plan(self._known)
 
     def _both(self) -> Columns:
         if not len(self.removed):
             return self.chunks
         return sorted_coordinates(np.concatenate([self.removed, self.chunks]))
 
-    def place(self, loaded: Mapping[ObjectId, Manifest], *, trusted: bool) -> list[_Entry]:
+    def wanted(self) -> list[ObjectId]:
+        """The manifests that `place` needs."""
+        if self.is_whole:
+            return []
+        listed = self.array.manifests
+        if self._known is None or self._planned is None:
+            return [reference.id for reference in listed]
+        needed = [self._known[at].reference for at in self._planned.needed]
+        return [reference.id for reference in needed if reference is not None]
+
+    def place(self, loaded: Mapping[ObjectId, Manifest]) -> list[_Entry]:
         """The list after the commit."""
         self.loaded = loaded
         if self.is_whole:
             return self._new(self.written)
-        if self._plan is not None:
-            entries, plan = self._plan
-        else:
-            known = self.known() if trusted and self.freedoms else None
-            entries = self._looked_at() if known is None else known
-            plan = self.plan(entries)
+        entries = self._by_content() if self._known is None else self._known
+        plan = self._planned or self._plan(entries)
         left = {
             at: entry
             for at in (*plan.overlays, *plan.parts)
@@ -237,17 +214,17 @@ class _List:
 
     # --- the list as it is
 
-    def known(self) -> list[_Entry] | None:
-        """The list by its extents alone; None where one of them is no such thing."""
+    def _by_extents(self) -> list[_Entry] | None:
+        """The list by its extents alone; None where one of them makes no sense."""
         entries = []
         for reference in dict.fromkeys(self.array.manifests):
             extents = read_extents(reference.extents, self.array.rank)
             if extents is None:
                 return None
-            entries.append(_Entry(extents, reference, None))
+            entries.append(_Entry(extents, reference))
         return entries
 
-    def _looked_at(self) -> list[_Entry]:
+    def _by_content(self) -> list[_Entry]:
         """The list by what is in the manifests; those that have nothing of the array are left out. All in one where parts are not disjoint."""
         entries: dict[ObjectId, _Entry] = {}
         chunks = []
@@ -255,18 +232,18 @@ class _List:
             manifest = self._load(reference.id)
             _, coordinates = rows_of_array(manifest, self.array.node, self.array.rank)
             if len(coordinates) and reference.id not in entries:
-                extents = Extents(*box_of(coordinates), len(coordinates))
+                extents = extents_of(coordinates)
                 if self.freedoms:
-                    entries[reference.id] = _Entry(extents, _reference(reference.id, extents, freedoms=True), None)
+                    entries[reference.id] = _Entry(extents, reference._replace(extents=extents.listed()))
                 elif len(coordinates) == manifest.size:
-                    entries[reference.id] = _Entry(extents, reference, None)
+                    entries[reference.id] = _Entry(extents, reference)
                 else:
                     entries[reference.id] = self._entry(piece_of(manifest, self.array.node, self.array.rank))
                 chunks.append(coordinates)
         found = list(entries.values())
         overlays, _ = self._divide([entry.extents.count for entry in found])
-        apart = chunks[len(overlays) :] if self.freedoms else chunks
-        if len(apart) > 1 and len(sorted_coordinates(np.concatenate(apart))) < sum(map(len, apart)):
+        disjoint = chunks[len(overlays) :] if self.freedoms else chunks
+        if len(disjoint) > 1 and len(sorted_coordinates(np.concatenate(disjoint))) < sum(map(len, disjoint)):
             return [self._entry(join_pieces([self._piece(entry) for entry in reversed(found)]))]
         return found
 
@@ -279,13 +256,7 @@ class _List:
 
     # --- what is to be done
 
-    def planned(self, known: list[_Entry]) -> _Plan:
-        """The plan of the list as `known` gives it, which `place` then goes by."""
-        plan = self.plan(known)
-        self._plan = known, plan
-        return plan
-
-    def plan(self, entries: Sequence[_Entry]) -> _Plan:
+    def _plan(self, entries: Sequence[_Entry]) -> _Plan:
         """What happens to each manifest, by extents alone. What is needed is what may be merged or have to be written without some chunks."""
         extents = [entry.extents for entry in entries]
         dropped, touched = dropped_and_touched(extents, self.array.grid, self._both(), self.leaving)
@@ -319,7 +290,7 @@ class _List:
             if not every and overlay.count >= TIER * size:
                 return number, size
             boxes.append(overlay)
-            size = min(size + overlay.count, _room(boxes))
+            size = min(size + overlay.count, room(boxes))
         return len(overlays), size
 
     # --- doing it
@@ -349,11 +320,10 @@ class _List:
     def _parts(self, new: Manifest, parts: list[_Entry]) -> tuple[list[_Entry], list[_Entry]]:
         """New parts of references and of those parts in whose boxes some of them lie, and the other parts."""
         _, chunks = rows_of_array(new, self.array.node, self.array.rank)
-        held = self._boxes(parts).hold(chunks) > 0
+        held = (boxes_of([part.extents for part in parts], self.array.rank).hold(chunks) > 0).tolist()
         merged = [self._piece(part) for part, near in zip(parts, held, strict=True) if near]
-        return self._new(join_pieces([*merged, new])), [
-            part for part, near in zip(parts, held, strict=True) if not near
-        ]
+        others = [part for part, near in zip(parts, held, strict=True) if not near]
+        return self._new(join_pieces([*merged, new])), others
 
     def _in_order(self, overlays: list[_Entry], made: list[_Entry], parts: list[_Entry]) -> list[_Entry]:
         """The whole list. Small parts are joined, and without larger ones they are overlays."""
@@ -384,7 +354,7 @@ class _List:
 
     def _within_limit(self, part: _Entry) -> list[_Entry]:
         """A part to be written, split where that is needed. Files that are there stay as they are."""
-        if part.reference is not None or part.manifest is None or part.extents.count <= self.split:
+        if part.manifest is None or part.extents.count <= self.split:
             return [part]
         return self._new(part.manifest)
 
@@ -393,27 +363,16 @@ class _List:
 
     def _entry(self, piece: Manifest) -> _Entry:
         """Of a piece that has this array's references alone, at least one."""
-        chunks = piece.coordinates.reshape(piece.size, self.array.rank)
-        return _Entry(Extents(*box_of(chunks), piece.size), None, trimmed(piece))
+        return _Entry(extents_of(piece.coordinates.reshape(piece.size, self.array.rank)), None, trimmed(piece))
 
     def _piece(self, entry: _Entry) -> Manifest:
         """The references of an entry, of this array alone."""
-        if entry.reference is None:
-            assert entry.manifest is not None
+        if entry.manifest is not None:
             return entry.manifest
+        assert entry.reference is not None
         return piece_of(self._load(entry.reference.id), self.array.node, self.array.rank)
-
-    def _boxes(self, entries: Sequence[_Entry]) -> Boxes:
-        return boxes_of([entry.extents for entry in entries], self.array.rank)
 
 
 def _fit(counts: Sequence[int]) -> bool:
     """Whether each overlay has at least TIER times as many references as the one before it."""
     return all(TIER * before <= count for before, count in pairwise(counts))
-
-
-def _room(boxes: Sequence[Extents]) -> int:
-    """How many chunks there can be in the smallest box around some."""
-    first = [min(column) for column in zip(*(box.first for box in boxes), strict=True)]
-    last = [max(column) for column in zip(*(box.last for box in boxes), strict=True)]
-    return prod(high - low + 1 for low, high in zip(first, last, strict=True))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.errors import FormatError
-from frazil.formats.alpha.manifests import NATIVE, Manifest, index_node, rows_of_node
-from frazil.repository.manifests.coordinates import within
-from frazil.repository.manifests.references import rows_of_array, same_references
+from frazil.formats.alpha.manifests import NATIVE, Manifest, rows_of_array, rows_of_node
+from frazil.repository.manifests.chunk_comparison import same_references
+from frazil.repository.manifests.coordinates import ChunkIndex, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,10 +51,8 @@ def check_references(
     if own.stop - own.start in (0, manifest.size):
         return
     rows, chunks = rows_of_array(manifest, node, len(grid))
-    if node in mixed_up or (
-        (rows.size < own.stop - own.start or not within(chunks, grid).all())
-        and _have_twins(manifest, node, len(grid), own.stop)
-    ):
+    is_marked = rows.size < own.stop - own.start or not within(chunks, grid).all()
+    if node in mixed_up or (is_marked and _have_twins(manifest, rows, chunks, own.stop)):
         raise FormatError(
             "the references of this array are those of another one: the alpha library mixed up arrays that share a manifest (Icechunk issue 418)",
             key=key,
@@ -63,13 +61,13 @@ def check_references(
         )
 
 
-def _have_twins(manifest: Manifest, node: int, rank: int, stop: int) -> bool:
-    """Whether a node with a higher id has the same reference for the same chunk."""
-    finder = index_node(manifest, node, rank)
+def _have_twins(manifest: Manifest, rows: Columns, chunks: Columns, stop: int) -> bool:
+    """Whether a node with a higher id, whose rows begin at `stop`, has the same reference for one of these chunks."""
+    index = ChunkIndex(chunks)
     for other in np.unique(manifest.nodes[stop:]).tolist():
-        theirs, chunks = rows_of_array(manifest, other, rank)
-        ours = finder.find(chunks)
-        found = np.flatnonzero(ours >= 0)
-        if found.size and same_references(manifest, theirs[found], manifest, ours[found]).any():
+        theirs, their_chunks = rows_of_array(manifest, other, chunks.shape[1])
+        places = index.find(their_chunks)
+        found = np.flatnonzero(places >= 0)
+        if found.size and same_references(manifest, theirs[found], manifest, rows[places[found]]).any():
             return True
     return False

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.repository.format import RepositoryFormat
-    from frazil.repository.manifests.base_references import BaseReferences
+    from frazil.repository.manifests.references import BaseReferences
     from frazil.repository.session.change_set import ChangeSet
     from frazil.repository.virtual.virtual_fetch import VirtualPlaces
     from frazil.stores.store import Store

@@ -1,7 +1,7 @@
 """Where chunks of a session's array lie: what the session changed before what its snapshot has; for many chunks in columns, for one by plain numbers. And the versions
 that they have.
 
-Which references there are is asked of changed_references.py and manifests/base_references.py. Nothing is changed here."""
+Which references there are is asked of changed_references.py and manifests/references.py. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from frazil.formats.ids import ObjectId
     from frazil.repository.format import RepositoryFormat
-    from frazil.repository.manifests.base_references import BaseReferences
+    from frazil.repository.manifests.references import BaseReferences
     from frazil.repository.session.change_set import ChangeSet
     from frazil.repository.virtual.file_checks import FileCheck
     from frazil.stores.values import SourceBuffer

@@ -27,8 +27,8 @@ from frazil.metadata.registry import MetadataExtensions
 from frazil.record import Record
 from frazil.repository.files.attributes import same_attributes
 from frazil.repository.format import Documents, RepositoryFormat, Rules, Tip
-from frazil.repository.manifests.base_references import BaseReferences
 from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
+from frazil.repository.manifests.references import BaseReferences
 from frazil.repository.session.array_chunks import ArrayChunks
 from frazil.repository.session.change_set import Append, ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import ChangedReferences, Rows, removed_rows
