@@ -12,7 +12,8 @@ from frazil.formats.alpha.refs import Ref, branch_key, emit_ref
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, decode_id, new_id
 from frazil.repository.alpha.format import AlphaFormat as Files
-from frazil.repository.refs.branches import Tip, create_repository
+from frazil.repository.format import Tip
+from frazil.repository.refs.branches import create_repository
 from frazil.stores import Capabilities, MemoryStore, Store
 from frazil.stores.wrappers import WrappedStore
 from tests.formats.archives import repository
@@ -45,6 +46,11 @@ def put_snapshot(files: Files, number: int, history: Sequence[int] = (), total: 
     made = snapshot(info(number), [info(parent) for parent in history], total)
     files.write_snapshot(made.metadata.id, made)
     return made.metadata.id
+
+
+def put_manifests(files: Files, manifests: Sequence[tuple[ObjectId, Manifest]]) -> None:
+    """Writes manifests with a snapshot of their own."""
+    files.write_snapshot(some_id(), snapshot(info(1)), manifests)
 
 
 def manifest(node: int, count: int) -> Manifest:

@@ -28,7 +28,7 @@ from frazil.record import Record
 from frazil.repository.alpha.format import AlphaSnapshots
 from frazil.repository.alpha.new_snapshot import write_commit
 from frazil.repository.alpha.node_matching import match_nodes
-from frazil.repository.files.freedoms import next_node, with_flag
+from frazil.repository.files.snapshot_flags import next_node, with_flag
 from frazil.repository.format import (
     COMMITTED,
     MAIN,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.formats.encoding import Pairs, encoded
 from tests.repository.models import columns_of, manifest_of, together
 from tests.repository.plain_history import CHUNK, PlainSession, State, delta_of, sides
-from tests.repository.stored import empty_files, info, snapshot, some_id
+from tests.repository.stored import empty_files, info, put_manifests, snapshot, some_id
 
 from frazil.errors import NotFoundError
 from frazil.formats.alpha.manifests import NATIVE, Manifest, node_manifest
@@ -65,7 +65,7 @@ def differ(files: Files, old: Nodes, new: Nodes, same_below: int | None = 100) -
 def put(files: Files, node: int, chunks: Mapping[tuple[int, int], bytes]) -> ManifestReference:
     """A manifest of inline chunks."""
     file = some_id()
-    files.write_manifests([(file, manifest_of(node, chunks, 2))])
+    put_manifests(files, [(file, manifest_of(node, chunks, 2))])
     return ManifestReference(file, extents_of(columns_of(chunks, 2)).listed())
 
 
@@ -99,7 +99,7 @@ def stored(state: State, files: Files, *, free: bool, old: Snapshot | None = Non
                     manifests = (before,)
             if not manifests:
                 file = some_id()
-                files.write_manifests([(file, made_manifest)])
+                put_manifests(files, [(file, made_manifest)])
                 manifests = (ManifestReference(file, extents_of(columns_of(chunks, 2)).listed() if free else ()),)
         metadata = METADATA._replace(shape=node.shape, chunk_shape=CHUNK, fill_value=node.metadata)
         made[node.path] = NodeSnapshot(
@@ -332,7 +332,7 @@ def test_one_manifest_of_the_whole_repository() -> None:
     shared = [some_id(), some_id()]
     for file, last in zip(shared, (b"x", b"y"), strict=True):
         parts = {1: {(0, 0): b"a", (1, 1): b"b"}, 2: {(0, 0): b"c", (0, 1): last}, 3: {(1, 0): b"d"}}
-        files.write_manifests([(file, together(*[manifest_of(node, part, 2) for node, part in parts.items()]))])
+        put_manifests(files, [(file, together(*[manifest_of(node, part, 2) for node, part in parts.items()]))])
     old, new = (
         read(nodes(*[array(number, f"/{number}", ManifestReference(file)) for number in (1, 2, 3)]), free=False)
         for file in shared

@@ -16,12 +16,8 @@ from frazil.errors import AlreadyExistsError, CommitUnknownError, FrazilError, S
 from frazil.formats.alpha.refs import branch_key, parse_ref
 from frazil.formats.ids import encode_id
 from frazil.repository.files.file_cache import Files
+from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Tip
 from frazil.repository.refs.branches import (
-    COMMITTED,
-    MAIN,
-    TAKEN,
-    UNKNOWN,
-    Tip,
     create_branch,
     create_repository,
     create_tag,

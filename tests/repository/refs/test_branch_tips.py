@@ -25,17 +25,8 @@ from frazil.errors import (
 )
 from frazil.formats.alpha.refs import LAST_SEQUENCE, branch_key
 from frazil.repository.files.file_cache import Files
-from frazil.repository.refs.branches import (
-    MAIN,
-    Tip,
-    create_tag,
-    exists,
-    list_branches,
-    open_tip,
-    put_next,
-    read_tag,
-    read_tip,
-)
+from frazil.repository.format import MAIN, Tip
+from frazil.repository.refs.branches import create_tag, exists, list_branches, open_tip, put_next, read_tag, read_tip
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing import CountingStore

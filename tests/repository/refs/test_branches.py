@@ -32,11 +32,8 @@ from frazil.errors import (
 from frazil.formats.alpha.refs import LAST_SEQUENCE, branch_key
 from frazil.formats.ids import encode_id
 from frazil.repository.files.file_cache import Files
+from frazil.repository.format import COMMITTED, MAIN, TAKEN, Tip
 from frazil.repository.refs.branches import (
-    COMMITTED,
-    MAIN,
-    TAKEN,
-    Tip,
     check_commits,
     create_branch,
     create_repository,

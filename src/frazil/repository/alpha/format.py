@@ -20,8 +20,7 @@ from frazil.repository.alpha.new_snapshot import write_commit
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
 from frazil.repository.files.file_cache import Files
-from frazil.repository.files.freedoms import HISTORY, has_freedoms, with_flag
-from frazil.repository.files.properties import commit_metadata
+from frazil.repository.files.snapshot_flags import HISTORY, commit_metadata, has_freedoms, with_flag
 from frazil.repository.format import (
     MAIN,
     TAKEN,
@@ -72,9 +71,6 @@ class AlphaSnapshots(Files):
     """The part of the port that is about snapshots and what they refer to, without branches and history."""
 
     __slots__ = ()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (type(self), self.store, self.prefix, self.memory)
 
     def objects(self, kind: ObjectKind, start_after: str = "", limit: int = 1000) -> list[str]:
         return history.list_ids(self, kind, start_after, limit)
@@ -149,7 +145,7 @@ class AlphaFormat(AlphaSnapshots):
         return branches.look_ahead(self, tip)
 
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
-        return Answer(*branches.put_next(self, tip, snapshot))
+        return branches.put_next(self, tip, snapshot)
 
     def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:
         ahead = branches.look_ahead(self, tip)
@@ -199,8 +195,3 @@ class AlphaFormat(AlphaSnapshots):
 
     def match_nodes(self, old: ObjectId, new: ObjectId) -> NodeMatching:
         return match_snapshots(self, old, new)
-
-
-def _reopened(kind: type[Files], *state: object) -> Files:
-    store, prefix, memory = state
-    return kind(store, prefix, memory=memory)  # type: ignore[arg-type] # as __reduce__ gave them

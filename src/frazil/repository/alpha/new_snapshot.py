@@ -19,8 +19,13 @@ from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, new_id
 from frazil.formats.msgpack import pack
 from frazil.repository.files.file_cache import Files
-from frazil.repository.files.freedoms import has_own_manifests, next_node, with_flag, with_own_manifests
-from frazil.repository.files.properties import commit_properties
+from frazil.repository.files.snapshot_flags import (
+    commit_properties,
+    has_own_manifests,
+    next_node,
+    with_flag,
+    with_own_manifests,
+)
 from frazil.repository.format import ArrayPlacement, NewCommit, Rules, Written
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.manifests.placement import Placed, Placing

@@ -8,7 +8,7 @@ from frazil.errors import NotFoundError
 from frazil.formats.alpha.nodes import Nodes
 from frazil.formats.ids import ObjectId
 from frazil.repository.files.file_cache import Files
-from frazil.repository.files.freedoms import has_freedoms, next_node
+from frazil.repository.files.snapshot_flags import has_freedoms, next_node
 from frazil.repository.format import NodeMatching
 from frazil.repository.refs.history import ancestry, common_ancestor, snapshot_file
 

@@ -1,6 +1,6 @@
 """The files of one repository that are written once and never changed: snapshots, manifests and attribute files, read, written and remembered.
 
-What is in them lives in format/; branches and tags, which are files of another kind, in branches.py. Chunk files are not looked at here."""
+What is in them is in formats/; branches and tags are in refs/. Chunk files are not looked at here."""
 
 from __future__ import annotations
 
@@ -30,21 +30,17 @@ UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # na
 Kept: TypeAlias = "Snapshot | Manifest | Buffer"
 
 _SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
-_NODE: Final = (
-    384  # bytes of memory for each node of a snapshot beside those in the file: its path, its place in tables
-)
+_NODE: Final = 384  # bytes of memory for each node of a snapshot beside those in the file
 
 
 class Files:
     """The snapshots, manifests and attribute files of a repository, which lies in a store beneath a prefix ("", or ending in "/").
 
-    cache_bytes  of what is remembered: the files in `memory`, and what who reads the repository puts there; 0: nothing. The snapshot that was used last is remembered
-                 whatever its size, as sessions on it keep it anyway
+    cache_bytes  of the files that are remembered, and of what readers of the repository keep in `memory`; 0: nothing. The snapshot that was used last is remembered
+                 whatever its size
 
-    What was written is remembered as the bytes that were written, and decoded when it is asked for, small manifests as a copy: nothing just written is read back, and what
-    is handed out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
-    Whether files are on the medium when a write returns is the store's affair. Safe to use from many threads, and after a fork; pickles without
-    what it remembers. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
+    Nothing just written is read back, and what is handed out shares no memory with what was handed in. Values that are handed out are shared and not to be changed.
+    Safe to use from many threads, and after a fork; pickles with a memory of its own. Raises InvalidInputError for a prefix that is none, and for a negative limit."""
 
     __slots__ = ("_infos", "_kept", "_last", "memory", "prefix", "store")
 
@@ -65,7 +61,7 @@ class Files:
         return f"Files({self.store!r}, {self.prefix!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (self.store, self.prefix, self.memory)
+        return _reopened, (type(self), self.store, self.prefix, self.memory)
 
     @property
     def cache_bytes(self) -> int:
@@ -167,37 +163,29 @@ class Files:
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
-    def write_manifests(self, files: Sequence[tuple[ObjectId, Manifest]]) -> int:
-        """Writes manifests under new ids, in one call of the store, and returns their bytes. Raises InvalidInputError, before anything is written, for one
-        that the format cannot hold; StoreError where the store fails: some may be there then, and none is remembered."""
-        encoded = _encoded(files)
-        self._write(encoded)
-        self._remember(encoded, files)
-        return sum(len(data) for data in encoded.values())
-
     def write_snapshot(
         self, file: ObjectId, snapshot: Snapshot, manifests: Sequence[tuple[ObjectId, Manifest]] = ()
     ) -> Snapshot:
-        """Writes a snapshot under a new id, which its metadata should have too, together with manifests that it lists: nobody finds any of them before a branch names
-        the snapshot. The snapshot as reading the file would give it. Errors as those of write_manifests."""
-        encoded, name = _encoded(manifests), snapshot_key(file)
+        """Writes a snapshot under a new id, which its metadata should have too, together with manifests that it lists, in one call of the store: nobody finds any of
+        them before a branch names the snapshot. Returns the snapshot as reading the file would give it.
+
+        Raises InvalidInputError, before anything is written, for what the format cannot hold; StoreError: then some may be there, and none is remembered."""
+        encoded = {manifest_key(identity): flat_buffer(encode_manifest(manifest)) for identity, manifest in manifests}
+        name = snapshot_key(file)
         data, written = encode_and_index(snapshot, self.key(name), self._infos)
         self._write({**encoded, name: data})
-        self._remember(encoded, manifests)
+        for (key, bytes_), (_, manifest) in zip(encoded.items(), manifests, strict=True):
+            # who writes small manifests in one commit reads them in the next
+            own = frozen_copy(manifest) if len(bytes_) <= _SMALL else None
+            if own is None:
+                self._kept.put(key, bytes_, len(bytes_))
+            else:
+                self._kept.put(key, own, nbytes_of(own))
         self._keep_snapshot(name, written, len(data))
         return written
 
-    def _remember(self, encoded: Mapping[str, bytes | memoryview], files: Sequence[tuple[ObjectId, Manifest]]) -> None:
-        """Small manifests as columns of their own: who writes them in one commit reads them in the next."""
-        for (name, data), (_, manifest) in zip(encoded.items(), files, strict=True):
-            own = frozen_copy(manifest) if len(data) <= _SMALL else None
-            if own is None:
-                self._kept.put(name, data, len(data))
-            else:
-                self._kept.put(name, own, nbytes_of(own))
-
     def write_attributes(self, file: ObjectId, maps: Sequence[Mapping[str, Json]]) -> None:
-        """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_manifests."""
+        """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_snapshot."""
         name, data = attributes_key(file), encode_attributes(maps)
         self._write({name: data})
         self._kept.put(name, data, len(data))
@@ -226,9 +214,5 @@ _HINTS: Final = {
 }
 
 
-def _encoded(files: Sequence[tuple[ObjectId, Manifest]]) -> dict[str, bytes | memoryview]:
-    return {manifest_key(file): flat_buffer(encode_manifest(manifest)) for file, manifest in files}
-
-
-def _reopened(store: Store, prefix: str, memory: ByteCache) -> Files:
-    return Files(store, prefix, memory=memory)
+def _reopened(kind: type[Files], store: Store, prefix: str, memory: ByteCache) -> Files:
+    return kind(store, prefix, memory=memory)

@@ -62,8 +62,8 @@ def extents_of(coordinates: Columns) -> Extents:
     if len(coordinates) == 1:
         only = tuple(coordinates[0].tolist())
         return Extents(only, only, 1)
-    first, last = coordinates.min(axis=0).tolist(), coordinates.max(axis=0).tolist()
-    return Extents(tuple(first), tuple(last), len(coordinates))
+    columns = np.ascontiguousarray(coordinates.T)  # along which NumPy is much quicker
+    return Extents(tuple(columns.min(axis=1).tolist()), tuple(columns.max(axis=1).tolist()), len(coordinates))
 
 
 def read_extents(extents: Sequence[Sequence[int]], rank: int) -> Extents | None:

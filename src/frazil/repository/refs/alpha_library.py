@@ -11,7 +11,7 @@ from frazil.formats.alpha.refs import folder_of, needs_encoding
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ObjectId
 from frazil.repository.files.file_cache import Files
-from frazil.repository.files.freedoms import has_freedoms
+from frazil.repository.files.snapshot_flags import has_freedoms
 
 __all__ = ["GUARD", "check_deletion", "check_library_branch", "keep_library_out"]
 

@@ -1,7 +1,7 @@
-"""Branches and tags: which file is the newest, who writes the next, and what there is of them (Icechunk specification, Reference Files).
+"""Branches and tags: which file of a branch is the newest, who writes the next, and which names there are (Icechunk specification, Reference Files).
 
-Everything is decided by creating files that are not there yet; none is ever changed or removed. Names and the JSON in the files live in formats/alpha/refs.py,
-the walk along snapshots in history.py."""
+Everything is decided by creating files that are not there yet. None is ever changed or removed. One file is read or created in reference_files.py; names and the
+JSON in the files are in formats/alpha/refs.py."""
 
 from __future__ import annotations
 
@@ -38,11 +38,9 @@ from frazil.formats.alpha.refs import (
 )
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.record import Record
 from frazil.repository.files.file_cache import Files
-from frazil.repository.files.freedoms import has_freedoms
-from frazil.repository.files.later_formats import later_format
-from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Outcome, Tip
+from frazil.repository.files.snapshot_flags import has_freedoms
+from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
 from frazil.repository.refs.alpha_library import keep_library_out
 from frazil.repository.refs.reference_files import (
     MOST_BYTES,
@@ -55,18 +53,13 @@ from frazil.stores.fetched.content import read_values
 from frazil.stores.values import Columns
 
 __all__ = [
-    "COMMITTED",
-    "MAIN",
-    "TAKEN",
-    "UNKNOWN",
-    "Outcome",
-    "Tip",
     "check_commits",
     "create_branch",
     "create_repository",
     "create_tag",
     "delete_branch",
     "exists",
+    "later_format",
     "list_branches",
     "list_tags",
     "look_ahead",
@@ -80,6 +73,7 @@ __all__ = [
 ]
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
+_MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo`, in which Icechunk 2 keeps everything
 _ATTEMPTS: Final = 100  # to write a file behind those that others write meanwhile
 
 
@@ -87,26 +81,23 @@ _ATTEMPTS: Final = 100  # to write a file behind those that others write meanwhi
 
 
 def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
-    """The newest file of a branch, None where it has none; one that was deleted has a tip that says so (see open_tip).
+    """The newest file of a branch, None where it has none. The tip of a branch that was deleted says so.
 
-    known  a tip of this branch that was seen before: its file and the next one are read. Where the next one is missing, it is the tip still; else higher numbers are
-           looked up, by a listing where each look-up is a request. Where its own file is gone or says something else, it is as if nothing were known
-    Without it, the folder is listed up to the first file that is one of the branch; foreign files do no harm.
-    Raises InvalidInputError for a name that no branch can have, FormatError for a file that makes no sense, StoreError."""
+    known  a tip of this branch that was seen before: its file and the next one are read. If the next one is missing, it is still the tip; else higher numbers are
+           looked up. If its own file is gone or says something else, the branch was made anew, and nothing is known
+    Raises InvalidInputError for a name that no branch can have, FormatError, StoreError."""
     if known is not None and known.branch == branch:
-        return _later_tip(files, known)
+        same, following = _own_and_next(files, known)
+        if same:
+            return known if following is None else _latest(files, known, following)
     check_name("branch", branch)
-    tips: list[Tip] = []
-    for folder in _folders(files, "branch", branch):
-        sequence = newest_number(files.store, folder)
-        if sequence is not None:
-            tips.append(_read_branch_file(files, branch, sequence, folder))
+    found = [(folder, newest_number(files.store, folder)) for folder in _folders(files, "branch", branch)]
+    tips = [_read_branch_file(files, branch, number, folder) for folder, number in found if number is not None]
     return max(tips, key=lambda tip: tip.sequence, default=None)
 
 
 def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
-    """As read_tip, of a branch that is there: raises NotFoundError where there is none of this name, or where it was deleted; FormatError where the repository
-    is one of a later format."""
+    """As read_tip. Raises NotFoundError where no branch has this name, FormatError where the repository is one of a later format."""
     tip = read_tip(files, branch, known)
     if tip is None:
         require_repository(files)
@@ -116,14 +107,70 @@ def open_tip(files: Files, branch: str, known: Tip | None = None) -> Tip:
     return tip
 
 
+def look_ahead(files: Files, tip: Tip) -> Tip | None:
+    """The tip that the file after `tip` makes, None where nobody has written it. Later files are not looked at.
+
+    Raises ConflictError where the file of `tip` is gone or says something else: then the branch was removed and made anew, and nothing may be written behind it;
+    FormatError for a next file that makes no sense; StoreError."""
+    same, following = _own_and_next(files, tip)
+    if not same:
+        raise ConflictError(
+            f"the branch {tip.branch!r} is not the one that the session began from: its file number {tip.sequence} is gone, or says something else",
+            key=_folder(files, tip) + branch_file(tip.sequence),
+            hint="somebody removed the repository and made it anew; open it again and repeat the changes",
+        )
+    return None if following is None else _next_tip(files, tip, following)
+
+
 def read_first(files: Files, branch: str) -> Ref | None:
-    """What the very first file of a branch says, that of number 0; None where it is not there. Errors as those of read_tip."""
+    """What the file number 0 of a branch says; None where it is not there. Errors as those of read_tip."""
     check_name("branch", branch)
-    for folder in _folders(files, "branch", branch):
-        ref = read_reference(files.store, folder + branch_file(0))
-        if ref is not None:
-            return ref
-    return None
+    return _read_any(files, [folder + branch_file(0) for folder in _folders(files, "branch", branch)])[1]
+
+
+def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
+    """Whether the file of a tip is as it was when the tip was read, and what the next file says, None where it is missing. Both are read in one batch."""
+    folder = _folder(files, tip)
+    names = [folder + branch_file(number) for number in (tip.sequence, tip.sequence + 1) if number <= LAST_SEQUENCE]
+    spans = _HEADS[: len(names)]
+    own, *following = read_values(files.store.fetch(names, spans), names, spans)
+    if own is None:
+        return False, None
+    says = Ref(tip.snapshot or None, tip.deleted)
+    # every commit comes here: a file as we write it is not parsed
+    if own != emit_ref(says):
+        try:
+            if parse_ref(own, names[0]) != says:
+                return False, None
+        except FormatError:
+            return False, None
+    return True, following[0] if following else None
+
+
+def _latest(files: Files, known: Tip, following: bytes) -> Tip:
+    """The newest tip of a branch behind a known one, of which the next file is there."""
+    folder, can, sequence = _folder(files, known), files.store.capabilities, known.sequence + 1
+    if can.direct or not can.listable:
+        newest = highest_number(files.store, folder, sequence)
+    else:
+        newest = max(newest_number(files.store, folder) or 0, sequence)
+    if newest > sequence:
+        return _read_branch_file(files, known.branch, newest, folder)
+    return _next_tip(files, known, following)
+
+
+def _next_tip(files: Files, tip: Tip, following: bytes) -> Tip:
+    ref = parse_ref(following, _folder(files, tip) + branch_file(tip.sequence + 1))
+    return tip._replace(sequence=tip.sequence + 1, snapshot=ref.snapshot or b"", deleted=ref.deleted)
+
+
+def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> Tip:
+    key = folder + branch_file(sequence)
+    ref = read_reference(files.store, key)
+    if ref is None:
+        raise NotFoundError("a branch file vanished while it was read", key=key, hint="open the branch again")
+    usual = folder == _folders(files, "branch", branch)[0]
+    return Tip(branch, sequence, ref.snapshot or b"", ref.deleted, "" if usual else folder)
 
 
 def _folders(files: Files, kind: RefKind, name: str) -> list[str]:
@@ -135,93 +182,13 @@ def _folder(files: Files, tip: Tip) -> str:
     return tip.folder or _folders(files, "branch", tip.branch)[0]
 
 
-def _later_tip(files: Files, known: Tip) -> Tip | None:
-    """The newest file of a branch of which one is known. Where that file is gone or says something else, the branch was removed and made anew: it is read afresh."""
-    following = _next_file(files, known)
-    if following is None:
-        return read_tip(files, known.branch)
-    folder, can = _folder(files, known), files.store.capabilities
-    if following.is_missing:
-        return known
-    if not can.direct and can.listable:
-        newest = newest_number(files.store, folder)
-        newest = following.sequence if newest is None else max(newest, following.sequence)
-    else:
-        newest = highest_number(files.store, folder, following.sequence, behind=True)
-    if newest > following.sequence:
-        return _read_branch_file(files, known.branch, newest, folder)
-    if following.error is not None:
-        raise following.error
-    assert following.ref is not None
-    return _tip_of(files, known.branch, following.sequence, folder, following.ref)
-
-
-class _NextFile(Record):
-    """The branch file after a tip: what it says, or the error of one that makes no sense; neither where it is missing."""
-
-    sequence: int
-    ref: Ref | None = None
-    error: FormatError | None = None
-
-    @property
-    def is_missing(self) -> bool:
-        return self.ref is None and self.error is None
-
-
-def _next_file(files: Files, tip: Tip) -> _NextFile | None:
-    """The branch file after a tip, read in one batch with the tip's own; None where that is not there as it was when the tip was read. Raises StoreError."""
-    folder, sequence = _folder(files, tip), tip.sequence + 1
-    names = [folder + branch_file(number) for number in (tip.sequence, sequence) if number <= LAST_SEQUENCE]
-    spans = _HEADS[: len(names)]
-    own, *rest = read_values(files.store.fetch(names, spans), names, spans)
-    # every commit comes here: a file as our own writer leaves it need not be parsed
-    if own is None or own != emit_ref(Ref(tip.snapshot or None, tip.deleted)):
-        try:
-            same = own is not None and _tip_of(files, tip.branch, tip.sequence, folder, parse_ref(own, names[0])) == tip
-        except FormatError:
-            same = False
-        if not same:
-            return None
-    if not rest or rest[0] is None:
-        return _NextFile(sequence)
-    try:
-        return _NextFile(sequence, parse_ref(rest[0], names[1]))
-    except FormatError as error:
-        return _NextFile(sequence, None, error)
-
-
-def look_ahead(files: Files, tip: Tip) -> Tip | None:
-    """The tip that the file after `tip` makes, None where nobody has written it. What lies behind it is not looked at.
-
-    Raises ConflictError where the file of `tip` is gone or says something else: then the branch was removed and made anew, and nothing may be written behind it;
-    FormatError for a next file that makes no sense; StoreError."""
-    following = _next_file(files, tip)
-    if following is None:
-        raise ConflictError(
-            f"the branch {tip.branch!r} is not the one that the session began from: its file number {tip.sequence} is gone, or says something else",
-            key=_folder(files, tip) + branch_file(tip.sequence),
-            hint="somebody removed the repository and made it anew; open it again and repeat the changes",
-        )
-    if following.error is not None:
-        raise following.error
-    return (
-        None
-        if following.ref is None
-        else _tip_of(files, tip.branch, following.sequence, _folder(files, tip), following.ref)
-    )
-
-
-def _read_branch_file(files: Files, branch: str, sequence: int, folder: str) -> Tip:
-    key = folder + branch_file(sequence)
-    ref = read_reference(files.store, key)
-    if ref is None:
-        raise NotFoundError("a branch file vanished while it was read", key=key, hint="open the branch again")
-    return _tip_of(files, branch, sequence, folder, ref)
-
-
-def _tip_of(files: Files, branch: str, sequence: int, folder: str, ref: Ref) -> Tip:
-    usual = folder == _folders(files, "branch", branch)[0]
-    return Tip(branch, sequence, ref.snapshot or b"", ref.deleted, "" if usual else folder)
+def _read_any(files: Files, keys: list[str]) -> tuple[str, Ref | None]:
+    """The first of some reference files that is there, and its key."""
+    for key in keys:
+        ref = read_reference(files.store, key)
+        if ref is not None:
+            return key, ref
+    return keys[0], None
 
 
 # --- the next file -----------------------------------------------------------------------------------------------------------------------
@@ -239,33 +206,25 @@ def check_commits(files: Files) -> None:
         )
 
 
-def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = False) -> tuple[Outcome, Tip | None]:
+def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = False) -> Answer:
     """Writes the file after `tip`, if nobody has; the number is the tip's and one, whatever else is there.
 
-    COMMITTED, and the new tip  the file is there and says this. Also where the answer was lost, and reading the file back told it: a snapshot's id is its own
-    TAKEN, and what is there    somebody else's file has this number
-    UNKNOWN, None               the answer was lost: the file may be there, or still arrive; or it may be lost by a crash of the machine
+    COMMITTED  the file is there and says this. Also where the answer was lost, and reading the file back told it: a snapshot's id is its own
+    TAKEN      somebody else's file has this number: the tip that it makes
+    UNKNOWN    the answer was lost: the file may be there, or still arrive; or it may be lost by a crash of the machine
     Raises StoreError where the store is sure that nothing was written; FormatError where a file of another writer has this number and makes no sense;
     InvalidInputError for the number behind the last; and what check_commits raises."""
     check_commits(files)
     sequence = next_sequence(tip.branch, tip.sequence)
-    key = _folder(files, tip) + branch_file(sequence)
     # A deletion names no snapshot: programs that do not know `deleted` find no commit to go on from, instead of bringing the branch back
-    outcome, present = create_reference(files.store, key, Ref(None if deleted else snapshot, deleted))
+    ref = Ref(None if deleted else snapshot, deleted)
+    outcome, present = create_reference(files.store, _folder(files, tip) + branch_file(sequence), ref)
     if present is None:
-        return outcome, None
-    return outcome, Tip(tip.branch, sequence, present.snapshot or b"", present.deleted, tip.folder)
+        return Answer(outcome)
+    return Answer(outcome, Tip(tip.branch, sequence, present.snapshot or b"", present.deleted, tip.folder))
 
 
-def _unknown(what: str, key: str) -> CommitUnknownError:
-    return CommitUnknownError(
-        f"whether {what} is not known: the store's answer was lost, and the file cannot be read back",
-        key=key,
-        hint="look whether it is there when the store answers again; nothing was removed",
-    )
-
-
-# --- repositories and branches -----------------------------------------------------------------------------------------------------------
+# --- repositories ------------------------------------------------------------------------------------------------------------------------
 
 
 def exists(files: Files) -> bool:
@@ -288,13 +247,28 @@ def require_repository(files: Files) -> None:
     raise NotFoundError(f"there is no repository here: {files.store!r}", key=key, hint="Repository.create makes one")
 
 
+def later_format(files: Files) -> str | None:
+    """Which later version of Icechunk wrote the repository that is here, in words; None where it has no mark of one. Two short ranges are read at once."""
+    repository, main = files.store.get_partial_values(
+        [(files.key("repo"), (0, len(_MAGIC))), (files.key("refs/branch.main/ref.json"), (0, 1))]
+    )
+    if repository == _MAGIC:
+        return "Icechunk 2"
+    return None if main != b"{" else "Icechunk 0.2 to 1"
+
+
 def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
     """Writes the first snapshot under a new id, then the first file of `main`, and returns that as the tip. Of two at once one wins.
 
-    Raises AlreadyExistsError where a repository is, or somebody else was quicker; CommitUnknownError; and what check_commits raises, before anything is written."""
+    Raises AlreadyExistsError, CommitUnknownError; and what check_commits raises, before anything is written."""
     check_commits(files)
+    there = AlreadyExistsError(
+        "there is a repository already",
+        key=files.key(folder_of("branch", MAIN)),
+        hint="open it, or choose another place",
+    )
     if exists(files) or later_format(files) is not None:
-        raise _repository_exists(files)
+        raise there
     files.write_snapshot(file, snapshot)
     if has_freedoms(snapshot):
         keep_library_out(files)
@@ -303,19 +277,11 @@ def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
         return tip
     if outcome == UNKNOWN:
         raise _unknown("the repository was created", files.key(branch_key(MAIN, 0)))
-    try:
-        files.store.erase(files.key(snapshot_key(file)))  # nobody knows its id
-    except StoreError:
-        pass
-    raise _repository_exists(files)
+    files.erase([snapshot_key(file)])  # nobody knows its id
+    raise there
 
 
-def _repository_exists(files: Files) -> AlreadyExistsError:
-    return AlreadyExistsError(
-        "there is a repository already",
-        key=files.key(folder_of("branch", MAIN)),
-        hint="open it, or choose another place",
-    )
+# --- branches ----------------------------------------------------------------------------------------------------------------------------
 
 
 def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
@@ -327,8 +293,8 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
     tip = read_tip(files, name)
     if tip is not None and not tip.deleted:
         raise _already("branch", name, _folder(files, tip))
-    _read_snapshot(files, snapshot)
-    before = Tip(name, -1, b"") if tip is None else tip
+    files.read_snapshot(snapshot)  # from the store, as one that is remembered may be gone
+    before = tip or Tip(name, -1, b"")
     created = before._replace(sequence=next_sequence(name, before.sequence), snapshot=snapshot, deleted=False)
     _create_named(files, "branch", name, _folder(files, before) + branch_file(created.sequence), snapshot)
     return created
@@ -337,23 +303,22 @@ def create_branch(files: Files, name: str, snapshot: ObjectId) -> Tip:
 def reset_branch(files: Files, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
     """Lets a branch point to any snapshot, by its next file.
 
-    expect  the snapshot that it points to now, as the caller saw it; ConflictError where it is another by now. None: whatever it is
+    expect  the snapshot that it must point to until then, else ConflictError. None: any
     Raises NotFoundError where there is no such branch or snapshot, CommitUnknownError."""
     check_commits(files)
     tip = open_tip(files, name)
-    _read_snapshot(files, snapshot)
-    return _moved(files, tip, snapshot, expect, deleted=False)
+    files.read_snapshot(snapshot)
+    return _moved(files, tip, snapshot, expect)
 
 
 def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Tip:
-    """Deletes a branch, by a next file that says so: what was committed stays, and no old session can commit to it. `expect` as for reset_branch.
-
-    Raises InvalidInputError for `main`, which every repository has; NotFoundError where there is no such branch; CommitUnknownError."""
+    """Deletes a branch, by a next file that says so: what was committed stays, and no old session can commit to it. `expect` and errors as for reset_branch; and
+    InvalidInputError for `main`, which every repository has."""
     check_name("branch", name)
     if name == MAIN:
         raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: it is what tells a repository")
     check_commits(files)
-    return _moved(files, open_tip(files, name), None, expect, deleted=True)
+    return _moved(files, open_tip(files, name), None, expect)
 
 
 def list_branches(files: Files) -> list[str]:
@@ -370,17 +335,14 @@ def list_branches(files: Files) -> list[str]:
     return found
 
 
-def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None, *, deleted: bool) -> Tip:
-    """The next file of a branch that is there, behind whatever others write meanwhile, if they may. snapshot None: the one that the tip has."""
+def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None) -> Tip:
+    """Writes the next file of a branch, behind whatever others write meanwhile, if they may. snapshot None: the branch is deleted."""
     for _ in range(_ATTEMPTS):
         if expect is not None and tip.snapshot != expect:
             raise _overtaken(files, tip, expect)
-        wanted = tip.snapshot if snapshot is None else snapshot
-        if (
-            not deleted and wanted == tip.snapshot
-        ):  # maybe by a reset that could not be synced: writing its file again syncs it
+        if snapshot == tip.snapshot:  # maybe by a reset that could not be synced: writing its file again syncs it
             tip = tip._replace(sequence=tip.sequence - 1)
-        outcome, present = put_next(files, tip, wanted, deleted=deleted)
+        outcome, present = put_next(files, tip, snapshot or tip.snapshot, deleted=snapshot is None)
         if present is None or outcome == UNKNOWN:
             raise _unknown(f"the branch {tip.branch!r} was changed", _folder(files, tip))
         if outcome == COMMITTED:
@@ -406,13 +368,10 @@ def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:
 def read_tag(files: Files, name: str) -> ObjectId | None:
     """The snapshot that a tag points to, None where there is no such tag. Raises InvalidInputError for a name that no tag can have, FormatError, StoreError."""
     check_name("tag", name)
-    for key in _tag_keys(files, name):
-        ref = read_reference(files.store, key)
-        if ref is not None:
-            if ref.snapshot is None:
-                raise FormatError("a tag must point to a snapshot", key=key)
-            return ref.snapshot
-    return None
+    key, ref = _read_any(files, _tag_keys(files, name))
+    if ref is not None and ref.snapshot is None:
+        raise FormatError("a tag must point to a snapshot", key=key)
+    return None if ref is None else ref.snapshot
 
 
 def create_tag(files: Files, name: str, snapshot: ObjectId) -> None:
@@ -422,14 +381,13 @@ def create_tag(files: Files, name: str, snapshot: ObjectId) -> None:
     keys = _tag_keys(files, name)
     if (files.store.sizes(keys) >= 0).any():
         raise _already("tag", name, keys[0])
-    _read_snapshot(files, snapshot)
+    files.read_snapshot(snapshot)
     _create_named(files, "tag", name, keys[0], snapshot)
 
 
 def list_tags(files: Files) -> list[str]:
     """The names of all tags, sorted."""
-    names = _names(files, "tag")
-    keys = [(key, name) for name in names for key in _tag_keys(files, name)]
+    keys = [(key, name) for name in _names(files, "tag") for key in _tag_keys(files, name)]
     sizes = files.store.sizes([key for key, _ in keys]).tolist()
     return list(dict.fromkeys(name for (_, name), size in zip(keys, sizes, strict=True) if size >= 0))
 
@@ -456,11 +414,6 @@ def _names(files: Files, kind: RefKind) -> list[str]:
     return sorted(found)
 
 
-def _read_snapshot(files: Files, snapshot: ObjectId) -> None:
-    """Reads the snapshot that a reference is to point to, from the store, as one that is remembered may be gone. Raises NotFoundError, FormatError, StoreError."""
-    files.read_snapshot(snapshot)
-
-
 def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: ObjectId) -> None:
     """Creates the file that makes a branch or tag. Two may do so at once with the same snapshot: only where the answer was lost does it say whose it is."""
     outcome, _ = create_reference(files.store, key, Ref(snapshot), unique=False)
@@ -472,3 +425,11 @@ def _create_named(files: Files, kind: RefKind, name: str, key: str, snapshot: Ob
 
 def _already(kind: RefKind, name: str, key: str) -> AlreadyExistsError:
     return AlreadyExistsError(f"there is a {kind} of this name already: {name!r}", key=key, hint="choose another name")
+
+
+def _unknown(what: str, key: str) -> CommitUnknownError:
+    return CommitUnknownError(
+        f"whether {what} is not known: the store's answer was lost, and the file cannot be read back",
+        key=key,
+        hint="look whether it is there when the store answers again; nothing was removed",
+    )

@@ -1,6 +1,6 @@
 """Reference files one by one: which of a branch's folder is the newest, reading one, creating one if it is not there.
 
-What they mean for a branch or a tag lives in branches.py, their names and the JSON in them in formats/alpha/refs.py."""
+What they mean for a branch or a tag is in branches.py, their names and the JSON in them in formats/alpha/refs.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ __all__ = [
     "newest_number",
     "read_reference",
 ]
-
 
 _PAGE: Final = 16  # keys of the first listing of a folder; the next ones are longer, should all of these be foreign
 _LONGEST_PAGE: Final = 4096
@@ -54,14 +53,13 @@ def newest_number(store: Store, folder: str) -> int | None:
         page = min(page * 4, _LONGEST_PAGE)
 
 
-def highest_number(store: Store, folder: str, present: int, *, behind: bool = False) -> int:
-    """A number that is there while the next one is not, from `present` upward, which is there (or is -1). Nothing is listed.
+def highest_number(store: Store, folder: str, present: int) -> int:
+    """A number that is there while the next one is not, from `present` upward, which is there; -1: it is not known whether any is. Nothing is listed.
 
-    behind  the branch is known to have moved, so several numbers are looked up at once from the start; else the next one is looked up alone
     Strides that grow find a missing one, then the span to it is divided. Every number that is found to be there counts,
     whatever was missing below: a gap, which is none of ours, does not stop the search."""
     missing: int | None = None
-    stride, probes = 1, _PROBES if behind else 1
+    stride, probes = 1, 1 if present < 0 else _PROBES
     while present < LAST_SEQUENCE and missing != present + 1:
         if missing is None:
             steps = [stride << i for i in range(probes)]

@@ -1,0 +1,96 @@
+"""What our commits say in the flags and properties of a snapshot: that it uses what only we know (overlays, packs, bounded history, extents), and the metadata of its commit.
+Pure.
+
+A snapshot without our flag was written by the alpha library, or is to stay readable by it. That library drops flags when it commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from frazil.errors import FormatError
+from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.msgpack import Json, Reader, pack, unpack
+
+__all__ = [
+    "HISTORY",
+    "commit_metadata",
+    "commit_properties",
+    "has_freedoms",
+    "has_own_manifests",
+    "next_node",
+    "with_flag",
+    "with_own_manifests",
+]
+
+HISTORY: Final = 8  # ancestors that a snapshot names
+_FLAG: Final = "frazil"
+_NEXT: Final = "next_node"
+_OWN_MANIFESTS: Final = "frazil.own_manifests"  # the id of its snapshot, as programs may carry flags on to the next one
+_METADATA: Final = "frazil.metadata"  # the names of the properties that are the metadata of the commit
+
+
+def has_freedoms(snapshot: Snapshot) -> bool:
+    """Whether the snapshot may use what only we know."""
+    return _FLAG in snapshot.flags
+
+
+def next_node(snapshot: Snapshot) -> int:
+    """The lowest id that no node has had, as far as can be told."""
+    highest = snapshot.nodes.highest_id() + 1
+    data = snapshot.flags.get(_FLAG)
+    if data is None:
+        return highest
+    try:
+        found = Reader(data, None).members("the flag of frazil").get(_NEXT)
+    except FormatError:
+        return highest
+    return max(highest, found) if isinstance(found, int) else highest
+
+
+def with_flag(flags: Mapping[str, bytes], following: int) -> dict[str, bytes]:
+    """The flags of a snapshot, with ours. following: the lowest id that no node has had."""
+    return {**flags, _FLAG: pack({_NEXT: following})}
+
+
+def has_own_manifests(snapshot: Snapshot) -> bool:
+    """Whether a commit of ours gave every array of a compatible repository manifests of its own (manifests/shared_manifests.py)."""
+    return snapshot.flags.get(_OWN_MANIFESTS) == pack(encode_id(snapshot.metadata.id))
+
+
+def with_own_manifests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[str, bytes]:
+    """The flags of a snapshot of this id in which every array has manifests of its own."""
+    return {**flags, _OWN_MANIFESTS: pack(encode_id(snapshot))}
+
+
+# --- the metadata of a commit -----------------------------------------------------------------------------------------------------------
+
+
+def commit_properties(base: Snapshot, metadata: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, bytes]]:
+    """The properties and the flags of a snapshot that a commit with this metadata makes over `base`. Properties of other programs are carried on."""
+    gone = _metadata_names(base) or ()
+    carried = {name: value for name, value in base.properties.items() if name not in gone}
+    flags = {name: value for name, value in base.flags.items() if name != _METADATA}
+    if metadata or carried:
+        flags[_METADATA] = pack(list(metadata))
+    return {**carried, **metadata}, flags
+
+
+def commit_metadata(snapshot: Snapshot) -> Mapping[str, Json]:
+    """The metadata of the commit that made a snapshot; all its properties where no flag says which."""
+    own = _metadata_names(snapshot)
+    if own is None:
+        return snapshot.properties
+    return {name: value for name, value in snapshot.properties.items() if name in own}
+
+
+def _metadata_names(snapshot: Snapshot) -> set[str] | None:
+    data = snapshot.flags.get(_METADATA)
+    if data is None:
+        return None
+    try:
+        names = unpack(data)
+    except FormatError:
+        return None
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else None
