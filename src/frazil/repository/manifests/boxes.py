@@ -1,9 +1,10 @@
-"""Boxes of chunk coordinates: the one that stands beside each manifest in a snapshot, and columns of them. Pure.
+"""Boxes of chunk coordinates, one of which stands beside each manifest in a snapshot. Pure.
 
-A box lets a reader or a commit leave a manifest alone that cannot have a chunk; how commits use them is in placement.py."""
+A box lets a reader or a commit leave a manifest alone that cannot have a chunk. How commits use them is in placement.py."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -16,13 +17,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Columns = NDArray[np.int64]
-    Booleans = NDArray[np.bool_]
 
-__all__ = ["Boxes", "Extents", "boxes_of", "dropped_and_touched", "extents_of", "read_extents", "room"]
+__all__ = ["Extents", "dropped_and_touched", "extents_of", "read_extents", "room"]
 
 VectorTuple: TypeAlias = tuple[int, ...]
 
-_FEW: Final = 64  # pairs of a box and a chunk up to which single numbers are quicker than columns
+_FEW: Final = 8  # chunks up to which single numbers are quicker than columns
 
 
 class Extents(Record):
@@ -32,21 +32,31 @@ class Extents(Record):
     last: VectorTuple
     count: int  # type: ignore[assignment]  # a tuple's own method is not missed
 
-    def has(self, coordinates: VectorTuple) -> bool:
+    def has(self, coordinates: Sequence[int]) -> bool:
         """Whether a chunk lies in the box."""
         for low, high, coordinate in zip(self.first, self.last, coordinates, strict=True):
             if not low <= coordinate <= high:
                 return False
         return True
 
-    def has_each(self, coordinates: Columns) -> Booleans:
+    def has_each(self, coordinates: Columns) -> NDArray[np.bool_]:
         """Which of int64[n, d] chunks lie in the box: bool[n]."""
         first: Columns = np.array(self.first, np.int64)
         last: Columns = np.array(self.last, np.int64)
         return np.asarray(((coordinates >= first) & (coordinates <= last)).all(axis=1), np.bool_)
 
+    def held(self, chunks: Columns) -> int:
+        """How many of int64[k, d] chunks, which are distinct and in order, lie in the box."""
+        if len(chunks) <= _FEW:
+            return sum(map(self.has, chunks.tolist()))
+        if self.first:
+            outer = chunks[:, 0]
+            start = bisect_left(outer, self.first[0])
+            chunks = chunks[start : bisect_right(outer, self.last[0], start)]
+        return int(np.count_nonzero(self.has_each(chunks)))
+
     def overlaps(self, other: Extents) -> bool:
-        """Whether the boxes have a chunk in common."""
+        """Whether the boxes have a place in common."""
         for low, high, first, last in zip(self.first, self.last, other.first, other.last, strict=True):
             if low > last or first > high:
                 return False
@@ -73,11 +83,12 @@ def read_extents(extents: Sequence[Sequence[int]], rank: int) -> Extents | None:
     first, last, counts = extents
     if len(first) != rank or len(last) != rank or len(counts) != 1:
         return None
+    places = 1
     for low, high in zip(first, last, strict=True):
         if not 0 <= low <= high:
             return None
-    found = Extents(tuple(first), tuple(last), counts[0])
-    return found if 1 <= found.count <= room([found]) else None
+        places *= high - low + 1
+    return Extents(tuple(first), tuple(last), counts[0]) if 1 <= counts[0] <= places else None
 
 
 def room(boxes: Sequence[Extents]) -> int:
@@ -87,78 +98,22 @@ def room(boxes: Sequence[Extents]) -> int:
     return prod([high - low + 1 for low, high in zip(first, last, strict=True)])
 
 
-# --- many boxes -------------------------------------------------------------------------------------------------------------------------
-
-
-class Boxes(Record):
-    """m boxes, inclusive."""
-
-    first: Columns  # int64[m, d]
-    last: Columns  # int64[m, d]
-
-    def overlap(self, other: Boxes) -> Booleans:
-        """Which overlap one of the others: bool[m]."""
-        found = np.zeros(len(self.first), np.bool_)
-        for first, last in zip(other.first, other.last, strict=True):
-            found |= ((self.first <= last) & (self.last >= first)).all(axis=1)
-        return found
-
-    def hold(self, chunks: Columns) -> Columns:
-        """How many of int64[k, d] chunks, which are distinct and in order, each box holds: int64[m]."""
-        boxes, rank = self.first.shape
-        if not rank or not len(chunks):
-            return np.full(boxes, len(chunks), np.int64)
-        outer = np.ascontiguousarray(chunks[:, 0])
-        starts, stops = outer.searchsorted(self.first[:, 0], "left"), outer.searchsorted(self.last[:, 0], "right")
-        held = stops - starts
-        if rank > 1:
-            for box in np.flatnonzero(held).tolist():
-                inner = chunks[starts[box] : stops[box], 1:]
-                inside = ((inner >= self.first[box, 1:]) & (inner <= self.last[box, 1:])).all(axis=1)
-                held[box] = np.count_nonzero(inside)
-        return held
-
-
-def boxes_of(extents: Sequence[Extents], rank: int) -> Boxes:
-    """The boxes of some extents of arrays of this rank."""
-    shape = len(extents), rank
-    first = np.array([one.first for one in extents], np.int64).reshape(shape)
-    return Boxes(first, np.array([one.last for one in extents], np.int64).reshape(shape))
-
-
 def dropped_and_touched(
-    extents: Sequence[Extents], grid: Sequence[int], both: Columns, leaving: Columns
-) -> tuple[Sequence[bool], Sequence[bool]]:
+    boxes: Sequence[Extents], grid: Sequence[int], both: Columns, leaving: Columns
+) -> tuple[list[bool], list[bool]]:
     """Of each manifest with such a box, whether nothing of it is left, and whether else some of it may have to leave.
 
     grid     chunks along each dimension; what lies beyond leaves
     both     int64[k, d], in order: chunks that leave or are written, so that an older manifest with no others is left with nothing
     leaving  int64[l, d], in order: chunks that leave"""
-    if len(extents) * (len(both) + len(leaving)) > _FEW:
-        return _in_columns(boxes_of(extents, len(grid)), grid, both, leaving)
-    written, gone = [tuple(chunk) for chunk in both.tolist()], [tuple(chunk) for chunk in leaving.tolist()]
     dropped, touched = [], []
-    for box in extents:
-        volume, inside, outside = 1, True, False
+    for box in boxes:
+        places, inside, outside = 1, True, False
         for low, high, count in zip(box.first, box.last, grid, strict=True):
-            volume *= high - low + 1
+            places *= high - low + 1
             inside &= high < count
             outside |= low >= count
-        is_dropped = outside or (volume <= len(written) and sum(map(box.has, written)) >= volume)
+        is_dropped = outside or (places <= len(both) and box.held(both) == places)
         dropped.append(is_dropped)
-        touched.append(not is_dropped and (not inside or any(map(box.has, gone))))
+        touched.append(not is_dropped and (not inside or (len(leaving) > 0 and box.held(leaving) > 0)))
     return dropped, touched
-
-
-def _in_columns(
-    boxes: Boxes, grid: Sequence[int], both: Columns, leaving: Columns
-) -> tuple[Sequence[bool], Sequence[bool]]:
-    limits: Columns = np.array(grid, np.int64)
-    volumes = np.prod(boxes.last - boxes.first + 1.0, axis=1)  # floats, as there may be more than an integer can count
-    dropped = np.asarray((boxes.first >= limits).any(axis=1))
-    if (volumes <= len(both)).any():
-        dropped |= boxes.hold(both) >= volumes
-    touched = np.asarray((boxes.last >= limits).any(axis=1))
-    if len(leaving):
-        touched |= boxes.hold(leaving) > 0
-    return dropped.tolist(), (touched & ~dropped).tolist()

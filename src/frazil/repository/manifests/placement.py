@@ -34,14 +34,7 @@ from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import encode_id
 from frazil.record import Record
 from frazil.repository.format import ArrayPlacement
-from frazil.repository.manifests.boxes import (
-    Extents,
-    boxes_of,
-    dropped_and_touched,
-    extents_of,
-    read_extents,
-    room,
-)
+from frazil.repository.manifests.boxes import Extents, dropped_and_touched, extents_of, read_extents, room
 from frazil.repository.manifests.coordinates import among, sorted_coordinates, within
 from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, split_piece, trimmed
 
@@ -271,10 +264,8 @@ class _List:
         if changes or len(small) > 1:
             needed.update(small)
         if size >= self.half:
-            boxes = boxes_of([extents[at] for at in parts], self.array.rank)
-            held = boxes.hold(self.chunks) > 0
-            held |= boxes.overlap(boxes_of([extents[at] for at in overlays[:merged]], self.array.rank))
-            needed.update(at for at, is_held in zip(parts, held.tolist(), strict=True) if is_held)
+            near = [extents[at] for at in overlays[:merged]]
+            needed.update(at for at in parts if extents[at].held(self.chunks) or any(map(extents[at].overlaps, near)))
         return _Plan(touched, overlays, parts, sorted(needed))
 
     def _divide(self, counts: Sequence[int]) -> tuple[range, range]:
@@ -320,9 +311,9 @@ class _List:
     def _parts(self, new: Manifest, parts: list[_Entry]) -> tuple[list[_Entry], list[_Entry]]:
         """New parts of references and of those parts in whose boxes some of them lie, and the other parts."""
         _, chunks = rows_of_array(new, self.array.node, self.array.rank)
-        held = (boxes_of([part.extents for part in parts], self.array.rank).hold(chunks) > 0).tolist()
-        merged = [self._piece(part) for part, near in zip(parts, held, strict=True) if near]
-        others = [part for part, near in zip(parts, held, strict=True) if not near]
+        near = [part.extents.held(chunks) > 0 for part in parts]
+        merged = [self._piece(part) for part, is_near in zip(parts, near, strict=True) if is_near]
+        others = [part for part, is_near in zip(parts, near, strict=True) if not is_near]
         return self._new(join_pieces([*merged, new])), others
 
     def _in_order(self, overlays: list[_Entry], made: list[_Entry], parts: list[_Entry]) -> list[_Entry]:
