@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from frazil.operations.checksum import checksum
     from frazil.operations.convert.convert import convert
     from frazil.operations.copy.copy import copy
+    from frazil.operations.validate.validate import validate
 
 __all__ = [
     "Array",
@@ -46,6 +47,7 @@ __all__ = [
     "open_array",
     "open_group",
     "stores",
+    "validate",
 ]
 __version__ = "0.1.0"
 
@@ -60,5 +62,6 @@ if not TYPE_CHECKING:
             "copy": "frazil.operations.copy.copy",
             "dask": "frazil.dask",
             "extensions": "frazil.extensions",
+            "validate": "frazil.operations.validate.validate",
         },
     )

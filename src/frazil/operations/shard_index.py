@@ -1,0 +1,189 @@
+"""The shard indexes of stored objects, read through the store as keys and ranges of bytes, for operations that look at shards one by one. No chunk is decoded, but for
+shards with codecs around them, which have to be.
+
+What the bytes of an index mean is in codecs/shard.py; reading elements is the array's matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from frazil.array.array import Array
+from frazil.codecs.codec import run_decode
+from frazil.codecs.shard import Level, parse_index
+from frazil.errors import DataError, FrazilError, StoreError
+from frazil.record import Record
+from frazil.stores.fetched.content import read_values
+from frazil.stores.store import FOUND, Store
+from frazil.stores.values import Columns
+
+__all__ = [
+    "Blob",
+    "ShardTable",
+    "chunk_keys",
+    "chunk_store",
+    "grid_extents",
+    "levels_of",
+    "read_tables",
+    "tables_below",
+]
+
+Path = tuple[int, ...]
+_AT_ONCE = 256  # shards of one request to the store
+
+
+class Blob(Record):
+    """Where the bytes of a shard are read from. base: of its first byte there; size: of the shard; read: from (start, length) each to their bytes"""
+
+    base: int
+    size: int
+    read: Callable[[Sequence[tuple[int, int]]], list[bytes]]
+
+
+class ShardTable(Record):
+    """The index of one shard, or what is wrong with it.
+
+    size   bytes of the stored object; -1 where it is not there
+    table  int64[total, 2], start (from the first byte of the shard) and length of each inner chunk, -1 where it is empty; None where there is an error, or no object
+    blob   what the starts count in: the object, or what it was decoded to"""
+
+    size: int
+    table: Columns | None = None
+    blob: Blob | None = None
+    error: FrazilError | None = None
+
+
+def levels_of(array: Array) -> tuple[Level, ...]:
+    """The shardings of an array, the outermost first; none where it has no shards, or none that can be looked into."""
+    return array._settled.chain.levels
+
+
+def grid_extents(array: Array) -> tuple[int, ...]:
+    """Elements of a stored object along each dimension: of a shard, or of a chunk."""
+    return array.shards or array._outer
+
+
+def chunk_store(array: Array) -> Store:
+    """The store that has the array's chunks under their keys: that of the hierarchy, or storage transformers over it."""
+    store: Store = getattr(array._storage, "store", array.store) if array._place.nodes is None else array.store
+    return store
+
+
+def chunk_keys(array: Array, coords: Columns) -> list[str]:
+    """The keys of stored objects, int64[n, d]."""
+    encoding = array.metadata.chunk_key_encoding
+    return list(encoding.encode_all(coords, array._place.layout.data_prefix(array.path)))
+
+
+def read_tables(array: Array, keys: Sequence[str], max_bytes: int) -> Iterator[ShardTable]:
+    """The outermost index of each shard, in the order of the keys. max_bytes: of encoded indexes at once. Raises nothing for a single shard: its error is in the answer."""
+    level, store = levels_of(array)[0], chunk_store(array)
+    if not level.addressable:
+        for key in keys:
+            yield _decoded_table(store, key, level)
+        return
+    page = max(1, min(_AT_ONCE, max_bytes // (level.index_codecs.nbytes + 16 * level.total)))
+    for low in range(0, len(keys), page):
+        part = keys[low : low + page]
+        try:
+            yield from _fetched_tables(store, part, level)
+        except StoreError:
+            for key in part:  # which one it is
+                try:
+                    yield from _fetched_tables(store, [key], level)
+                except StoreError as error:
+                    yield ShardTable(-1, error=_named(error, key))
+
+
+def _fetched_tables(store: Store, keys: Sequence[str], level: Level) -> Iterator[ShardTable]:
+    spans = np.empty((len(keys), 3), np.int64)
+    spans[:, 0] = np.arange(len(keys))
+    spans[:, 1:] = level.index_span
+    fetched = store.fetch(keys, spans)
+    values = read_values(fetched, keys, spans)
+    sizes = fetched.sizes.tolist()
+    for key, status, size, value in zip(keys, fetched.status, sizes, values, strict=True):
+        if status != FOUND or value is None:
+            yield ShardTable(-1)
+            continue
+        blob = Blob(0, size, _reader(store, key))
+        yield _parsed(level, value, size, blob, key)
+
+
+def _reader(store: Store, key: str) -> Callable[[Sequence[tuple[int, int]]], list[bytes]]:
+    def read(spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        values = store.get_partial_values([(key, span) for span in spans])
+        return [b"" if value is None else value for value in values]
+
+    return read
+
+
+def _decoded_table(store: Store, key: str, level: Level) -> ShardTable:
+    try:
+        data = store.get(key)
+    except StoreError as error:
+        return ShardTable(-1, error=_named(error, key))
+    return ShardTable(-1) if data is None else _decoded(level, data, key)
+
+
+def _decoded(level: Level, data: bytes, key: str) -> ShardTable:
+    """Of a shard with codecs around it."""
+    size = len(data)
+    try:
+        for codec in reversed(level.after):
+            data = run_decode(codec, data, level.bound)
+    except DataError as error:
+        return ShardTable(size, error=_named(error, key))
+    start, length = level.index_span
+    index = data[start:] if start < 0 else data[:length]
+    return _parsed(level, index, len(data), _held(data), key)._replace(size=size)
+
+
+def _held(data: bytes) -> Blob:
+    return Blob(0, len(data), lambda spans: [data[start : start + length] for start, length in spans])
+
+
+def _parsed(level: Level, data: bytes, size: int, blob: Blob, key: str) -> ShardTable:
+    try:
+        return ShardTable(size, parse_index(level, data, size), blob)
+    except FrazilError as error:
+        return ShardTable(size, None, blob, _named(error, key))
+
+
+def _named(error: FrazilError, key: str) -> FrazilError:
+    error.key = error.key or key
+    return error
+
+
+def tables_below(array: Array, shard: ShardTable, key: str) -> Iterator[tuple[Path, ShardTable]]:
+    """The indexes of the shards within a shard, each with the numbers of the shards that it lies in. Nothing where there are no such levels."""
+    pending: list[tuple[Path, ShardTable]] = [((), shard)]
+    levels = levels_of(array)
+    while pending:
+        path, outer = pending.pop(0)
+        if outer.table is None or outer.blob is None or len(path) + 1 >= len(levels):
+            continue
+        level, numbers = levels[len(path) + 1], np.flatnonzero(outer.table[:, 0] >= 0)
+        spans = [(outer.blob.base + start, length) for start, length in outer.table[numbers].tolist()]
+        for number, found in zip(numbers.tolist(), _inner_tables(level, outer.blob, spans, key), strict=True):
+            yield (*path, number), found
+            pending.append(((*path, number), found))
+
+
+def _inner_tables(level: Level, blob: Blob, spans: list[tuple[int, int]], key: str) -> list[ShardTable]:
+    """One for each span. A failure to read is that of all."""
+    nbytes = level.index_codecs.nbytes
+    cut = [min(length, nbytes) for _, length in spans]
+    ends = [length - short if level.at_end else 0 for (_, length), short in zip(spans, cut, strict=True)]
+    asked = [(start + end, short) for (start, _), end, short in zip(spans, ends, cut, strict=True)]
+    try:
+        parts = blob.read(asked if level.addressable else spans)
+    except StoreError as error:
+        return [ShardTable(-1, error=_named(error, key))] * len(spans)
+    if not level.addressable:
+        return [_decoded(level, data, key) for data in parts]
+    return [
+        _parsed(level, data, length, Blob(start, length, blob.read), key)
+        for (start, length), data in zip(spans, parts, strict=True)
+    ]

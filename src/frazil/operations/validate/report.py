@@ -1,0 +1,105 @@
+"""What a validation found: the value that users get, and its text. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from frazil.array.info import human
+from frazil.errors import FrazilError, one_line
+from frazil.metadata.json_text import Json
+from frazil.record import Record
+
+__all__ = ["Kind", "Problem", "Validation", "problem_of"]
+
+Kind = Literal["document", "key", "index", "overlap", "chunk", "store"]
+
+
+class Problem(Record):
+    """Something that is wrong.
+
+    kind     "document": of a node, which cannot be read; "key": it belongs to nothing; "index": of a shard; "overlap": of inner chunks in a shard;
+             "chunk": it cannot be decoded; "store": something could not be fetched
+    path     of the node, "" at the root;  key: of the stored object, where one is meant
+    chunk    coordinates of the chunk (of the inner chunk, or of the shard, as the message says)"""
+
+    kind: Kind
+    message: str
+    path: str = ""
+    key: str | None = None
+    chunk: tuple[int, ...] | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Members that are not None."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self._asdict().items()
+            if value is not None
+        }
+
+    def __str__(self) -> str:
+        where = [f"key {self.key}"] if self.key is not None else []
+        where += [f"chunk {self.chunk}"] if self.chunk is not None else []
+        return one_line(f"{self.kind}: /{self.path}: {self.message}" + (f" ({', '.join(where)})" if where else ""))
+
+
+class Validation(Record):
+    """What frazil.validate found.
+
+    location  what was looked at;  decoded: whether every chunk was decoded
+    groups, arrays  that can be opened;  objects: stored chunks and shards, nbytes: their bytes, so far as these are known
+    chunks    elements of stored chunks that were decoded, in bytes
+    problems  the first of them that were found, sorted by path and key; omitted: how many more there are
+    unlisted  the store cannot list: keys that belong to nothing cannot be found"""
+
+    location: str
+    decoded: bool
+    groups: int
+    arrays: int
+    objects: int
+    indexes: int
+    decoded_nbytes: int
+    problems: tuple[Problem, ...]
+    omitted: int = 0
+    unlisted: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Json]:
+        """The same, as JSON, with "ok"."""
+        fields = {name: value for name, value in self._asdict().items() if name != "problems"}
+        return {"ok": self.ok, **fields, "problems": [problem.to_json() for problem in self.problems]}
+
+    def __repr__(self) -> str:
+        """What print shows, for those who evaluate it at a prompt."""
+        return str(self)
+
+    def __str__(self) -> str:
+        lines = [str(problem) for problem in self.problems]
+        if self.omitted:
+            lines.append(f"and {_counted(self.omitted, 'more problem')}")
+        looked = [
+            _counted(self.groups, "group"),
+            _counted(self.arrays, "array"),
+            _counted(self.objects, "stored object"),
+            f"{self.indexes:,} shard ind{'ex' if self.indexes == 1 else 'exes'}",
+        ]
+        looked.append(f"{human(self.decoded_nbytes)} of elements decoded" if self.decoded else "no chunk decoded")
+        total = len(self.problems) + self.omitted
+        verdict = "no problems" if not total else _counted(total, "problem")
+        lines.append(f"{one_line(self.location)}: {verdict}")
+        lines.append("  looked at " + ", ".join(looked))
+        if self.unlisted:
+            lines.append("  the store cannot list: keys that belong to nothing were not looked for")
+        return "\n".join(lines)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def problem_of(kind: Kind, error: FrazilError, path: str) -> Problem:
+    """A problem that an error tells of."""
+    return Problem(kind, error.message, path, error.key, error.chunk)

@@ -1,0 +1,272 @@
+"""frazil.validate: a hierarchy or an array looked through. Keys are listed once and assigned to nodes (convert/hierarchy_keys.py says which belong to what); indexes are read by
+shard_index.py, chunks decoded by decoding.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, product
+
+import numpy as np
+
+from frazil.api.places import open_node
+from frazil.array.arguments import check_flag
+from frazil.array.array import Array
+from frazil.array.group import Group, as_node
+from frazil.array.hierarchy.nodes import Metadata, Place, nodes_below
+from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.operations.array_source import checked_progress, with_limit
+from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
+from frazil.operations.location_overlap import shown
+from frazil.operations.shard_index import chunk_keys, chunk_store, levels_of, read_tables, tables_below
+from frazil.operations.validate.decoding import decode_objects
+from frazil.operations.validate.report import Problem, Validation, problem_of
+from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.locations import Location, resolve
+from frazil.stores.store import Store
+from frazil.stores.values import Columns
+
+__all__ = ["validate"]
+
+_PAGE = 65536  # keys listed at a time
+_LOOKED_UP = 4096  # keys looked up at a time, where nothing can be listed
+_MOST_PROBLEMS = 1000
+_CONSOLIDATED = (
+    "meta/root/consolidated/.zmetadata"  # copies of documents, as zarr-python 2 kept them in the older draft
+)
+
+
+def validate(
+    source: Location | Array | Group,
+    *,
+    path: str = "",
+    decode: bool = False,
+    runtime: Runtime = DEFAULT,
+    progress: Callable[[int], object] | None = None,
+    limit: int = _MOST_PROBLEMS,
+) -> Validation:
+    """Whether everything that is stored of an array, or of a group with all below it, can be read. Problems are in the answer, and no errors.
+
+    source    a location, an Array or a Group;  path: of a node there
+    decode    whether every stored chunk is decoded, on all cores; else documents, keys and shard indexes (checksums, bounds, overlaps) are looked at
+    runtime   threads, requests_in_flight, bytes_in_flight
+    progress  called with the bytes of elements that were decoded since the last call
+    limit     of problems in the answer; others are counted
+    Raises NotFoundError where no node is, InvalidInputError, StoreError where documents or listings cannot be fetched."""
+    report = checked_progress(progress)
+    check_flag(decode, "decode")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidInputError(f"limit is {limit!r}; it must be a positive whole number")
+    try:
+        node = source if isinstance(source, Array | Group) else open_node(source, path=path, runtime=runtime)
+    except (MetadataError, UnknownExtensionError, DataError) as error:
+        if isinstance(source, Array | Group) or error.key is None:
+            raise
+        name = shown(*resolve(source, path)) if not isinstance(source, Store) else repr(source)
+        return Validation(name, decode, 0, 0, 0, 0, 0, (problem_of("document", error, path),))
+    found = _Findings(limit)
+    run = _Run(node, found, decode, runtime.checked().bytes_in_flight, report)
+    run.look()
+    return Validation(
+        shown(node.store, node.path and f"{node.path}/"),
+        decode,
+        run.groups,
+        run.arrays,
+        run.objects,
+        run.indexes,
+        run.decoded_nbytes,
+        tuple(sorted(found.problems, key=_place_of)),
+        found.omitted,
+        unlisted=not node.store.capabilities.listable,
+    )
+
+
+def _place_of(problem: Problem) -> tuple[str, str, tuple[int, ...]]:
+    return problem.path, problem.key or "", problem.chunk or ()
+
+
+class _Findings:
+    """Problems up to a limit, and a count of the others."""
+
+    __slots__ = ("_limit", "omitted", "problems")
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self.omitted = limit, 0
+        self.problems: list[Problem] = []
+
+    def add(self, problem: Problem) -> None:
+        if len(self.problems) < self._limit:
+            self.problems.append(problem)
+        else:
+            self.omitted += 1
+
+
+class _Run:
+    """One validation."""
+
+    __slots__ = (
+        "_decode",
+        "_found",
+        "_limit",
+        "_report",
+        "_top",
+        "arrays",
+        "decoded_nbytes",
+        "groups",
+        "indexes",
+        "objects",
+    )
+
+    def __init__(
+        self, node: Array | Group, found: _Findings, decode: bool, limit: int, report: Callable[[int], object]
+    ) -> None:
+        self._top, self._found, self._decode, self._limit, self._report = node, found, decode, limit, report
+        self.arrays = self.groups = self.objects = self.indexes = self.decoded_nbytes = 0
+
+    def look(self) -> None:
+        nodes = dict(self._nodes())
+        arrays = {path: array for path, node in nodes.items() if (array := self._opened(path, node)) is not None}
+        self.groups = sum(isinstance(node, GroupMetadata) for node in nodes.values())
+        self.arrays = len(arrays)
+        if not self._top.store.capabilities.listable:
+            for path, array in arrays.items():
+                for coords in _grid_pages(array):
+                    there = chunk_store(array).sizes(chunk_keys(array, coords)) >= 0
+                    self._look_at(path, array, coords[there])
+            return
+        for path, coords in self._sweep(nodes):
+            if path in arrays:
+                self._look_at(path, arrays[path], coords)
+
+    # --- documents -------------------------------------------------------------------------------------------------------------------
+
+    def _nodes(self) -> Iterator[tuple[str, Metadata | FrazilError]]:
+        """The node itself and all below it, by their whole paths."""
+        top = self._top
+        yield top.path, top.metadata
+        if isinstance(top, Group):
+            yield from nodes_below(top._place, None)
+
+    def _opened(self, path: str, node: Metadata | FrazilError) -> Array | None:
+        try:
+            if isinstance(node, FrazilError):
+                raise node
+            opened = as_node(self._top._place.at(path), node)
+        except (InvalidInputError, DataError) as error:
+            self._found.add(problem_of("document", error, path))
+            return None
+        return opened if isinstance(opened, Array) else None
+
+    # --- keys ------------------------------------------------------------------------------------------------------------------------
+
+    def _sweep(self, nodes: Mapping[str, Metadata | FrazilError]) -> Iterator[tuple[str, Columns]]:
+        """The stored objects of each array, in columns, sorted. Keys that belong to nothing are problems."""
+        place = self._top._place
+        hierarchy = _hierarchy(place)
+        readable = {hierarchy.inside(path): node for path, node in nodes.items() if not isinstance(node, FrazilError)}
+        claims = Claims(hierarchy, readable)
+        unknown = tuple(
+            prefix
+            for path, node in nodes.items()
+            if isinstance(node, FrazilError)
+            for prefix in (*place.layout.prefixes(path), *place.layout.document_keys(path))
+        )
+        if place.layout.zarr_format == "draft-2021":
+            unknown += (hierarchy.root + _CONSOLIDATED,)
+        found: dict[str, list[tuple[int, ...]]] = {}
+        for page in _pages(place):
+            for key in page:
+                chunk = claims.chunk(key)
+                if chunk is not None:
+                    found.setdefault(chunk[0], []).append(chunk[1])
+                elif not claims.is_document(key) and not key.startswith(unknown):
+                    self._found.add(Problem("key", "the key belongs to no node, and to no chunk of one", key=key))
+            for inner, listed in found.items():
+                at = hierarchy.at(inner)
+                yield at, _sorted(listed, nodes[at])
+            found.clear()
+
+    # --- shards and chunks -----------------------------------------------------------------------------------------------------------
+
+    def _look_at(self, path: str, array: Array, coords: Columns) -> None:
+        self.objects += len(coords)
+        good = np.ones(len(coords), np.bool_)
+        if levels_of(array) and array.ndim:
+            good = self._look_at_indexes(path, array, coords)
+        if self._decode:
+            reader = with_limit(array, self._limit // 2)
+            for done in decode_objects(reader, coords[good], self._limit // 2, self._report):
+                if isinstance(done, Problem):
+                    self._found.add(done)
+                else:
+                    self.decoded_nbytes += done
+
+    def _look_at_indexes(self, path: str, array: Array, coords: Columns) -> np.ndarray:
+        """Which shards have good indexes: bool[n]."""
+        keys = chunk_keys(array, coords)
+        good = np.ones(len(coords), np.bool_)
+        for row, shard in enumerate(read_tables(array, keys, self._limit // 2)):
+            chunk = tuple(coords[row].tolist())
+            for numbers, found in [((), shard), *tables_below(array, shard, keys[row])]:
+                self.indexes += found.table is not None or found.error is not None
+                if found.error is not None:
+                    good[row] = False
+                    problem = problem_of("index" if isinstance(found.error, DataError) else "store", found.error, path)
+                    self._found.add(problem._replace(chunk=chunk, message=_within(problem.message, numbers)))
+                elif found.table is not None and (said := _overlaps(found.table)) is not None:
+                    self._found.add(Problem("overlap", _within(said, numbers), path, keys[row], chunk))
+        return good
+
+
+def _within(message: str, numbers: Sequence[int]) -> str:
+    """numbers: of the inner shards that are meant, from the outermost on."""
+    return message if not numbers else f"{message}; in the inner shard number {', '.join(map(str, numbers))}"
+
+
+def _overlaps(table: Columns) -> str | None:
+    """What is said of inner chunks that share a part of their bytes, and not all of them; None where none do."""
+    numbers = np.flatnonzero((table[:, 0] >= 0) & (table[:, 1] > 0))
+    order = numbers[np.lexsort((table[numbers, 1], table[numbers, 0]))]
+    starts, ends = table[order, 0], table[order].sum(axis=1)
+    reached = np.maximum.accumulate(ends)
+    same = (starts[1:] == starts[:-1]) & (ends[1:] == ends[:-1])
+    clash = np.flatnonzero((starts[1:] < reached[:-1]) & ~same)
+    if not len(clash):
+        return None
+    at = int(clash[0])
+    return (
+        f"{len(clash)} inner chunks overlap others, the first of them number {order[at + 1]} at byte {starts[at + 1]}"
+    )
+
+
+def _hierarchy(place: Place) -> Hierarchy:
+    """The hierarchy below a node of the final Zarr v3; of the drafts the one that the node is in."""
+    layout = place.layout
+    if layout.zarr_format == 3:
+        return Hierarchy(f"{place.path}/" if place.path else "", layout)
+    root: str = getattr(layout, "root", "")
+    return Hierarchy(root, layout)
+
+
+def _pages(place: Place) -> Iterator[list[str]]:
+    """The keys of a node and all below it."""
+    root: str = getattr(place.layout, "root", "")
+    for prefix in [root] if not place.path and place.layout.zarr_format != 3 else place.layout.prefixes(place.path):
+        last, page = "", _PAGE
+        while page == _PAGE:
+            keys = place.store.list_keys(prefix, last, _PAGE)
+            yield keys
+            last, page = keys[-1] if keys else "", len(keys)
+
+
+def _sorted(listed: list[tuple[int, ...]], node: Metadata | FrazilError) -> Columns:
+    assert isinstance(node, ArrayMetadata)
+    coords = np.array(listed, np.int64).reshape(len(listed), node.ndim)
+    return coords[np.lexsort(coords.T[::-1])] if node.ndim else coords[:1]
+
+
+def _grid_pages(array: Array) -> Iterator[Columns]:
+    """All places of the array's grid, in pages."""
+    places = product(*map(range, array.metadata.grid_shape))
+    while page := list(islice(places, _LOOKED_UP)):
+        yield np.array(page, np.int64).reshape(len(page), array.ndim)

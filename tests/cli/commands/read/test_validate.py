@@ -1,0 +1,51 @@
+"""`frazil validate`: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.servers.buckets import S3
+
+import frazil
+from frazil.cli.main import main
+
+
+def test_nothing_is_wrong(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for location in ("ocean.zarr", "sea.zarr", "old.zr3", "sea.repo", "sea.repo@v1", "sea.repo@dev/level1"):
+        assert main(["validate", location, "--decode"]) == 0
+        out, err = capfd.readouterr()
+        assert ": no problems\n  looked at " in out
+        assert err == ""
+    assert main(["validate", "ocean.zarr", "level1", "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert (told["ok"], told["arrays"], told["decoded"], told["problems"]) == (True, 1, False, [])
+
+
+def test_problems_are_lines_and_status_1(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (place / "ocean.zarr" / "flat" / "c" / "0").write_bytes(b"nonsense")
+    (place / "ocean.zarr" / "notes.txt").write_bytes(b"")
+    assert main(["validate", "ocean.zarr"]) == 1
+    assert capfd.readouterr().out.splitlines()[:2] == [
+        "key: /: the key belongs to no node, and to no chunk of one (key notes.txt)",
+        f"{place / 'ocean.zarr'}: 1 problem",
+    ]
+    assert main(["validate", "ocean.zarr", "--decode", "--json"]) == 1
+    out, err = capfd.readouterr()
+    told = json.loads(out)
+    assert err == ""
+    assert [problem["kind"] for problem in told["problems"]] == ["key", "chunk"]
+    assert told["problems"][1]["chunk"] == [0]
+    (place / "ocean.zarr" / "zarr.json").write_bytes(b"nonsense")
+    assert main(["validate", "ocean.zarr"]) == 1
+    assert capfd.readouterr().out.startswith("document: /: ")
+
+
+def test_in_a_bucket(place: Path, s3: S3, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    bucket = s3.new_bucket()
+    frazil.copy("sea.zarr", f"s3://{bucket}/sea.zarr")
+    assert main(["validate", f"s3://{bucket}/sea.zarr", "--decode"]) == 0
+    assert "9 stored objects, 9 shard indexes" in capfd.readouterr().out
