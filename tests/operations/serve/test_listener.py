@@ -61,6 +61,7 @@ class _Held(BufferedStore):
 
 def test_more_than_may_be_at_once_wait() -> None:
     memory = MemoryStore()
+    memory.set("zarr.json", b'{"node_type": "array"}')
     memory.set("c/0", b"value")
     store = _Held(memory)
     status: list[int] = []
@@ -90,6 +91,7 @@ def test_more_than_may_be_at_once_wait() -> None:
 
 def test_the_end_while_connections_wait() -> None:
     memory = MemoryStore()
+    memory.set("zarr.json", b'{"node_type": "array"}')
     memory.set("c/0", b"value")
     store = _Held(memory)
     server = serve(store, connections=1)

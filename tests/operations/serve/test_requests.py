@@ -310,3 +310,28 @@ def test_what_a_body_is() -> None:
     assert {key: content_type(key) for key in kinds} == kinds
     page = answer_page("<p>é".encode())
     assert dict(page.headers)["Content-Length"] == "5"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Contnet-Length", "Content-Lenght", "Content-Lengt", "Content-Length1", "Content_Length", "ContentLength", "Content-Length-", "Conent-Lenth", "Transfer-Encodin",
+        "Transfer_Encoding", "Tranfser-Encoding", "Transfer-Encodings", "TransferEncoding", "Content-Length ", "Content Length", "Content-\tLength", "Content-1ength",
+    ],
+)  # fmt: skip
+def test_misspelt_names_of_headers_that_say_where_a_request_ends(name: str) -> None:
+    for value in ("5", "chunked"):
+        answer = read_request("GET", "/zarr.json", [("Host", "x"), (name, value)])
+        assert isinstance(answer, Answer)
+        assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Content-Type", "Content-Range", "Content-Language", "Content-Encoding", "Accept-Encoding", "X-Content-Length", "Content-Location", "Content-Digest", "TE", "Trailer",
+        "If-None-Match", "Authorization", "Cache-Control", "Sec-Fetch-Mode", "Accept-Language",
+    ],
+)  # fmt: skip
+def test_other_names_of_headers(name: str) -> None:
+    assert isinstance(read_request("GET", "/zarr.json", [("Host", "x"), (name, "a")]), Request)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.operations.serve.served_keys import is_served
+from frazil.operations.serve.served_keys import chunk_documents, draft_nodes, is_served
+from frazil.operations.serve.served_nodes import ServedNodes
 from frazil.stores import MemoryStore
 
 
@@ -24,6 +25,7 @@ def test_every_key_that_is_written_is_served(zarr_format: object, shape: tuple[i
     keys = store.list()
     assert len(keys) >= 4
     assert [key for key in keys if not is_served(key)] == []
+    assert [key for key in keys if not ServedNodes().serves(store, key)] == []
 
 
 @pytest.mark.parametrize("name", ["default", "v2"])
@@ -34,6 +36,7 @@ def test_every_chunk_key_encoding(name: str, separator: str, shape: tuple[int, .
     encoding = {"name": name, "configuration": {"separator": separator}}
     frazil.create_array(store, data=np.ones(shape, "i2"), chunks=tuple(1 for _ in shape), chunk_key_encoding=encoding)
     assert [key for key in store.list() if not is_served(key)] == []
+    assert [key for key in store.list() if not ServedNodes().serves(store, key)] == []
 
 
 @pytest.mark.parametrize(
@@ -69,3 +72,14 @@ def test_other_files(key: str) -> None:
 def test_names_around_a_key_change_it() -> None:
     for key, other in itertools.product(["zarr.json", "c/0/1", ".zarray"], ["x", ".", "-", " "]):
         assert not is_served(key + other)
+
+
+def test_documents_that_the_node_of_a_chunk_may_have() -> None:
+    assert chunk_documents("a/c/0/1") == tuple(
+        f"{node}{name}" for node in ("a/c/0/", "a/c/", "a/") for name in ("zarr.json", ".zarray")
+    )
+    assert chunk_documents("0.1") == ("zarr.json", ".zarray")
+    assert chunk_documents("a/zarr.json") == chunk_documents("meta/root/a.array.json") == ()
+    assert [node.documents(".json") for node in draft_nodes("x/data/root/a/c0")] == [
+        ["x/meta/root/a.array.json", "x/meta/root/root/a.array.json"]
+    ]

@@ -230,10 +230,10 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["fail", "cut"])
 def test_a_store_that_fails_is_no_missing_chunk(kind: str, stores: dict[str, Store]) -> None:
     told: list[str] = []
-    faulty = FaultyStore(stores["memory"], FaultPlan([Fault("fetch", 1, kind)]))  # type: ignore[arg-type]
+    faulty = FaultyStore(stores["memory"], FaultPlan([Fault("fetch", 1 if kind == "fail" else 2, kind)]))  # type: ignore[arg-type]
     with serve(faulty, tell=told.append) as server:
         client = Client(server)
-        reply = client.ask("/level1/plain/c/0/0")
+        reply = client.ask("/level1/plain/c/0/0")  # the document is looked up first
         assert reply.status == 500
         assert len(told) == 1
         assert client.ask("/level1/plain/c/0/0").status == 200
@@ -242,9 +242,10 @@ def test_a_store_that_fails_is_no_missing_chunk(kind: str, stores: dict[str, Sto
 def test_a_failure_in_the_middle_ends_the_answer_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values, "PIECE", 1000)
     store = MemoryStore()
+    store.set("zarr.json", b'{"node_type": "array"}')
     store.set("c/0", bytes(5000))
     told: list[str] = []
-    faulty = FaultyStore(store, FaultPlan([Fault("fetch", 4)]))
+    faulty = FaultyStore(store, FaultPlan([Fault("fetch", 5)]))
     with serve(faulty, tell=told.append) as server:
         with pytest.raises(http.client.IncompleteRead):
             Client(server).ask("/c/0", If_Match="*")

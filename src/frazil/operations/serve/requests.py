@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -40,6 +41,8 @@ _TARGET: Final = re.compile(r"[!-~]*")
 _SCHEME: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
+_FRAMING: Final = ("content-length", "transfer-encoding")
+_MISSPELT: Final = 2  # wrong letters with which a name is still that of a framing header
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _RANGE: Final = re.compile(r"([0-9]*)-([0-9]*)")
 _TAG: Final = re.compile(r'(W/)?("[!#-~\x80-\xff]*")')
@@ -149,8 +152,7 @@ def _body_reason(headers: Sequence[Header]) -> str | None:
     for name, value in headers:
         if _TOKEN.fullmatch(name) is None or "\n" in value or "\r" in value:
             return "a header makes no sense"
-        letters = "".join(letter for letter in name if letter.isalpha())
-        if letters in {"contentlength", "transferencoding"} and name not in {"content-length", "transfer-encoding"}:
+        if name not in _FRAMING and _is_misspelt(name):
             return f"the header {name!r} is misspelt"
     if len(lengths) > 1 or any(_LENGTH.fullmatch(value) is None for value in lengths):
         return "Content-Length is one number"
@@ -159,6 +161,32 @@ def _body_reason(headers: Sequence[Header]) -> str | None:
     if lengths and codings:
         return "a request has Content-Length or Transfer-Encoding"
     return None
+
+
+@lru_cache(256)
+def _is_misspelt(name: str) -> bool:
+    """Whether a name is one of the two that say where a request ends, but for signs between the letters and up to two letters that are wrong, missing or too many.
+    Names that begin with "x-" are extensions."""
+    if name.startswith("x-"):
+        return False
+    letters = _letters(name)
+    return any(_is_near(letters, _letters(meant)) for meant in _FRAMING)
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name if letter.isalpha())
+
+
+def _is_near(text: str, meant: str) -> bool:
+    """Whether two letters at most have to be replaced, inserted or removed to make one of the other."""
+    if abs(len(text) - len(meant)) > _MISSPELT:
+        return False
+    row = list(range(len(meant) + 1))
+    for i, letter in enumerate(text):
+        last, row = row, [i + 1]
+        for j, other in enumerate(meant):
+            row.append(min(last[j] + (letter != other), last[j + 1] + 1, row[j] + 1))
+    return row[-1] <= _MISSPELT
 
 
 def _key(target: str) -> str | Answer:

@@ -30,7 +30,8 @@ from frazil.operations.serve.requests import (
     refusal,
     share,
 )
-from frazil.operations.serve.served_keys import is_served
+from frazil.operations.serve.served_keys import chunk_documents, is_served
+from frazil.operations.serve.served_nodes import ServedNodes
 from frazil.operations.serve.values import PIECE, find_value
 from frazil.record import Record
 from frazil.repository.session.session_store import SessionStore
@@ -153,7 +154,7 @@ class Server:
     __slots__ = ("_listener", "_thread", "url")
 
     def __init__(self, source: Source, prefix: str, options: _Options) -> None:
-        served = _Served(source, prefix, _salt(source()), options.tell, options.cors)
+        served = _Served(source, prefix, _salt(source()), options.tell, options.cors, ServedNodes())
         hosts_of(
             options.host, options.port, options.host_names
         )  # what is wrong with them is said before anything listens
@@ -212,6 +213,7 @@ class _Served(Record):
     salt: bytes
     tell: Tell
     cors: frozenset[str]
+    nodes: ServedNodes
 
     def answer(
         self,
@@ -233,7 +235,7 @@ class _Served(Record):
         key = self.prefix + request.key
         try:
             store = self.source()
-            return (_page(store, self.prefix, request.key), iter(())) if request.page else self._value(store, request)
+            return (self._page(store, request.key), iter(())) if request.page else self._value(store, request)
         except Exception as error:
             if _cannot_be(key, error):
                 return refusal(400, "the address is no key of this store"), iter(())
@@ -242,6 +244,8 @@ class _Served(Record):
 
     def _value(self, store: Store, request: Request) -> tuple[Answer, Iterator[bytes]]:
         """Begins anew where the value is replaced between its look-up and the first bytes."""
+        if not self.nodes.serves(store, self.prefix + request.key):
+            return nothing_there(), iter(())
         for attempt in range(_ATTEMPTS):
             value = find_value(store, self.prefix + request.key, ask_ahead(request, PIECE), self.salt)
             if value is None:
@@ -257,6 +261,38 @@ class _Served(Record):
                     raise
         return nothing_there(), iter(())
 
+    def _page(self, store: Store, path: str) -> Answer:
+        """The page at a path ("" or ending in "/"): the nodes there, or where none is, the names that are served."""
+        try:
+            node = open_node(store, path=self.prefix + path)
+        except NotFoundError:
+            lines = [describe(name[len(path) :], None) for name in self._names(store, path)]
+            return answer_page(draw_page(path, lines)) if lines else nothing_there()
+        if isinstance(node, Group):
+            lines = [describe(name, below) for name, below in node.tree(LEVELS - 1).nodes]
+        else:
+            lines = [describe(".", node.metadata)]
+        return answer_page(draw_page(path, lines))
+
+    def _names(self, store: Store, path: str) -> list[str]:
+        """The names below a path that are served, without the prefix."""
+        if not store.capabilities.listable:
+            return []
+        keys, prefixes = store.list_dir(self.prefix + path)
+        names = [name[len(self.prefix) :] for name in (*prefixes, *keys)]
+        asked: dict[tuple[str, ...], bool] = {}  # chunks of one folder have the same documents
+        found: list[str] = []
+        for name in names:
+            key = f"{name}zarr.json" if name.endswith("/") else name
+            if not is_served(key):
+                continue
+            documents = chunk_documents(self.prefix + key)
+            if documents not in asked:
+                asked[documents] = self.nodes.serves(store, self.prefix + key)
+            if asked[documents]:
+                found.append(name)
+        return found
+
     def failed(self, error: Exception) -> None:
         """Tells of an error in one line, whatever is in its text."""
         text = str(error) if isinstance(error, FrazilError) else f"{type(error).__name__}: {error}"
@@ -268,25 +304,3 @@ def _cannot_be(key: str, error: Exception) -> bool:
     if not isinstance(error, FrazilError) or error.key != key:
         return False
     return isinstance(error, InvalidInputError) or (isinstance(error, StoreError) and error.errno == ENAMETOOLONG)
-
-
-def _page(store: Store, prefix: str, path: str) -> Answer:
-    """The page at a path ("" or ending in "/"): the nodes there, or where none is, the names."""
-    try:
-        node = open_node(store, path=prefix + path)
-    except NotFoundError:
-        if not store.capabilities.listable:
-            return nothing_there()
-        keys, prefixes = store.list_dir(prefix + path)
-        names = [name[len(prefix) :] for name in (*prefixes, *keys)]
-        lines = [
-            describe(name[len(path) :], None)
-            for name in names
-            if is_served(f"{name}zarr.json" if name.endswith("/") else name)
-        ]
-        return answer_page(draw_page(path, lines)) if lines else nothing_there()
-    if isinstance(node, Group):
-        lines = [describe(name, below) for name, below in node.tree(LEVELS - 1).nodes]
-    else:
-        lines = [describe(".", node.metadata)]
-    return answer_page(draw_page(path, lines))
