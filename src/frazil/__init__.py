@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from frazil.operations.checksum import checksum
     from frazil.operations.convert.convert import convert
     from frazil.operations.copy.copy import copy
+    from frazil.operations.shards.shards import shards
     from frazil.operations.validate.validate import validate
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "open",
     "open_array",
     "open_group",
+    "shards",
     "stores",
     "validate",
 ]
@@ -62,6 +64,7 @@ if not TYPE_CHECKING:
             "copy": "frazil.operations.copy.copy",
             "dask": "frazil.dask",
             "extensions": "frazil.extensions",
+            "shards": "frazil.operations.shards.shards",
             "validate": "frazil.operations.validate.validate",
         },
     )

@@ -14,7 +14,7 @@ from typing import Final
 import frazil
 from frazil.cli.command import Command
 from frazil.cli.commands import cache, serve
-from frazil.cli.commands.read import checksum, du, get, info, ls, tree, validate, view
+from frazil.cli.commands.read import checksum, du, get, info, ls, shards, tree, validate, view
 from frazil.cli.commands.repo import branch, diff, init, log, tag
 from frazil.cli.commands.write import convert, copy, import_, set_
 from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
@@ -22,6 +22,7 @@ from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_lin
 COMMANDS: Final[tuple[Command, ...]] = (
     *(info.COMMAND, tree.COMMAND, ls.COMMAND, du.COMMAND, get.COMMAND, set_.COMMAND, view.COMMAND, checksum.COMMAND),
     validate.COMMAND,
+    shards.COMMAND,
     convert.COMMAND,
     *(copy.COMMAND, import_.COMMAND, serve.COMMAND, cache.COMMAND),
     *(init.COMMAND, log.COMMAND, diff.COMMAND, branch.COMMAND, tag.COMMAND),
@@ -46,6 +47,7 @@ a short tour:
   frazil set sea.zarr ":10, :10" 0            elements set to a value, or to those of a .npy file
   frazil du ocean.zarr                        bytes of all arrays and groups, decoded and stored
   frazil checksum ocean.zarr                  checksums of the content, the same however it is stored
+  frazil shards sea.zarr                      where inner chunks lie in shards, and what is unused
   frazil validate ocean.zarr --decode         whether everything that is stored can be read
   frazil view sea.zarr -o sea.png             a picture of it, whatever its size
   frazil convert old.zr3 new.zarr             a hierarchy of a draft as final Zarr v3

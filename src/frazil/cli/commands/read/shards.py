@@ -1,0 +1,109 @@
+"""`frazil shards`: what stored shards look like inside."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+
+from frazil.array.group import Group
+from frazil.cli.command import Command, add_location
+from frazil.cli.locations import add_path, add_virtual_prefix, open_node
+from frazil.cli.output import add_json, binary_output, say, say_json
+from frazil.errors import InvalidInputError
+from frazil.operations.shards.picture import draw_shard, shard_text
+from frazil.operations.shards.shards import Shard, Shards, shards
+from frazil.operations.view.png import encode_png
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_location(parser)
+    add_path(parser)
+    parser.add_argument(
+        "--shard",
+        metavar="I,J,...",
+        type=_coordinates,
+        help="one shard by its place in the grid of shards, piece by piece, with a picture in characters",
+    )
+    parser.add_argument("-n", "--most", metavar="N", type=_number, default=40, help="rows of the table, at most (40)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="a PNG picture of the bytes of the shard, of the first one where --shard is left out; - is standard output",
+    )
+    add_virtual_prefix(parser)
+    add_json(parser)
+
+
+def _coordinates(text: str) -> tuple[int, ...]:
+    parts = text.replace(" ", "").split(",")
+    if not all(part.isdecimal() and len(part) < 20 for part in parts):
+        raise ArgumentTypeError(f"{text!r} is no place in a grid, as in 0,1")
+    return tuple(map(int, parts))
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) < 10**9:
+        raise ArgumentTypeError(f"{text!r} is no number of rows")
+    return int(text)
+
+
+def run(options: Namespace) -> None:
+    if options.json and options.output == "-":
+        options.refuse("standard output takes the picture or the JSON: give -o FILE, or leave --json out")
+    array = open_node(options.location, options.path or "", options.virtual_prefix)
+    if isinstance(array, Group):
+        raise InvalidInputError(
+            "a group is there, not an array", path=array.path or "/", hint="`frazil tree` shows the arrays below it"
+        )
+    found = shards(array, shard=options.shard)
+    if options.output is not None:
+        if not found.shards:
+            raise InvalidInputError("no shard is stored, so that there is nothing to draw", path=array.path or "/")
+        drawn = found if options.shard is not None else shards(array, shard=found.shards[0].coords)
+        if drawn.shards[0].error is not None:
+            raise InvalidInputError(f"the shard cannot be drawn: {drawn.shards[0].error}", path=array.path or "/")
+        with binary_output(options.output) as stream:
+            stream.write(encode_png(draw_shard(drawn.shards[0])))
+        if options.output == "-":
+            return
+    if options.json:
+        say_json(found.to_json())
+        return
+    say("\n".join(_lines(found, options.most, pieces=options.shard is not None)))
+
+
+def _lines(found: Shards, most: int, *, pieces: bool) -> list[str]:
+    lines = found.lines(most)
+    if pieces and found.shards[0].error is None:
+        lines += ["", *_pieces(found.shards[0], most), "", shard_text(found.shards[0])]
+    return lines
+
+
+def _pieces(shard: Shard, most: int) -> list[str]:
+    """A line for each of the first pieces: where it begins, its bytes, what it is."""
+    rows = [("start", "bytes", "what")]
+    for piece in shard.pieces[:most]:
+        what = piece.kind if piece.chunk is None else f"inner chunk {', '.join(map(str, piece.chunk))}"
+        rows.append((str(piece.start), str(piece.nbytes), what))
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    lines = [f"{row[0].rjust(widths[0])}  {row[1].rjust(widths[1])}  {row[2]}" for row in rows]
+    if len(shard.pieces) > most:
+        lines.append(f"and {len(shard.pieces) - most:,} more pieces")
+    return lines
+
+
+COMMAND = Command(
+    "shards",
+    "where inner chunks lie in the stored shards of an array, unused bytes, order",
+    "A line for each stored shard: how many inner chunks it has, its bytes, those of its index, those that nothing refers to (which earlier writes may have left), and the\n"
+    "order of its inner chunks: C, F, Morton, or as they were written. Of one shard every piece, and a picture of its bytes: in a PNG picture, colours tell the place\n"
+    "of an inner chunk in the grid, the index is dark, and what is unused grey. Only indexes are read.",
+    (
+        ("frazil shards sea.zarr", "all shards of an array"),
+        ("frazil shards sea.zarr --shard 0,1", "one of them, piece by piece"),
+        ("frazil shards old.zr3 level1/temp --json", "for programs; sizes are in bytes"),
+        ("frazil shards sea.zarr --shard 1,2 -o shard.png", "a picture of its bytes"),
+    ),
+    add_arguments,
+    run,
+)

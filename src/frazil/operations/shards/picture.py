@@ -1,0 +1,76 @@
+"""One shard as a picture of its bytes: in characters, or as pixels whose colours tell where in the grid an inner chunk is. Where its pieces lie is shards.py's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.operations.shards.shards import Shard
+from frazil.operations.view.picture import Pixels, draw
+
+__all__ = ["draw_shard", "shard_text"]
+
+_WIDTH: Final = 64  # characters of a line
+_LINES: Final = 8
+_PIXELS: Final = 512, 256  # width and height
+_INK: Final = (40, 40, 40)
+_SIGNS: Final = {"chunk": "#", "index": "i", "unused": "."}
+
+
+def shard_text(shard: Shard) -> str:
+    """Lines of signs from the first byte to the last: # inner chunks, i the index, . what nothing refers to. A sign stands for what its first byte is in, but what is unused
+    or index is shown though it be short."""
+    size = _size(shard)
+    count = max(1, min(_WIDTH * _LINES, size))
+    signs = ["#"] * count
+    for kind in ("index", "unused"):
+        for piece in shard.pieces:
+            if piece.kind == kind and piece.nbytes:
+                first = piece.start * count // size
+                last = max(first, (piece.start + piece.nbytes) * count // size - 1)
+                signs[first : last + 1] = _SIGNS[kind] * (last + 1 - first)
+    text = "".join(signs)
+    lines = [text[low : low + _WIDTH] for low in range(0, count, _WIDTH)]
+    each = -(-size // count)
+    return "\n".join(
+        [*lines, f"# inner chunks, i index, . unused; a sign is about {each:,} byte{'' if each == 1 else 's'}"]
+    )
+
+
+def draw_shard(shard: Shard, colours: str = "dusk") -> Pixels:
+    """Pixels from the first byte, at the top left, to the last one, line by line. Colours: the place of the inner chunk in C order among those of its shard; dark: the index;
+    grey: what nothing refers to."""
+    width, height = _PIXELS
+    positions = np.arange(width * height) * _size(shard) // (width * height)
+    values = np.full(len(positions), np.nan)
+    dark = np.zeros(len(positions), np.bool_)
+    chunks = [piece for piece in shard.pieces if piece.kind == "chunk" and piece.nbytes]
+    ranks = _ranks(np.array([piece.chunk for piece in chunks], np.int64).reshape(len(chunks), len(shard.coords)))
+    for piece, rank in zip(chunks, ranks.tolist(), strict=True):
+        low, high = np.searchsorted(positions, (piece.start, piece.start + piece.nbytes))
+        values[low:high] = rank
+    for piece in shard.pieces:
+        if piece.kind == "index":
+            low, high = np.searchsorted(positions, (piece.start, piece.start + piece.nbytes))
+            dark[low : max(high, low + 1)] = True
+    made = draw(values.reshape(height, width), colours, low=0, high=max(1, shard.total - 1))
+    made[:height, :width, :3][dark.reshape(height, width)] = _INK
+    return made
+
+
+def _size(shard: Shard) -> int:
+    """Bytes of the shard in which its pieces lie: all of it is in a piece."""
+    return max((piece.start + piece.nbytes for piece in shard.pieces), default=1)
+
+
+def _ranks(chunks: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How far each chunk is in C order, from 0 to the number of places in the box of all."""
+    if not len(chunks):
+        return np.zeros(0)
+    least, extent = chunks.min(axis=0), np.ptp(chunks, axis=0) + 1
+    ranks = np.zeros(len(chunks), np.float64)
+    for axis, count in enumerate(extent.tolist()):
+        ranks = ranks * count + (chunks[:, axis] - least[axis])
+    return ranks
