@@ -280,15 +280,15 @@ class Repository:
 
     def lookup(self, name: str) -> str:
         """The id of the snapshot that a tag, a branch, an id or the beginning of one names, in this order. Raises NotFoundError, InvalidInputError."""
-        return encode_id(lookup_name(self._files, name).snapshot)
+        return encode_id(lookup_name(self._files, name))
 
     def history(self, name: str = MAIN) -> Iterator[Commit]:
         """The snapshots that led to a branch, tag or snapshot, newest first: id, parent, message, written_at, metadata."""
-        return commits(self._files, lookup_name(self._files, name).snapshot)
+        return commits(self._files, lookup_name(self._files, name))
 
     def diff(self, old: str, new: str) -> Difference:
         """What changed from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""
-        ids = [lookup_name(self._files, name).snapshot for name in (old, new)]
+        ids = [lookup_name(self._files, name) for name in (old, new)]
         before, after = [self._files.snapshot(identity) for identity in ids]
         return snapshot_delta(self._files, before, after, self._files.match_nodes(*ids)).difference
 
@@ -307,16 +307,16 @@ class Repository:
         """A new branch that begins at a snapshot (or where a branch or tag is).
 
         Raises AlreadyExistsError, NotFoundError; InvalidInputError also for a name that the alpha library cannot open, in a compatible repository."""
-        self._files.create_branch(name, lookup_name(self._files, snapshot).snapshot)
+        self._files.create_branch(name, lookup_name(self._files, snapshot))
 
     def reset_branch(self, name: str, snapshot: str, *, expect: str | None = None) -> None:
         """Lets a branch point to another snapshot; what it had stays where it was, by its id.
 
         expect  the id that the branch is to have until then: ConflictError where it has another"""
         check_name("branch", name)
-        expected = None if expect is None else lookup_name(self._files, expect).snapshot
+        expected = None if expect is None else lookup_name(self._files, expect)
         self._tips.pop(name, None)
-        self._files.reset_branch(name, lookup_name(self._files, snapshot).snapshot, expected)
+        self._files.reset_branch(name, lookup_name(self._files, snapshot), expected)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
@@ -342,7 +342,7 @@ class Repository:
 
     def create_tag(self, name: str, snapshot: str) -> None:
         """A name for a snapshot (or for where a branch is now), for ever: tags are never moved nor deleted. Raises AlreadyExistsError, NotFoundError."""
-        self._files.create_tag(name, lookup_name(self._files, snapshot).snapshot)
+        self._files.create_tag(name, lookup_name(self._files, snapshot))
 
 
 def _check_compatible(compatible: object, attributes_file_bytes: object) -> None:

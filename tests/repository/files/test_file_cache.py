@@ -265,7 +265,7 @@ def test_files_pickle(tmp_path: Path) -> None:
     files = Files(LocalStore(tmp_path), "a/", cache_bytes=1234)
     file = put_snapshot(files, 1)
     copy = pickle.loads(pickle.dumps(files))
-    assert (copy.prefix, copy.cache_bytes, repr(copy)) == ("a/", 1234, repr(files))
+    assert (copy.prefix, copy.memory.limit, repr(copy)) == ("a/", 1234, repr(files))
     assert copy.snapshot(file) == files.snapshot(file)
 
 

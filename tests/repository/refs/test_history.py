@@ -27,7 +27,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.alpha.format import AlphaFormat as Files
 from frazil.repository.refs.branches import create_branch, create_tag, delete_branch, open_tip, read_tag
 from frazil.repository.refs.history import common_ancestor, snapshot_file
-from frazil.repository.refs.lookup import Commit, Found, as_of, lookup
+from frazil.repository.refs.lookup import Commit, as_of, lookup
 from frazil.repository.refs.lookup import commits as ancestry
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
@@ -89,20 +89,17 @@ def test_every_commit_of_the_archives_is_found(name: str) -> None:
     assert sorted(commits, key=lambda commit: -commit.written_ns) == commits
     for commit in commits:
         found = lookup(files, commit.id)
-        assert found.kind == "snapshot"
-        assert files.snapshot(found.snapshot).metadata == SnapshotInfo(
-            commit.snapshot, commit.written_ns, commit.message
-        )
+        assert files.snapshot(found).metadata == SnapshotInfo(commit.snapshot, commit.written_ns, commit.message)
         assert lookup(files, commit.id[:10].lower()) == found
         for time in (commit.written_at, commit.written_at.astimezone(timezone(timedelta(hours=5)))):
-            assert as_of(files, commits[0].snapshot, time) == found.snapshot
+            assert as_of(files, commits[0].snapshot, time) == found
 
 
 def test_the_first_snapshot_of_the_library_has_a_file_of_another_id() -> None:
     files = archive("icechunk-alpha-repo", "x/")
     tip = open_tip(files, "main").snapshot
     assert snapshot_file(files, ROOT_ID) == ROOT_FILE == snapshot_file(files, ROOT_FILE)
-    assert lookup(files, encode_id(ROOT_ID)) == Found(ROOT_FILE, "snapshot", encode_id(ROOT_FILE))
+    assert lookup(files, encode_id(ROOT_ID)) == ROOT_FILE
     assert lookup(files, "6w05") == lookup(files, "WT2Z") == lookup(files, encode_id(ROOT_ID))
     assert as_of(files, tip, "2024-10-13T18:53:45.425022Z") == ROOT_FILE
     assert common_ancestor(files, tip, ROOT_FILE) == ROOT_FILE == common_ancestor(files, ROOT_FILE, tip)
@@ -285,12 +282,12 @@ def test_names_come_before_ids() -> None:
     files, first = created()
     second, third = (put_snapshot(files, number, [1]) for number in (2, 3))
     text = encode_id(first.snapshot)
-    assert lookup(files, text) == Found(first.snapshot, "snapshot", text)
+    assert lookup(files, text) == first.snapshot
     create_branch(files, text, second)
-    assert lookup(files, text) == Found(second, "branch", text)
+    assert lookup(files, text) == second
     create_tag(files, text, third)
-    assert lookup(files, text) == Found(third, "tag", text)
-    assert lookup(files, "main") == Found(first.snapshot, "branch", "main")
+    assert lookup(files, text) == third
+    assert lookup(files, "main") == first.snapshot
     create_branch(files, "dev", second)
     delete_branch(files, "dev")
     with pytest.raises(NotFoundError, match="'dev', and the branch of this name is deleted"):
@@ -304,9 +301,9 @@ def test_beginnings_of_ids() -> None:
     for name in ("ABCD0", "ABCD0.tmp", "ABCDUUUUUUUUUUUUUUUU", "ABCD000000000000000Z", "ABCD0/x", ".x"):
         files.store.set(f"p/snapshots/{name}", b"x")
     for text in ("ABCD0", "abcd0", "ABCDO", "abcdo00", "ABCD0000000000000000", "abcdoooooooooooooooo"):
-        assert lookup(files, text) == Found(of_text("ABCD0000000000000000"), "snapshot", "ABCD0000000000000000")
+        assert lookup(files, text) == of_text("ABCD0000000000000000")
     for text in ("OILO", "oil0", "0110"):
-        assert lookup(files, text).snapshot == of_text("0110000000000000000G")
+        assert lookup(files, text) == of_text("0110000000000000000G")
     with pytest.raises(InvalidInputError) as caught:
         lookup(files, "ABCD")
     message = str(caught.value)
@@ -334,8 +331,8 @@ def test_an_ambiguous_beginning_does_not_list_everything() -> None:
 
 def test_a_store_that_cannot_list_is_looked_up_by_whole_ids() -> None:
     files, first = created(Without(MemoryStore(), listable=False))
-    assert lookup(files, encode_id(first.snapshot)).snapshot == first.snapshot
-    assert lookup(files, "main").snapshot == first.snapshot
+    assert lookup(files, encode_id(first.snapshot)) == first.snapshot
+    assert lookup(files, "main") == first.snapshot
     with pytest.raises(NotFoundError):
         lookup(files, "1234")
 
@@ -348,4 +345,3 @@ def test_a_damaged_first_branch_file_does_not_hinder() -> None:
             lookup(files, text)
     with pytest.raises(NotFoundError):
         snapshot_file(files, some_id())
-    assert lookup(files, encode_id(first.snapshot)).kind == "snapshot"

@@ -26,6 +26,7 @@ __all__ = [
     "INLINE",
     "NATIVE",
     "NO_FLAGS",
+    "ROW_COLUMNS",
     "VIRTUAL",
     "Manifest",
     "decode_manifest",
@@ -218,7 +219,7 @@ def select_rows(manifest: Manifest, rows: Columns) -> Manifest:
         places = np.repeat(manifest.starts[rows] - starts[:-1], ranks[rows]) + np.arange(starts[-1])
         coordinates = manifest.coordinates[places]
     return manifest._replace(
-        starts=starts, coordinates=coordinates, **{name: getattr(manifest, name)[rows] for name in _OF_ROWS}
+        starts=starts, coordinates=coordinates, **{name: getattr(manifest, name)[rows] for name in ROW_COLUMNS}
     )
 
 
@@ -258,7 +259,7 @@ def _places_before(manifests: Sequence[Manifest]) -> Iterator[tuple[int, int, in
 
 
 _SIDE_BY_SIDE: Final = ("nodes", "coordinates", "kinds", "ids", "lengths", "inline", "location_text")
-_OF_ROWS: Final = ("nodes", "kinds", "ids", "offsets", "lengths", "locations")
+ROW_COLUMNS: Final = ("nodes", "kinds", "ids", "offsets", "lengths", "locations")
 
 
 def _nothing() -> tuple[Columns, Octets, Octets, Columns, Columns]:

@@ -63,10 +63,6 @@ class Files:
     def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (type(self), self.store, self.prefix, self.memory)
 
-    @property
-    def cache_bytes(self) -> int:
-        return self.memory.limit
-
     def chunk_store(self) -> Store:
         """The store as chunk files are read from it, which never change: where reading is a request, their ranges are remembered."""
         if self.memory.limit and not self.store.capabilities.direct:

@@ -49,11 +49,15 @@ class Extents(Record):
         """How many of int64[k, d] chunks, which are distinct and in order, lie in the box."""
         if len(chunks) <= _FEW:
             return sum(map(self.has, chunks.tolist()))
-        if self.first:
-            outer = chunks[:, 0]
-            start = bisect_left(outer, self.first[0])
-            chunks = chunks[start : bisect_right(outer, self.last[0], start)]
-        return int(np.count_nonzero(self.has_each(chunks)))
+        return int(np.count_nonzero(self.has_each(self.near(chunks))))
+
+    def near(self, chunks: Columns) -> Columns:
+        """Those of int64[k, d] chunks, in order, that the box may hold by their first coordinate."""
+        if not self.first:
+            return chunks
+        outer = chunks[:, 0]
+        start = bisect_left(outer, self.first[0])
+        return chunks[start : bisect_right(outer, self.last[0], start)]
 
     def overlaps(self, other: Extents) -> bool:
         """Whether the boxes have a place in common."""

@@ -4,7 +4,7 @@ Manifests that both lists have are not looked at where that can be helped, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import eq
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -66,21 +66,18 @@ def compare_chunks(old: Listed, new: Listed, load: Load) -> tuple[Columns, Colum
     sides = [_Listing(side, common, load) for side in (old, new)]
     chunks = sorted_coordinates(np.concatenate([side.chunks() for side in sides]))
     chunks = chunks[within(chunks, old.grid) | within(chunks, new.grid)]
-    before, after = (side.find(chunks, side.preceding(chunks)) for side in sides)
+    before, after = (side.find(chunks) for side in sides)
     was, now = before.numbers >= 0, after.numbers >= 0
     written = now & ~was
     both = np.flatnonzero(now & was)
     written[both] = ~_same(before, after, both)
     # what is gone from the manifests that differ may be in one that both list, behind them
     gone = np.flatnonzero(was & ~now)
-    following = sides[1].following(chunks[gone])
-    if following:
-        uncovered = sides[1].find(chunks[gone], following, alone=True)
-        found = uncovered.numbers >= 0
-        same = _same(before.at(gone), uncovered, np.flatnonzero(found))
-        written[gone[found][~same]] = True
-        gone = gone[~found]
-    return chunks[written], chunks[gone]
+    uncovered = sides[1].find(chunks[gone], hidden=True)
+    found = uncovered.numbers >= 0
+    same = _same(before.at(gone), uncovered, np.flatnonzero(found))
+    written[gone[found][~same]] = True
+    return chunks[written], chunks[gone[~found]]
 
 
 def _common(old: Listed, new: Listed) -> list[ObjectId]:
@@ -113,44 +110,20 @@ class _Found(Record):
 class _Listing:
     """The manifests of one side."""
 
-    __slots__ = ("common", "last", "load", "own", "rank", "side")
+    __slots__ = ("common", "load", "own", "rank", "side")
 
     def __init__(self, side: Listed, common: Sequence[ObjectId], load: Load) -> None:
-        self.side, self.load, self.rank = side, load, len(side.grid)
-        self.common = set(common)
-        self.own = self._loaded(reference for reference in side.manifests if reference.id not in self.common)
-        places = [place for place, reference in enumerate(side.manifests) if reference.id in self.own]
-        self.last = places[-1] if places else 0
-
-    def _loaded(self, references: Iterable[ManifestReference]) -> dict[ObjectId, Manifest]:
-        ids = [reference.id for reference in references]
-        return dict(zip(ids, self.load(ids) if ids else [], strict=True))
+        self.side, self.load, self.rank, self.common = side, load, len(side.grid), set(common)
+        self.own = self._loaded([reference.id for reference in side.manifests if reference.id not in self.common])
 
     def chunks(self) -> Columns:
         """All that are in manifests of this side alone."""
         parts = [rows_of_array(manifest, self.side.node, self.rank)[1] for manifest in self.own.values()]
         return np.concatenate([no_coordinates(self.rank), *parts])
 
-    def preceding(self, chunks: Columns) -> list[ManifestReference]:
-        """Common manifests that may hide chunks in later ones."""
-        return self._may_hold(self.side.manifests[: self.last], chunks)
-
-    def following(self, chunks: Columns) -> list[ManifestReference]:
-        """Common manifests in which there may be chunks that were hidden."""
-        return self._may_hold(self.side.manifests, chunks) if len(chunks) else []
-
-    def _may_hold(self, listed: Sequence[ManifestReference], chunks: Columns) -> list[ManifestReference]:
-        chosen = []
-        for reference in listed if self.side.free else ():
-            if reference.id in self.common:
-                box = read_extents(reference.extents, self.rank)
-                if box is None or box.has_each(chunks).any():
-                    chosen.append(reference)
-        return chosen
-
-    def find(self, chunks: Columns, others: Sequence[ManifestReference], *, alone: bool = False) -> _Found:
-        """Where chunks are in this side's own manifests and some others, or in the others alone: in the first that has them."""
-        found = self._loaded(others) if alone else self.own | self._loaded(others)
+    def find(self, chunks: Columns, *, hidden: bool = False) -> _Found:
+        """Where chunks are: in this side's own manifests, and in common ones that may hide them. hidden: in common ones alone, behind the own ones too."""
+        found = self._loaded(self._may_hold(chunks, hidden)) | ({} if hidden else self.own)
         listed = [found[reference.id] for reference in self.side.manifests if reference.id in found]
         parts = [rows_of_array(manifest, self.side.node, self.rank) for manifest in listed]
         places = np.empty((sum(len(rows) for rows, _ in parts) + 1, 2), np.int64)
@@ -159,11 +132,25 @@ class _Listing:
         places[:-1, 1] = np.concatenate([np.zeros(0, np.int64), *(rows for rows, _ in parts)])
         coordinates = np.concatenate([no_coordinates(self.rank), *(part for _, part in parts)])
         keys = ChunkKeys(self.rank, coordinates).of(coordinates)
-        first = np.append(
-            np.unique(keys, return_index=True)[1], len(keys)
-        )  # the last is that of a chunk that is not there
+        first = np.append(np.unique(keys, return_index=True)[1], len(keys))  # the last is that of no chunk
         numbers, rows = places[first[ChunkIndex(coordinates[first[:-1]]).find(chunks)]].T
         return _Found(listed, np.where(within(chunks, self.side.grid), numbers, -1), rows)
+
+    def _may_hold(self, chunks: Columns, everywhere: bool) -> list[ObjectId]:
+        """Common manifests in which some of the chunks may be: all, or those before the last of this side's own."""
+        if not self.side.free or not len(chunks):
+            return []
+        listed = self.side.manifests
+        own = [place for place, reference in enumerate(listed) if reference.id in self.own]
+        boxes = {
+            reference.id: read_extents(reference.extents, self.rank)
+            for reference in (listed if everywhere else listed[: max(own, default=0)])
+            if reference.id not in self.own
+        }
+        return [identity for identity, box in boxes.items() if box is None or box.has_each(chunks).any()]
+
+    def _loaded(self, ids: Sequence[ObjectId]) -> dict[ObjectId, Manifest]:
+        return dict(zip(ids, self.load(ids) if ids else [], strict=True))
 
 
 # --- references -------------------------------------------------------------------------------------------------------------------------

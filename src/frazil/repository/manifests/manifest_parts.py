@@ -15,6 +15,7 @@ from frazil.errors import InvalidInputError
 from frazil.formats.alpha.manifests import (
     INLINE,
     NO_FLAGS,
+    ROW_COLUMNS,
     Manifest,
     join_manifests,
     location_columns,
@@ -90,16 +91,9 @@ def split_piece(piece: Manifest, most: int) -> list[Manifest]:
 def _slice(piece: Manifest, first: int, last: int) -> Manifest:
     """Rows first to last - 1, without copying."""
     starts = piece.starts[first : last + 1]
-    return piece._replace(
-        starts=starts - starts[0],
-        coordinates=piece.coordinates[starts[0] : starts[-1]],
-        nodes=piece.nodes[first:last],
-        kinds=piece.kinds[first:last],
-        ids=piece.ids[first:last],
-        offsets=piece.offsets[first:last],
-        lengths=piece.lengths[first:last],
-        locations=piece.locations[first:last],
-    )
+    coordinates = piece.coordinates[starts[0] : starts[-1]]
+    rows = {name: getattr(piece, name)[first:last] for name in ROW_COLUMNS}
+    return piece._replace(starts=starts - starts[0], coordinates=coordinates, **rows)
 
 
 # --- what no row needs ------------------------------------------------------------------------------------------------------------------
@@ -132,16 +126,12 @@ def _trim_locations(piece: Manifest) -> Manifest:
     places = np.cumsum(used, dtype=np.int32) - 1
     locations = np.where(piece.locations < 0, np.int32(-1), places[piece.locations]).astype(np.int32)
     piece = piece._replace(location_text=text, location_starts=starts, locations=locations)
-    return piece if piece.flags == NO_FLAGS else piece._replace(flags=_checks_of(piece))
-
-
-def _checks_of(piece: Manifest) -> bytes:
-    """The flags, with the checks of the piece's own locations alone."""
-    checks = read_checks(piece.flags)
-    if not checks:
-        return piece.flags
-    known = set(piece.all_locations())
-    return with_checks(piece.flags, {location: check for location, check in checks.items() if location in known})
+    checks = {} if piece.flags == NO_FLAGS else read_checks(piece.flags)
+    if checks:
+        known = set(piece.all_locations())
+        checks = {location: check for location, check in checks.items() if location in known}
+        piece = piece._replace(flags=with_checks(piece.flags, checks))
+    return piece
 
 
 def _gather(data: Octets, offsets: Columns, lengths: Columns) -> tuple[Octets, Columns]:

@@ -147,11 +147,6 @@ def _share(
 class _List:
     """The list of one array, on its way from one snapshot to the next."""
 
-    __slots__ = (
-        *("_known", "_planned", "array", "box", "chunks", "freedoms", "half", "is_whole", "leaving", "loaded"),
-        *("removed", "split", "written"),
-    )
-
     def __init__(self, array: ArrayPlacement, split: int, *, freedoms: bool, trusted: bool) -> None:
         self.array, self.split, self.half, self.freedoms = array, split, split // 2, freedoms
         self.loaded: Mapping[ObjectId, Manifest] = {}
@@ -290,12 +285,7 @@ class _List:
         """The references that stay; itself where all do, None where none does."""
         manifest = self._piece(entry)
         _, coordinates = rows_of_array(manifest, self.array.node, self.array.rank)
-        leaving = self.leaving
-        if self.array.rank and len(leaving):
-            outer = np.ascontiguousarray(leaving[:, 0])
-            low, high = entry.extents.first[0], entry.extents.last[0]
-            leaving = leaving[outer.searchsorted(low, "left") : outer.searchsorted(high, "right")]
-        stay = within(coordinates, self.array.grid) & ~among(coordinates, leaving)
+        stay = within(coordinates, self.array.grid) & ~among(coordinates, entry.extents.near(self.leaving))
         if stay.all():
             return entry
         return self._entry(select_rows(manifest, np.flatnonzero(stay))) if stay.any() else None
@@ -319,14 +309,14 @@ class _List:
     def _in_order(self, overlays: list[_Entry], made: list[_Entry], parts: list[_Entry]) -> list[_Entry]:
         """The whole list. Small parts are joined, and without larger ones they are overlays."""
         small = self._joined([part for part in parts if part.extents.count < self.half])
-        parts = [*made, *(part for part in (*small, *parts) if part.extents.count >= self.half)]
         # of those joined, some are as they were, or else large now
+        large = [part for part in (*small, *parts) if part.extents.count >= self.half]
         small = [part for part in small if part.extents.count < self.half]
         chain = [*overlays, *small]
-        if not parts and not _fit([entry.extents.count for entry in chain]):
+        if not made and not large and not _fit([entry.extents.count for entry in chain]):
             return self._new(join_pieces([self._piece(entry) for entry in reversed(chain)]))
-        split = [one for part in parts for one in self._within_limit(part)]
-        return [*overlays, *split, *small]
+        within_limit = [one for part in large for one in (self._new(part.manifest) if part.manifest else [part])]
+        return [*overlays, *made, *within_limit, *small]
 
     def _joined(self, small: list[_Entry]) -> list[_Entry]:
         """Neighbours among small parts, joined until they are small no more, but the last ones."""
@@ -342,12 +332,6 @@ class _List:
             group[0] if len(group) == 1 else self._entry(join_pieces([self._piece(one) for one in group]))
             for group in groups
         ]
-
-    def _within_limit(self, part: _Entry) -> list[_Entry]:
-        """A part to be written, split where that is needed. Files that are there stay as they are."""
-        if part.manifest is None or part.extents.count <= self.split:
-            return [part]
-        return self._new(part.manifest)
 
     def _new(self, piece: Manifest) -> list[_Entry]:
         return [self._entry(one) for one in split_piece(piece, self.split)]

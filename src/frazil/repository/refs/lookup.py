@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.alpha.snapshots import SnapshotInfo
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
 from frazil.formats.times import parse_time
-from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 
 if TYPE_CHECKING:
     from frazil.formats.msgpack import Json
 
-__all__ = ["Commit", "Found", "as_of", "commits", "lookup", "lookup_snapshot"]
-
-FoundKind: TypeAlias = Literal["tag", "branch", "snapshot"]
+__all__ = ["Commit", "as_of", "commits", "lookup", "lookup_snapshot"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # characters of an id that name a snapshot
@@ -29,15 +26,15 @@ _ALIKE: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 
 class Commit:
     """One snapshot of a history. Equal to another of the same id, parent, message and time; pickles.
 
-    snapshot    its id; of the oldest one, where the library of the alpha made the repository, it is not the id of a file (see snapshot_file)
+    snapshot    its id; that of the oldest one is not the id of a file where the alpha library made the repository
     parent      the id of the one before as text; None for the oldest, and where the one before is not known any more
-    message     what was said at the commit
-    written_ns  when, in nanoseconds since 1970 in UTC"""
+    message     of the commit
+    written_ns  nanoseconds since 1970 in UTC"""
 
-    __slots__ = ("_files", "message", "parent", "snapshot", "written_ns")
+    __slots__ = ("_made", "message", "parent", "snapshot", "written_ns")
 
     def __init__(self, files: RepositoryFormat, info: SnapshotInfo, parent: ObjectId | None) -> None:
-        self._files: Final = files
+        self._made: Final = (files, info, parent)
         self.snapshot: Final = info.id
         self.parent: Final = None if parent is None else encode_id(parent)
         self.message: Final = info.message
@@ -58,32 +55,20 @@ class Commit:
 
     @property
     def metadata(self) -> Mapping[str, Json]:
-        """What else was said at the commit, read when it is asked for; empty where its snapshot is not there any more."""
-        return self._files.commit_metadata(self.snapshot)
+        """The metadata of the commit, read when it is asked for; empty where its snapshot is not there any more."""
+        return self._made[0].commit_metadata(self.snapshot)
 
     def __eq__(self, other: object) -> bool:
-        return self._told() == other._told() if isinstance(other, Commit) else NotImplemented
+        return self._made[1:] == other._made[1:] if isinstance(other, Commit) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._told())
+        return hash(self._made[1:])
 
     def __reduce__(self) -> tuple[object, ...]:
-        parent = None if self.parent is None else decode_id(self.parent)
-        return Commit, (self._files, SnapshotInfo(self.snapshot, self.written_ns, self.message), parent)
+        return Commit, self._made
 
     def __repr__(self) -> str:
         return f"<Commit {self.id} {self.written_at:%Y-%m-%d %H:%M:%S} {self.message!r}>"
-
-    def _told(self) -> tuple[ObjectId, str | None, str, int]:
-        return self.snapshot, self.parent, self.message, self.written_ns
-
-
-class Found(Record):
-    """What a name stands for. snapshot: the id of its file; name: of the tag or branch, or the whole id as text"""
-
-    snapshot: ObjectId
-    kind: FoundKind
-    name: str
 
 
 def commits(files: RepositoryFormat, snapshot: ObjectId) -> Iterator[Commit]:
@@ -124,20 +109,20 @@ def _nanoseconds(time: datetime | str) -> int:
 # --- by name -----------------------------------------------------------------------------------------------------------------------------
 
 
-def lookup(files: RepositoryFormat, text: str) -> Found:
+def lookup(files: RepositoryFormat, text: str) -> ObjectId:
     """The snapshot of a tag, else of a branch, else of an id, else of the one id that begins so (4 characters or more; capital or small letters, O for 0, I and L
-    for 1).
+    for 1). It is the id of its file.
 
     Raises NotFoundError; InvalidInputError where several ids begin so, and for a text that names nothing; FormatError for a reference file that makes no sense."""
-    snapshot = files.tag(text)
-    if snapshot is not None:
-        return Found(snapshot, "tag", text)
+    tagged = files.tag(text)
+    if tagged is not None:
+        return tagged
     tip = files.read_tip(text)
     if tip is not None and not tip.deleted:
-        return Found(tip.snapshot, "branch", text)
+        return tip.snapshot
     found = _by_id(files, text)
     if found is not None:
-        return Found(found, "snapshot", encode_id(found))
+        return found
     deleted = "" if tip is None else ", and the branch of this name is deleted"
     raise NotFoundError(
         f"no tag, branch or snapshot is called {text!r}{deleted}",

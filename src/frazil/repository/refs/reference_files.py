@@ -99,18 +99,16 @@ def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -
         if attempt > 1:
             pause(_PAUSE * attempt)
         try:
-            created = store.create(key, emit_ref(ref))
+            if store.create(key, emit_ref(ref)):
+                return COMMITTED, ref
+            if not unique and not lost:
+                return TAKEN, None
         except StoreError as error:
             if error.done:
                 return UNKNOWN, None
             if error.done is False and not lost:
                 raise
             lost = lost or error.done is None
-        else:
-            if created:
-                return COMMITTED, ref
-            if not unique and not lost:
-                return TAKEN, None
         outcome, present = _read_back(store, key, ref, lost=lost)
         if outcome is not None:
             return outcome, present
