@@ -13,10 +13,9 @@ from tests.repository.models import Chunk, columns_of
 from frazil.repository.manifests import boxes as boxes_module
 from frazil.repository.manifests.boxes import (
     Extents,
-    dropped_and_touched,
+    around,
     extents_of,
     read_extents,
-    room,
 )
 
 
@@ -35,7 +34,10 @@ def test_boxes(rank: int, few: int, data: st.DataObject) -> None:
     ours, others = data.draw(some_extents(rank)), data.draw(some_extents(rank))
     chunks = sorted(data.draw(st.sets(st.tuples(*[st.integers(0, 8)] * rank))))
     every = [chunks_of(one) for one in ours]
-    assert [room([one]) for one in ours] == [len(one) for one in every]
+    assert [one.places for one in ours] == [len(one) for one in every]
+    if ours:
+        assert set().union(*every) <= chunks_of(around(ours))
+        assert around(ours).count == min(len(ours), around(ours).places)
     for one, own in zip(ours, every, strict=True):
         assert [one.overlaps(other) for other in others] == [bool(own & chunks_of(other)) for other in others]
         assert one.has_each(columns_of(chunks, rank)).tolist() == [chunk in own for chunk in chunks]
@@ -45,29 +47,10 @@ def test_boxes(rank: int, few: int, data: st.DataObject) -> None:
             assert one.held(columns_of(chunks, rank)) == len(own & set(chunks))
 
 
-@given(st.integers(1, 3), st.sampled_from([0, 8]), st.data())
-def test_what_is_dropped_and_touched(rank: int, few: int, data: st.DataObject) -> None:
-    grid = data.draw(st.tuples(*[st.integers(0, 9)] * rank))
-    ours, inside = data.draw(some_extents(rank)), set(product(*map(range, grid)))
-    leaving, written = (data.draw(st.sets(st.tuples(*[st.integers(0, 8)] * rank), max_size=4)) for _ in range(2))
-    both = leaving | written
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boxes_module, "_FEW", few)
-        columns = (columns_of(sorted(chunks), rank) for chunks in (both, leaving))
-        dropped, touched = dropped_and_touched(ours, grid, *columns)
-    every = [chunks_of(one) for one in ours]
-    assert list(dropped) == [not one & inside or one <= both for one in every]
-    for one, is_dropped, is_touched in zip(every, dropped, touched, strict=True):
-        assert is_touched == (not is_dropped and (not one <= inside or bool(one & leaving)))
-
-
 def test_a_box_larger_than_integers_count() -> None:
     large = Extents((0,) * 4, (2**32 - 1,) * 4, 1)
-    assert room([large]) == 2**128
+    assert large.places == 2**128
     assert large.held(np.zeros((1, 4), np.int64)) == 1
-    chunks = np.zeros((100, 4), np.int64)
-    chunks[:, 3] = np.arange(100)
-    assert dropped_and_touched([large], (2**32,) * 4, chunks, chunks) == ([False], [True])
 
 
 _COORDINATES = st.one_of(st.integers(0, 3), st.sampled_from([2**31, 2**32 - 1]))

@@ -338,7 +338,7 @@ def test_a_store_that_cannot_list_is_looked_up_by_whole_ids() -> None:
 
 
 def test_a_damaged_first_branch_file_does_not_hinder() -> None:
-    files, first = created()
+    files, _first = created()
     files.store.set("refs/branch.main/ZZZZZZZZ.json", b"")
     for text in (encode_id(some_id()), "WXYZ"):
         with pytest.raises(NotFoundError):

@@ -79,13 +79,8 @@ class Files:
         """The snapshot in a file, by its id; the id in its metadata may be another (the library of the alpha wrote the first so).
 
         Raises NotFoundError where there is no such file, FormatError where it makes no sense, both with its key."""
-        name = snapshot_key(file)
-        known = self._known_snapshot(name)
-        if known is None:
-            return self.read_snapshot(file)
-        if self.memory.limit:
-            self._last = name, known
-        return known
+        known = self._known_snapshot(snapshot_key(file))
+        return self.read_snapshot(file) if known is None else known
 
     def read_snapshot(self, file: ObjectId) -> Snapshot:
         """As snapshot, read from the store also where it is remembered."""
@@ -97,10 +92,12 @@ class Files:
 
     def _known_snapshot(self, name: str) -> Snapshot | None:
         last = self._last
-        if last is not None and last[0] == name:
-            return last[1]
-        known = self._kept.get(name)
-        return known if isinstance(known, Snapshot) else None
+        known = last[1] if last is not None and last[0] == name else self._kept.get(name)
+        if not isinstance(known, Snapshot):
+            return None
+        if self.memory.limit:
+            self._last = name, known
+        return known
 
     def _keep_snapshot(self, name: str, snapshot: Snapshot, nbytes: int) -> None:
         if self.memory.limit:

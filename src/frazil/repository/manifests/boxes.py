@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Extents", "dropped_and_touched", "extents_of", "read_extents", "room"]
+__all__ = ["Extents", "around", "extents_of", "read_extents"]
 
 VectorTuple: TypeAlias = tuple[int, ...]
 
@@ -66,6 +66,11 @@ class Extents(Record):
                 return False
         return True
 
+    @property
+    def places(self) -> int:
+        """How many chunks there can be in the box."""
+        return prod([high - low + 1 for low, high in zip(self.first, self.last, strict=True)])
+
     def listed(self) -> tuple[VectorTuple, VectorTuple, VectorTuple]:
         """As it stands in a snapshot."""
         return self.first, self.last, (self.count,)
@@ -87,37 +92,16 @@ def read_extents(extents: Sequence[Sequence[int]], rank: int) -> Extents | None:
     first, last, counts = extents
     if len(first) != rank or len(last) != rank or len(counts) != 1:
         return None
-    places = 1
     for low, high in zip(first, last, strict=True):
         if not 0 <= low <= high:
             return None
-        places *= high - low + 1
-    return Extents(tuple(first), tuple(last), counts[0]) if 1 <= counts[0] <= places else None
+    found = Extents(tuple(first), tuple(last), counts[0])
+    return found if 1 <= found.count <= found.places else None
 
 
-def room(boxes: Sequence[Extents]) -> int:
-    """How many chunks there can be in the smallest box around some."""
-    first = [min(column) for column in zip(*[box.first for box in boxes], strict=True)]
-    last = [max(column) for column in zip(*[box.last for box in boxes], strict=True)]
-    return prod([high - low + 1 for low, high in zip(first, last, strict=True)])
-
-
-def dropped_and_touched(
-    boxes: Sequence[Extents], grid: Sequence[int], both: Columns, leaving: Columns
-) -> tuple[list[bool], list[bool]]:
-    """Of each manifest with such a box, whether nothing of it is left, and whether else some of it may have to leave.
-
-    grid     chunks along each dimension; what lies beyond leaves
-    both     int64[k, d], in order: chunks that leave or are written, so that an older manifest with no others is left with nothing
-    leaving  int64[l, d], in order: chunks that leave"""
-    dropped, touched = [], []
-    for box in boxes:
-        places, inside, outside = 1, True, False
-        for low, high, count in zip(box.first, box.last, grid, strict=True):
-            places *= high - low + 1
-            inside &= high < count
-            outside |= low >= count
-        is_dropped = outside or (places <= len(both) and box.held(both) == places)
-        dropped.append(is_dropped)
-        touched.append(not is_dropped and (not inside or (len(leaving) > 0 and box.held(leaving) > 0)))
-    return dropped, touched
+def around(boxes: Sequence[Extents]) -> Extents:
+    """The smallest box around some; its count is theirs together, or as many chunks as there can be."""
+    first = tuple([min(column) for column in zip(*[box.first for box in boxes], strict=True)])
+    last = tuple([max(column) for column in zip(*[box.last for box in boxes], strict=True)])
+    box = Extents(first, last, sum([box.count for box in boxes]))
+    return box._replace(count=min(box.count, box.places))

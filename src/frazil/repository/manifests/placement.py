@@ -2,22 +2,17 @@
 
 The list of an array, of which the first manifest that has a chunk counts, is
 
-    overlays      fewer than SPLIT / 2 references each; each has at least TIER times as many as the one before it. So there are at most 1 + log4(SPLIT / 2)
+    overlays      fewer than SPLIT / 2 references each; each has at least TIER times as many as the one before it
     parts         SPLIT / 2 to SPLIT references each; no chunk is in two of them
     a small part  at most one, with fewer than SPLIT / 2 references; only behind parts
 
 What a commit writes becomes a new overlay in front, merged with those behind it for as long as these are smaller than TIER times what was merged so far. What reaches
-SPLIT / 2 thereby (then it is all of the overlays) is merged with the parts in whose boxes it has chunks, and split evenly again, in order of coordinates. So every
-reference that is written has itself and fewer than TIER others written again at most 2 + log4(SPLIT / 2) times, and all parts are written again at most once
-for SPLIT / 2 references. A commit loads what it merges, and nothing else.
+SPLIT / 2 thereby is merged with the parts in whose boxes it has chunks, and split evenly again. The format cannot say that a chunk is gone: manifests that may hold
+one, or reach beyond a grid that has shrunk, are written again without it; those that have nothing else are dropped unread.
 
-The format cannot say that a chunk is gone. Manifests in whose boxes a removed chunk lies are loaded and, where they have it, written without it; so are those that reach
-beyond a grid that has shrunk. Manifests that lie beyond it, or whose whole box is written or removed, are dropped unread. Parts that become small are joined, and
-overlays whose sizes fit no more are merged.
-
-Without freedoms (docs/design/013-manifests-of-a-commit.md) written chunks are first taken out of the manifests that have them: no chunk is in two manifests of an array.
-Extents are neither trusted nor written. No file has references of two arrays (shared_manifests.py says why): those that have are written anew, one for each array.
-Where extents are not trusted, or one of them makes no sense, all manifests of the array are loaded, and where the parts are not disjoint, all are merged."""
+Without freedoms written chunks are first taken out of the manifests that have them, extents are neither trusted nor written, and no file has references of two arrays
+(shared_manifests.py). Where extents are not trusted, or one makes no sense, all manifests of the array are loaded, and where the parts are not disjoint, all are merged.
+What this costs, and why it is so: docs/design/013-manifests-of-a-commit.md."""
 
 from __future__ import annotations
 
@@ -34,7 +29,7 @@ from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import encode_id
 from frazil.record import Record
 from frazil.repository.format import ArrayPlacement
-from frazil.repository.manifests.boxes import Extents, dropped_and_touched, extents_of, read_extents, room
+from frazil.repository.manifests.boxes import Extents, around, extents_of, read_extents
 from frazil.repository.manifests.coordinates import among, sorted_coordinates, within
 from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, split_piece, trimmed
 
@@ -156,7 +151,7 @@ class _List:
             raise InvalidInputError("references are written that are not the array's", path=array.path)
         if array.removed.ndim != 2 or array.removed.shape[1] != array.rank or len(array.grid) != array.rank:
             raise InvalidInputError(f"chunks of this array have {array.rank} coordinates", path=array.path)
-        self.box = [extents_of(self.chunks)] if len(self.chunks) else []
+        self.box = extents_of(self.chunks) if len(self.chunks) else None
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then nothing else is left
         self.removed = sorted_coordinates(array.removed)
         self.leaving = self.removed if freedoms else self._both()
@@ -246,9 +241,15 @@ class _List:
 
     def _plan(self, entries: Sequence[_Entry]) -> _Plan:
         """What happens to each manifest, by extents alone. What is needed is what may be merged or have to be written without some chunks."""
-        extents = [entry.extents for entry in entries]
-        dropped, touched = dropped_and_touched(extents, self.array.grid, self._both(), self.leaving)
-        kept = [at for at, is_dropped in enumerate(dropped) if not is_dropped]
+        extents, both = [entry.extents for entry in entries], self._both()
+        kept: list[int] = []
+        touched = [False] * len(entries)
+        for at, box in enumerate(extents):
+            is_whole = box.places <= len(both) and box.held(both) == box.places
+            if not is_whole and all(low < count for low, count in zip(box.first, self.array.grid, strict=True)):
+                kept.append(at)
+                reaches_out = any(high >= count for high, count in zip(box.last, self.array.grid, strict=True))
+                touched[at] = reaches_out or (len(self.leaving) > 0 and box.held(self.leaving) > 0)
         of_overlays, of_parts = self._divide([extents[at].count for at in kept])
         overlays, parts = [kept[at] for at in of_overlays], [kept[at] for at in of_parts]
         changes = any(touched)
@@ -271,12 +272,12 @@ class _List:
     def _merged(self, overlays: Sequence[Extents], *, every: bool) -> tuple[int, int]:
         """How many overlays are merged with what is written, and what size that has at most. All are where `every` or where their sizes do not fit."""
         every = every or not _fit([overlay.count for overlay in overlays])
-        boxes, size = list(self.box), len(self.chunks)
+        box, size = self.box, len(self.chunks)
         for number, overlay in enumerate(overlays):
             if not every and overlay.count >= TIER * size:
                 return number, size
-            boxes.append(overlay)
-            size = min(size + overlay.count, room(boxes))
+            box = overlay if box is None else around([box, overlay])
+            size = box.count
         return len(overlays), size
 
     # --- doing it

@@ -323,16 +323,15 @@ def delete_branch(files: Files, name: str, expect: ObjectId | None = None) -> Ti
 
 def list_branches(files: Files) -> list[str]:
     """The names of all branches, sorted; not those that were deleted. One whose newest file makes no sense is named: opening it says what is wrong."""
-    found: list[str] = []
-    for name in _names(files, "branch"):
+
+    def is_alive(name: str) -> bool:
         try:
             tip = read_tip(files, name)
         except FormatError:
-            found.append(name)
-        else:
-            if tip is not None and not tip.deleted:
-                found.append(name)
-    return found
+            return True
+        return tip is not None and not tip.deleted
+
+    return list(filter(is_alive, _names(files, "branch")))
 
 
 def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None) -> Tip:

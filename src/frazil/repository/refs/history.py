@@ -25,8 +25,8 @@ _PAGE: Final = 64  # keys of a listing
 
 
 def ancestry(files: Files, snapshot: ObjectId) -> Iterator[Ancestor]:
-    """A snapshot and its ancestors, newest first. Further files are read where a history is bounded, as the walk comes to its end; an ancestor whose file is not
-    there is told from what its descendants say, and the walk ends where nobody tells more.
+    """A snapshot and its ancestors, newest first. Further files are read where a history is bounded, as the walk comes to its end. It also ends where such a file is
+    not there.
 
     Raises NotFoundError where the snapshot itself is not there; while walking, FormatError for files that make no sense, and for a history that comes back to
     itself."""
@@ -36,7 +36,9 @@ def ancestry(files: Files, snapshot: ObjectId) -> Iterator[Ancestor]:
 def _walk(files: Files, file: ObjectId, snapshot: Snapshot) -> Iterator[Ancestor]:
     own = snapshot.metadata._replace(id=file)
     while True:
-        _check_history(files, file, snapshot)
+        ids = {info.id for info in snapshot.history}
+        if len(ids) < len(snapshot.history) or not ids.isdisjoint((file, snapshot.metadata.id)):
+            raise FormatError("the history of a snapshot comes back to itself", key=files.key(snapshot_key(file)))
         infos = [own, *snapshot.history]
         for info, parent in pairwise(infos):
             yield Ancestor(info, parent.id)
@@ -66,43 +68,9 @@ def _continued(files: Files, snapshot: Snapshot) -> Snapshot | None:
     return older
 
 
-def _check_history(files: Files, file: ObjectId, snapshot: Snapshot) -> None:
-    ids = {info.id for info in snapshot.history}
-    if len(ids) < len(snapshot.history) or not ids.isdisjoint((file, snapshot.metadata.id)):
-        raise FormatError("the history of a snapshot comes back to itself", key=files.key(snapshot_key(file)))
-
-
-def snapshot_file(files: Files, snapshot: ObjectId) -> ObjectId:
-    """The id of the file of a snapshot that a history names: the same, but for the first one of a repository that the library of the alpha made. That is found
-    by the first file of `main`. Raises NotFoundError."""
-    if files.has_snapshot(snapshot):
-        return snapshot
-    first = _first_snapshot(files)
-    if first is not None and files.snapshot(first).metadata.id == snapshot:
-        return first
-    raise NotFoundError(
-        "there is no such snapshot",
-        key=files.key(snapshot_key(snapshot)),
-        hint="the id is one of another repository, or the snapshot has expired",
-    )
-
-
-def _first_snapshot(files: Files) -> ObjectId | None:
-    """The file of the very first snapshot of a repository, None where it cannot be told."""
-    try:
-        first = read_first(files, MAIN)
-        if first is not None and first.snapshot is not None:
-            files.snapshot(first.snapshot)
-            return first.snapshot
-    except (FormatError, NotFoundError):
-        pass
-    return None
-
-
 def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId | None:
-    """The newest snapshot that is in the histories of both, which may be one of them; None where they have nothing in common.
-
-    It is the id of a file where that is there still. Errors as those of ancestry."""
+    """The newest snapshot that is in the histories of both, which may be one of them; None where they have nothing in common. It is the id of a file where that is
+    there still. Errors as those of ancestry."""
     own = ({left, files.snapshot(left).metadata.id}, {right, files.snapshot(right).metadata.id})
     if own[0] & own[1]:
         return left
@@ -119,17 +87,43 @@ def common_ancestor(files: Files, left: ObjectId, right: ObjectId) -> ObjectId |
     return None
 
 
-# --- by the beginning of an id -----------------------------------------------------------------------------------------------------------
+# --- ids ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def snapshot_file(files: Files, snapshot: ObjectId) -> ObjectId:
+    """The id of the file of a snapshot that a history names. It is the same, but for the first one of a repository that the alpha library made: that is what the first
+    file of `main` points to. Raises NotFoundError."""
+    if files.has_snapshot(snapshot):
+        return snapshot
+    first = _first_snapshot(files)
+    if first is not None and first[1] == snapshot:
+        return first[0]
+    raise NotFoundError(
+        "there is no such snapshot",
+        key=files.key(snapshot_key(snapshot)),
+        hint="the id is one of another repository, or the snapshot has expired",
+    )
 
 
 def find_snapshots(files: Files, start: str, most: int) -> list[ObjectId]:
-    """Snapshot files whose ids begin so, as text in capital letters, at most `most`. Where there is none, the first one of a repository that the library of the alpha
-    made, if the id that histories give it begins so. Errors as those of ancestry."""
+    """Snapshot files whose ids begin so, as text in capital letters, at most `most`. Where there is none, the first one of a repository that the alpha library made,
+    if the id that histories give it begins so. Errors as those of ancestry."""
     found = [text for text in list_ids(files, "snapshots", start, most) if text.startswith(start)]
     if found:
         return [decode_id(text) for text in found]
     first = _first_snapshot(files)
-    return [first] if first is not None and encode_id(files.snapshot(first).metadata.id).startswith(start) else []
+    return [first[0]] if first is not None and encode_id(first[1]).startswith(start) else []
+
+
+def _first_snapshot(files: Files) -> tuple[ObjectId, ObjectId] | None:
+    """The very first snapshot of a repository: the id of its file, and the one that histories give it. None where it cannot be told."""
+    try:
+        first = read_first(files, MAIN)
+        if first is not None and first.snapshot is not None:
+            return first.snapshot, files.snapshot(first.snapshot).metadata.id
+    except (FormatError, NotFoundError):
+        pass
+    return None
 
 
 def list_ids(files: Files, kind: str, after: str, limit: int) -> list[str]:

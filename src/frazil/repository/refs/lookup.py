@@ -19,6 +19,7 @@ __all__ = ["Commit", "as_of", "commits", "lookup", "lookup_snapshot"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # characters of an id that name a snapshot
+_HINT: Final = f"of the id of a snapshot {_SHORTEST} characters or more will do"
 _TOLD: Final = 4  # snapshots that an error names
 _ALIKE: Final = str.maketrans("OIL", "011")  # letters that Crockford's base 32 reads as digits
 
@@ -121,25 +122,20 @@ def lookup(files: RepositoryFormat, text: str) -> ObjectId:
     if tip is not None and not tip.deleted:
         return tip.snapshot
     found = _by_id(files, text)
-    if found is not None:
-        return found
-    deleted = "" if tip is None else ", and the branch of this name is deleted"
-    raise NotFoundError(
-        f"no tag, branch or snapshot is called {text!r}{deleted}",
-        key=files.key("refs/"),
-        hint=f"of the id of a snapshot {_SHORTEST} characters or more will do",
-    )
+    if found is None:
+        deleted = "" if tip is None else ", and the branch of this name is deleted"
+        raise NotFoundError(
+            f"no tag, branch or snapshot is called {text!r}{deleted}", key=files.key("refs/"), hint=_HINT
+        )
+    return found
 
 
 def lookup_snapshot(files: RepositoryFormat, text: str) -> ObjectId:
-    """The file of the snapshot of an id, or of the one id that begins so, whatever branches and tags are called. Errors as those of lookup."""
+    """As lookup, of ids alone, whatever branches and tags are called."""
     found = _by_id(files, text) if isinstance(text, str) else None
     if found is None:
-        raise NotFoundError(
-            f"there is no snapshot {text!r}",
-            key=files.key("snapshots/"),
-            hint=f"of the id of a snapshot {_SHORTEST} characters or more will do; repo.lookup finds those of branches and tags",
-        )
+        hint = f"{_HINT}; repo.lookup finds those of branches and tags"
+        raise NotFoundError(f"there is no snapshot {text!r}", key=files.key("snapshots/"), hint=hint)
     return found
 
 
