@@ -1,13 +1,13 @@
-"""The answer to a fetch of a session's keys: documents, and the chunks of several arrays, as buffers in one table.
+"""Batches of a session's keys, fetched: documents, and the chunks of arrays, each array in one call, all as buffers.
 
-Which nodes the keys are of is found out in session_store.py."""
+session_store.py finds out which nodes the keys belong to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from errno import ENOENT
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from frazil.errors import StoreError
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
 from frazil.stores.fetched.content import as_buffers
+from frazil.stores.fetched.fetch_pages import fetch_in_pages
 from frazil.stores.retry import pause
 from frazil.stores.values import (
     ABSENT,
@@ -26,119 +27,103 @@ from frazil.stores.values import (
     Fetched,
     Sources,
     Version,
-    resolve_spans,
+    object_rows,
     stale_unasked,
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["HeldKeys", "Part", "digest", "expecting", "read_keys", "spread"]
+__all__ = ["Batch", "ChunkBatch", "DocumentBatch", "HeldKeys", "digest", "expecting", "fetch_batches"]
 
 _ATTEMPTS: Final = 100  # to read chunks that others keep replacing
 _LONGEST_PAUSE: Final = 0.05  # seconds
 
 
-class Part(Record):
-    """The chunks of one array among the names of a fetch. rows: of these names; coords: int64[n, d]; held: where they were found, and what they were"""
+class DocumentBatch(Record):
+    """Some of the names of a fetch, by their rows, and their documents: None where there is none."""
 
-    rows: Sequence[int]
+    rows: Columns
+    documents: Sequence[bytes | None]
+
+    def sizes(self) -> Columns:
+        return np.array([-1 if document is None else len(document) for document in self.documents], np.int64)
+
+    def fetch(self, names: Sequence[str], spans: Columns) -> tuple[Batch, Fetched]:
+        versions = [None if document is None else digest(document) for document in self.documents]
+        status, sizes = [ABSENT_KEY if version is None else FOUND for version in versions], self.sizes()
+        sources = Sources(None, [document or b"" for document in self.documents])
+        return self, Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
+
+
+class ChunkBatch(Record):
+    """Some of the names of a fetch, by their rows, and the chunks of one array under them: coords is int64[n, d]. held: where they were found, and the answer."""
+
+    rows: Columns
     storage: ChunkStorage
     coords: Columns
     held: tuple[Located, Fetched] | None = None
 
-    def fetch(self, spans: Columns, key: str) -> Part:
-        """These with what there is of spans; what was held is read on."""
-        if self.held is not None:
+    def sizes(self) -> Columns:
+        return self.storage.sizes(self.coords)
+
+    def fetch(self, names: Sequence[str], spans: Columns) -> tuple[Batch, Fetched]:
+        """The answer, and this batch holding it. What is held already is read on."""
+        if self.held is None:
+            held = self._found(spans, names[0])
+        else:
             located, before = self.held
-            return self._replace(held=(located, self.storage.fetch(located, spans, held=before)))
+            held = located, self.storage.fetch(located, spans, held=before)
+        return self._replace(held=held), as_buffers(held[1], names, spans)
+
+    def _found(self, spans: Columns, key: str) -> tuple[Located, Fetched]:
+        """Looks the chunks up and reads them, again where others replaced them in between."""
         located = self.storage.locate(self.coords)
         for attempt in range(_ATTEMPTS):
-            known, fetched = located, self._fetched(located, spans)
-            if fetched is not None and not stale_unasked(fetched, None):
-                return self._replace(held=(located, fetched))
+            known, missing = located, False
+            try:
+                fetched = self.storage.fetch(located, spans)
+                if not stale_unasked(fetched, None):
+                    return located, fetched
+            except StoreError as error:
+                if error.errno != ENOENT:
+                    raise
+                missing = True  # perhaps removed, as the chunk was replaced
             pause(min(_LONGEST_PAUSE, 0.0005 * 2**attempt))
             located = self.storage.locate(self.coords)
-            if fetched is None and list(located.names) == list(known.names):
-                return self._replace(held=(located, self.storage.fetch(located, spans)))  # which says what is wrong
+            if missing and list(located.names) == list(known.names):
+                return located, self.storage.fetch(located, spans)  # which says what is wrong
         raise StoreError(
             f"chunks were replaced {_ATTEMPTS} times while they were read", key=key, hint="read again later"
         )
 
-    def _fetched(self, located: Located, spans: Columns) -> Fetched | None:
-        """None where an object is missing: it may have been removed since, as its chunks were replaced."""
-        try:
-            return self.storage.fetch(located, spans)
-        except StoreError as error:
-            if error.errno != ENOENT:
-                raise
-            return None
+
+Batch: TypeAlias = DocumentBatch | ChunkBatch
 
 
 class HeldKeys(list["SourceBuffer"]):
-    """The buffers of an answer, with what it was made from, so that it can be held (Store.fetch)."""
+    """The buffers of an answer, with the batches that it was made from, so that it can be held (Store.fetch)."""
 
-    __slots__ = ("documents", "parts")
+    __slots__ = ("batches",)
 
-    def __init__(self, buffers: Sequence[SourceBuffer], documents: Mapping[int, bytes], parts: Sequence[Part]) -> None:
+    def __init__(self, buffers: Sequence[SourceBuffer], batches: Sequence[Batch]) -> None:
         super().__init__(buffers)
-        self.documents, self.parts = documents, parts
+        self.batches = batches
 
 
-def read_keys(names: Sequence[str], spans: Columns, documents: Mapping[int, bytes], parts: Sequence[Part]) -> Fetched:
-    """As Store.fetch, of distinct names: documents by their row, and the chunks of parts; what is neither is not there."""
-    count = len(names)
-    status, versions, young = [ABSENT_KEY] * count, list[Version | None]([None] * count), [False] * count
-    sizes = np.full(count, -1, np.int64)
-    rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    buffers: list[SourceBuffer] = list(documents.values())
-    if documents:
-        mine, asked = _of_rows(list(documents), count, spans)
-        for row, document in documents.items():
-            status[row], versions[row], sizes[row] = FOUND, digest(document), len(document)
-        rows[mine, 0] = -1 - asked[:, 0]
-        rows[mine, 1], rows[mine, 2] = resolve_spans(asked[:, 1], asked[:, 2], sizes[spans[mine, 0]])
-    read: list[Part] = []
-    for part in parts:
-        mine, asked = _of_rows(part.rows, count, spans)
-        part = part.fetch(asked, names[part.rows[0]])
-        assert part.held is not None
-        fetched = as_buffers(part.held[1], [names[row] for row in part.rows], asked)
-        found = fetched.rows
-        found[found[:, 0] != MISSING, 0] -= len(buffers)
-        rows[mine] = found
-        buffers += fetched.sources.buffers
-        sizes[part.rows] = fetched.sizes
-        for at, row in enumerate(part.rows):
-            status[row], versions[row] = fetched.status[at], fetched.versions[at]
-            young[row] = bool(fetched.young and fetched.young[at])
-        read.append(part)
-    held = HeldKeys(buffers, documents, read)
-    return Fetched(Sources(None, held), status, versions, sizes, rows, young if True in young else None)
+def fetch_batches(batches: Sequence[Batch], names: Sequence[str], spans: Columns, *, once: bool) -> Fetched:
+    """As Store.fetch. Each name is in one batch. once: the answer cannot be held, and keeps no file open"""
+    left, read = iter(batches), list[Batch]()
 
+    def fetch(names: Sequence[str], spans: Columns, _: object) -> Fetched:
+        batch, fetched = next(left).fetch(names, spans)
+        if not once:
+            read.append(batch)
+        return fetched
 
-def _of_rows(rows: Sequence[int], count: int, spans: Columns) -> tuple[NDArray[np.bool_] | slice, Columns]:
-    """Which spans are of some of `count` names, in ascending order; and these, of the names by their place among them."""
-    if len(rows) == count:
-        return slice(None), spans
-    place = np.full(count, -1, np.int64)
-    place[rows] = np.arange(len(rows))
-    mine = place[spans[:, 0]] >= 0
-    asked = spans[mine]
-    asked[:, 0] = place[asked[:, 0]]
-    return mine, asked
-
-
-def spread(fetched: Fetched, place: Sequence[int]) -> Fetched:
-    """The answer for names that may repeat, from that for distinct ones: name i is the one at place[i]. Rows stay as they are."""
-    return fetched._replace(
-        status=[fetched.status[at] for at in place],
-        versions=[fetched.versions[at] for at in place],
-        sizes=fetched.sizes[np.array(place, np.int64)],
-        young=fetched.young and [fetched.young[at] for at in place],
-    )
+    fetched = fetch_in_pages(fetch, names, spans, None, [batch.rows for batch in batches])
+    buffers = list(fetched.sources.buffers)
+    return fetched._replace(sources=Sources(None, buffers if once else HeldKeys(buffers, read)))
 
 
 def expecting(fetched: Fetched, spans: Columns, expect: Sequence[Version | None]) -> Fetched:

@@ -1,6 +1,6 @@
 """The keys that a hierarchy of nodes has as a Zarr v3 store: which node's document or which chunk a key means, and their order. Pure.
 
-What is under them is said in session_store.py."""
+session_store.py reads and writes what is under them."""
 
 from __future__ import annotations
 
@@ -16,66 +16,60 @@ from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_ke
 from frazil.record import Record
 from frazil.stores.values import Columns
 
-__all__ = [
-    "Chunks",
-    "SortedKeys",
-    "chunk_keys",
-    "chunk_mistake",
-    "chunk_place",
-    "grouped",
-    "is_inside",
-    "level_of",
-    "no_key",
-    "ordered",
-]
+__all__ = ["ChunkNames", "SortedKeys", "chunk_keys", "chunk_place", "grouped", "level_of", "no_key", "ordered"]
 
 _SLASH, _DOT = DefaultKeys("/"), DefaultKeys(".")
 _LEAD: Final = "c"  # the first component of every chunk key
 _AFTER_SLASH: Final = "0"  # the character that follows "/"
 
 
-class Chunks(Record):
-    """The chunk keys of a batch that would be of one array. rows: where they stand in the batch; coordinates: of each, as many as its key has; keys: the encoding"""
+class ChunkNames(Record):
+    """The chunk keys of a batch that have the form of one array's: their rows in the batch, their coordinates, and the encoding"""
 
     rows: list[int]
     coordinates: list[tuple[int, ...]]
     keys: DefaultKeys
 
-    def columns(self, ndim: int) -> Columns:
-        """int64[n, ndim], when all of them have as many."""
-        return np.array(self.coordinates, np.int64).reshape(len(self.rows), ndim)
-
-    def picked(self, which: Sequence[int]) -> Chunks:
-        return Chunks([self.rows[at] for at in which], [self.coordinates[at] for at in which], self.keys)
-
-    def inside(self, node: ArrayMetadata) -> list[int]:
-        """Which of them are keys of chunks that the array has."""
-        if node.ndim and self.keys != node.chunk_key_encoding:
-            return []
+    def inside(self, node: object) -> tuple[list[int], Columns]:
+        """The rows of those that are keys of chunks of the node, and their coordinates, int64[n, d]."""
+        if not isinstance(node, ArrayMetadata) or (node.ndim and self.keys != node.chunk_key_encoding):
+            return [], np.zeros((0, 0), np.int64)
         grid = node.grid_shape
-        return [at for at, place in enumerate(self.coordinates) if is_inside(place, grid)]
+        found = [
+            (row, place)
+            for row, place in zip(self.rows, self.coordinates, strict=True)
+            if len(place) == len(grid) and all(at < end for at, end in zip(place, grid, strict=True))
+        ]
+        return [row for row, _ in found], np.array([at for _, at in found], np.int64).reshape(len(found), node.ndim)
+
+    def all_inside(self, names: Sequence[str], path: str, node: object) -> Columns:
+        """The coordinates of all. Raises InvalidInputError, with the first key that is none of a chunk of the node."""
+        rows, coords = self.inside(node)
+        if len(rows) < len(self.rows):
+            raise _chunk_mistake(names[min({*self.rows}.difference(rows))], path, node)
+        return coords
 
 
 class SortedKeys(Record):
-    """A batch of keys by what they mean, with the rows they have in it. documents: (row, path of the node); chunks: of one array and one encoding each, with the path
-    that the array would have; others: rows of keys that mean nothing"""
+    """A batch of keys by what they mean, by their rows in it. documents: (row, path of the node); chunks: (path that the array would have, its chunk keys of one
+    encoding); others: rows of keys that mean nothing"""
 
     documents: list[tuple[int, str]]
-    chunks: list[tuple[str, Chunks]]
+    chunks: list[tuple[str, ChunkNames]]
     others: list[int]
 
 
 def grouped(names: Sequence[str]) -> SortedKeys:
     """What each key of a batch means."""
     found = SortedKeys([], [], [])
-    arrays: dict[tuple[str, DefaultKeys], Chunks] = {}
+    arrays: dict[tuple[str, DefaultKeys], ChunkNames] = {}
     for row, name in enumerate(names):
         parent, _, last = name.rpartition("/")
         if last == DOCUMENT_NAME:
             found.documents.append((row, parent))
         elif (place := chunk_place(name)) is not None:
             path, coordinates, keys = place
-            chunks = arrays.setdefault((path, keys), Chunks([], [], keys))
+            chunks = arrays.setdefault((path, keys), ChunkNames([], [], keys))
             chunks.rows.append(row)
             chunks.coordinates.append(coordinates)
         else:
@@ -101,14 +95,6 @@ def chunk_place(key: str) -> tuple[str, tuple[int, ...], DefaultKeys] | None:
     return None if coordinates is None else ("/".join(parts[: first - 1]), coordinates, _SLASH)
 
 
-# --- which keys there may be ---------------------------------------------------------------------------------------------------------
-
-
-def is_inside(coordinates: tuple[int, ...], grid: tuple[int, ...]) -> bool:
-    """Whether coordinates are those of a chunk of the grid."""
-    return len(coordinates) == len(grid) and all(at < end for at, end in zip(coordinates, grid, strict=True))
-
-
 def no_key(key: str) -> InvalidInputError:
     """The error for a key that means nothing in a repository."""
     return InvalidInputError(
@@ -118,7 +104,7 @@ def no_key(key: str) -> InvalidInputError:
     )
 
 
-def chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:
+def _chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:
     """The error for a key that would be a chunk's, but not of the node at that path."""
     if not isinstance(node, ArrayMetadata):
         there = "there is nothing" if node is None else "a group is"

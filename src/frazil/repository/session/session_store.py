@@ -25,24 +25,30 @@ from frazil.metadata.paths import normalise
 from frazil.metadata.types.variable_length import with_variable_length
 from frazil.metadata.v3.documents import data_prefix, document_key, emit_node, parse_node
 from frazil.record import Record
-from frazil.repository.session.session_fetch import HeldKeys, Part, digest, expecting, read_keys, spread
+from frazil.repository.session.session_fetch import (
+    Batch,
+    ChunkBatch,
+    DocumentBatch,
+    HeldKeys,
+    digest,
+    expecting,
+    fetch_batches,
+)
 from frazil.repository.session.session_keys import (
-    Chunks,
+    ChunkNames,
     chunk_keys,
-    chunk_mistake,
     chunk_place,
     grouped,
     level_of,
     no_key,
     ordered,
 )
-from frazil.stores.array_storage.chunk_storage import ChunkStorage
 from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import join_pieces
-from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.key_locks import Guard, guard_of
-from frazil.stores.keys import check_key, check_prefix, distinct_keys
+from frazil.stores.fetched.fetch_pages import pages_of
+from frazil.stores.key_locks import guard_of
+from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -74,18 +80,10 @@ class SessionStore(Store):
     as long as anything lies below it. Erasing one removes the node with everything below it. A key that no node and no chunk can have is never there, and may be erased; setting it is an
     InvalidInputError. The version of a document is a digest of it: equal documents have equal ones."""
 
-    __slots__ = ("_guard", "known", "nodes", "read_only")
+    __slots__ = ("known", "nodes", "read_only")
 
     def __init__(self, nodes: NodeStorage, known: Known, read_only: bool = False) -> None:
         self.nodes, self.known, self.read_only = nodes, known, read_only
-        self._guard: Guard | None = None
-
-    def _turns(self) -> Guard:
-        """Only for its locks: of those who change one document, one looks and changes at a time. Few sessions need it."""
-        guard = self._guard
-        if guard is None:
-            guard = self._guard = guard_of(self.nodes)
-        return guard
 
     def __repr__(self) -> str:
         return f"SessionStore({self.nodes!r})"
@@ -109,57 +107,48 @@ class SessionStore(Store):
         once: bool = False,
     ) -> Fetched:
         """As the port says: one fetch of the chunks of each array. All comes as buffers."""
-        if held is not None:
-            if not isinstance(held.sources.buffers, HeldKeys):
-                raise InvalidInputError("the answer to hold came from another store")
-            return self._fetch(names, spans, expect, held.sources.buffers)
-        return fetch_in_pages(self._fetch, names, spans, expect, pages_of(len(names)) if once else ())
-
-    def _fetch(
-        self,
-        names: Sequence[str],
-        spans: Columns,
-        expect: Sequence[Version | None] | None,
-        held: HeldKeys | None = None,
-    ) -> Fetched:
-        distinct, asked, place = names, spans, None
-        if len(rows := {name: row for row, name in enumerate(dict.fromkeys(names))}) < len(names):
-            distinct, place, asked = list(rows), [rows[name] for name in names], spans.copy()
-            asked[:, 0] = np.array(place, np.int64)[spans[:, 0]]
         if held is None:
-            fetched = read_keys(distinct, asked, *self._opened(distinct))
+            batches: Sequence[Batch] = self._batches(names, once=once)
+        elif isinstance(held.sources.buffers, HeldKeys):
+            batches = held.sources.buffers.batches
         else:
-            fetched = read_keys(distinct, asked, held.documents, held.parts)
-        if place is not None:
-            fetched = spread(fetched, place)
+            raise InvalidInputError("the answer to hold came from another store")
+        fetched = fetch_batches(batches, names, spans, once=once)
         return fetched if expect is None else expecting(fetched, spans, expect)
 
-    def _opened(self, names: Sequence[str]) -> tuple[dict[int, bytes], list[Part]]:
-        """The documents there are, by row, and the chunks there may be."""
+    def _batches(self, names: Sequence[str], *, once: bool = False) -> list[Batch]:
+        """All names, in batches that are fetched at once. once: no more chunks each than there may be files open"""
         keys = grouped(names)
         found = {row: self._node(path) for row, path in keys.documents}
-        documents = {row: emit_node(node) for row, node in found.items() if node is not None}
-        parts: list[Part] = []
+        others = np.ones(len(names), np.bool_)  # no chunks
+        batches: list[Batch] = []
         for path, chunks in keys.chunks:
-            storage, inside, coords = self._there(path, chunks)
-            if storage is not None:
-                parts.append(Part(inside.rows, storage, coords))
-        return documents, parts
+            batch = self._chunk_batch(path, chunks)
+            if batch is not None:
+                others[batch.rows] = False
+                parts = pages_of(len(batch.rows)) if once else [slice(None)]
+                batches += [batch._replace(rows=batch.rows[part], coords=batch.coords[part]) for part in parts]
+        rows = np.flatnonzero(others)
+        if len(rows) or not batches:
+            documents = [None if (node := found.get(row)) is None else emit_node(node) for row in rows.tolist()]
+            batches.insert(0, DocumentBatch(rows, documents))
+        return batches
+
+    def _chunk_batch(self, path: str, chunks: ChunkNames) -> ChunkBatch | None:
+        """Those of the chunk keys that the array at a path can have; None where it can have none of them."""
+        node = self._node(path)
+        rows, coords = chunks.inside(node)
+        if not isinstance(node, ArrayMetadata) or not rows:
+            return None
+        return ChunkBatch(np.array(rows, np.int64), self.nodes.chunks(path, node), coords)
 
     def sizes(self, keys: Sequence[str]) -> Columns:
         self._require("readable")
         for key in keys:
             check_key(key)
-        sizes = np.full(len(keys), -1, np.int64)
-        asked = grouped(keys)
-        for row, path in asked.documents:
-            if (node := self._node(path)) is not None:
-                sizes[row] = len(emit_node(node))
-        for path, chunks in asked.chunks:
-            storage, inside, coords = self._there(path, chunks)
-            if storage is not None:
-                unique, place = np.unique(coords, axis=0, return_inverse=True)
-                sizes[inside.rows] = storage.sizes(unique)[place.reshape(-1)]
+        sizes = np.empty(len(keys), np.int64)
+        for batch in self._batches(keys):
+            sizes[batch.rows] = batch.sizes()
         return sizes
 
     def exists(self, key: str) -> bool:
@@ -176,15 +165,6 @@ class SessionStore(Store):
             raise node
         return node
 
-    def _there(self, path: str, chunks: Chunks) -> tuple[ChunkStorage | None, Chunks, Columns]:
-        """Where the chunks of a batch lie that there may be; None where there can be none."""
-        node = self._node(path)
-        if isinstance(node, ArrayMetadata):
-            inside = chunks.picked(chunks.inside(node))
-            if inside.rows:
-                return self.nodes.chunks(path, node), inside, inside.columns(node.ndim)
-        return None, chunks, np.zeros((0, 0), np.int64)
-
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
     def put_many(
@@ -200,20 +180,16 @@ class SessionStore(Store):
         new = {path: self._parsed(names[row], value) for (row, path), value in zip(keys.documents, values, strict=True)}
         arrays = {path: new.get(path) or self._node(path) for path, _ in keys.chunks}
         for path, chunks in keys.chunks:
-            _check_chunks(names, path, chunks, arrays[path])
+            chunks.all_inside(names, path, arrays[path])
         answers: list[Version | Changed] = [Changed(ABSENT)] * len(names)
         for row, path in sorted(keys.documents, key=lambda document: document[1]):
             answers[row] = self._put_document(path, new[path], expect[row])
         for path, chunks in keys.chunks:
-            node = arrays[path]
-            if path in new:  # which another condition may have kept from being put
-                _check_chunks(names, path, chunks, node := self._node(path))
+            node = self._node(path) if path in new else arrays[path]  # another condition may have kept the new one out
+            coords = chunks.all_inside(names, path, node)
             assert isinstance(node, ArrayMetadata)
-            published = self.nodes.chunks(path, node).publish(
-                chunks.columns(node.ndim),
-                picked(pieces, np.array(chunks.rows, np.int64)),
-                [expect[row] for row in chunks.rows],
-            )
+            values_of = picked(pieces, np.array(chunks.rows, np.int64))
+            published = self.nodes.chunks(path, node).publish(coords, values_of, [expect[row] for row in chunks.rows])
             for row, answer in zip(chunks.rows, published, strict=True):
                 answers[row] = answer
         return answers
@@ -230,7 +206,7 @@ class SessionStore(Store):
         return node.without_consolidated() if isinstance(node, GroupMetadata) else node
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
-        with self._turns().reading([path]):
+        with guard_of(self.nodes).reading([path]):  # one at a time looks at a document and changes it
             attempt = 0
             while True:
                 if expect is not ANY and expect != (present := _version(self._node(path))):
@@ -277,18 +253,19 @@ class SessionStore(Store):
         keys = grouped(names)
         answers = [None if wanted in (ANY, ABSENT) else Changed(ABSENT) for wanted in expect]
         for path, chunks in keys.chunks:
-            storage, inside, coords = self._there(path, chunks)
-            if storage is not None:
-                for row, answer in zip(
-                    inside.rows, storage.erase(coords, [expect[row] for row in inside.rows]), strict=True
+            batch = self._chunk_batch(path, chunks)
+            if batch is not None:
+                rows = batch.rows.tolist()
+                for row, erased in zip(
+                    rows, batch.storage.erase(batch.coords, [expect[at] for at in rows]), strict=True
                 ):
-                    answers[row] = answer
+                    answers[row] = erased
         for row, path in sorted(keys.documents, key=lambda document: document[1], reverse=True):
             answers[row] = self._erase_document(path, expect[row])
         return answers
 
     def _erase_document(self, path: str, expect: Version | None) -> Changed | None:
-        with self._turns().reading([path]):
+        with guard_of(self.nodes).reading([path]):  # one at a time looks at a document and changes it
             if expect is not ANY:
                 present = _version(self._node(path))
                 if expect != present:
@@ -303,11 +280,6 @@ class SessionStore(Store):
                     self.nodes.remove(path)
                 except NotFoundError:
                     pass  # somebody else was quicker
-
-    def erase_values(self, keys: Iterable[str]) -> None:
-        names = distinct_keys(keys)
-        self._require("erasable")
-        self.erase_many(names, [ANY] * len(names))
 
     def erase_prefix(self, prefix: str) -> None:
         """As the port says: of a node the node, of a part of a chunk grid its chunks, without a listing of keys."""
@@ -413,11 +385,3 @@ def _same_kind(old: Metadata | FrazilError, new: Metadata) -> bool:
     if isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata):
         return old.ndim == new.ndim
     return isinstance(old, GroupMetadata) and isinstance(new, GroupMetadata)
-
-
-def _check_chunks(names: Sequence[str], path: str, chunks: Chunks, node: Metadata | None) -> None:
-    """Refuses keys of chunks that the node has not."""
-    inside = set(chunks.inside(node)) if isinstance(node, ArrayMetadata) else set()
-    for at, row in enumerate(chunks.rows):
-        if at not in inside:
-            raise chunk_mistake(names[row], path, node)

@@ -154,7 +154,7 @@ class Located(Record):
 
 
 class ChunkStorage(Protocol):
-    """Chunk coordinates to bytes. coords is int64[n, d], rows distinct and inside the chunk grid. Safe to use from many threads; pickles.
+    """Chunk coordinates to bytes. coords is int64[n, d], rows inside the chunk grid; those of publish and erase are distinct. Safe to use from many threads; pickles.
 
     All raise StoreError when the store fails; a chunk that is not there is no error."""
 
