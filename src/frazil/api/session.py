@@ -27,10 +27,9 @@ from frazil.repository.merge.rebase import meet
 from frazil.repository.merge.rebase import rebase as rebase_transaction
 from frazil.repository.merge.session_delta import session_delta
 from frazil.repository.merge.solvers import Solver, check_solver
-from frazil.repository.session.adopted_files import adopt_file, set_adopted
 from frazil.repository.session.pending_chunks import PackingOrder
 from frazil.repository.session.session_store import SessionStore
-from frazil.repository.session.set_references import Check, set_virtual
+from frazil.repository.session.set_references import Check, adopt_file, set_adopted, set_virtual
 from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
 

@@ -23,7 +23,7 @@ else:
     clients = LateModule("frazil.stores.objects.clients")
     object_store = LateModule("frazil.stores.objects.object_store")
 
-__all__ = ["Location", "key_prefix", "resolve"]
+__all__ = ["Location", "key_prefix", "location_text", "resolve"]
 
 Location: TypeAlias = "str | os.PathLike[str] | Store | adapted_store.StoreWithPartialAccess | clients.ObjectClient | Mapping[str, Buffer]"
 
@@ -63,7 +63,7 @@ def resolve(
         return adapted_store.adapt(location), below
     if not isinstance(location, str | os.PathLike) and clients.is_client(location):
         return made(location), below
-    text = _text(location)  # type: ignore[arg-type] # of objects of obstore none is left
+    text = location_text(location)  # type: ignore[arg-type] # of objects of obstore none is left
     scheme, rest = _split(text) if isinstance(location, str) else ("", text)
     if scheme == "":
         if text.lower().endswith(".zip") and not os.path.isdir(text):
@@ -96,7 +96,8 @@ def key_prefix(path: str) -> str:
     return inner + "/"
 
 
-def _text(location: str | os.PathLike[str]) -> str:
+def location_text(location: str | os.PathLike[str]) -> str:
+    """A location as text. Raises InvalidInputError for what cannot be one."""
     try:
         text = os.fspath(location)
     except TypeError:

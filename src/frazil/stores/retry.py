@@ -9,12 +9,13 @@ from typing import TypeVar
 
 from frazil.errors import StoreError
 
-__all__ = ["lacks_files", "patiently", "pause"]
+__all__ = ["lacks_files", "patiently", "pause", "read_again"]
 
 T = TypeVar("T")
 
 _WAITS = 50
 _LONGEST_WAIT = 0.05  # seconds
+_READS = 100  # of what others keep replacing
 
 
 def lacks_files(error: BaseException) -> bool:
@@ -37,3 +38,12 @@ def patiently(call: Callable[[], T]) -> T:
 def pause(longest: float) -> None:
     """Sleeps for some part of `longest` seconds, another one in each thread and process."""
     time.sleep(longest * (time.monotonic_ns() % 997) / 997)
+
+
+def read_again(attempt: int, what: str, key: str) -> None:
+    """Before another attempt to read what was replaced meanwhile. Raises StoreError when there were enough of them."""
+    if attempt == _READS:
+        raise StoreError(
+            f"{what} replaced {_READS} times while it was read", key=key, hint="read again when its writer is done"
+        )
+    pause(min(_LONGEST_WAIT, 0.0005 * 2**attempt))

@@ -1,4 +1,5 @@
-"""How much of a session's chunks waits in memory: within bytes_in_flight, however many there are and however often they are written."""
+"""Plans of packs: what is where, and how large they are. And how much of a session's chunks waits in memory: within bytes_in_flight, however many there are and however
+often they are written."""
 
 from __future__ import annotations
 
@@ -7,11 +8,62 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import frazil
+from frazil.repository.session.pending_chunks import PACK_BYTES, PACK_LIMIT, plan_packs
 from frazil.runtime import Runtime
+from frazil.stores import MemoryStore
 
 LIMIT = 2**18
+
+
+@given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 60))
+def test_packs_hold_chunks_side_by_side(lengths: list[int], pack_bytes: int) -> None:
+    packs = plan_packs(np.array(lengths, np.int64), pack_bytes=pack_bytes)
+    number, at = -1, 0
+    for row, length in enumerate(lengths):
+        if packs.pack[row] != number:
+            assert row == packs.bounds[number + 1]
+            # the last is closed because this chunk would have been too much
+            assert number < 0 or at + length > pack_bytes
+            number, at = number + 1, 0
+        assert (packs.pack[row], packs.offset[row]) == (number, at)
+        at += length
+        assert at <= max(pack_bytes, length)
+    assert packs.bounds[-1] == len(lengths)
+    assert len(packs.bounds) == number + 2
+    assert {column.dtype for column in packs} == {np.dtype(np.int64)}
+
+
+@given(st.lists(st.integers(0, 30), max_size=40))
+def test_without_packing_each_is_alone(lengths: list[int]) -> None:
+    packs = plan_packs(np.array(lengths, np.int64), packing=False)
+    assert not packs.offset.any()
+    assert packs.pack.tolist() == list(range(len(lengths)))
+    assert packs.bounds.tolist() == list(range(len(lengths) + 1))
+
+
+def test_a_pack_has_its_size() -> None:
+    packs = plan_packs(np.full(100, PACK_LIMIT, np.int64))
+    assert np.diff(packs.bounds).tolist() == [PACK_BYTES // PACK_LIMIT] * 6 + [4]
+
+
+def test_packs_have_arrays_and_their_chunks_in_order() -> None:
+    """Arrays as they were made, the chunks of each row by row, whatever the order in which they were written."""
+    store = MemoryStore()
+    session = frazil.Repository.create(store).writable_session()
+    arrays = [
+        session.root.create_array(name, shape=(2, 2048), dtype="u1", chunks=(1, 1024), codecs=[], fill_value=0)
+        for name in "ba"
+    ]
+    for value, array, chunk in ((4, 0, (1, 1)), (5, 1, (0, 0)), (2, 0, (0, 1)), (3, 0, (1, 0)), (1, 0, (0, 0))):
+        arrays[array][chunk[0], 1024 * chunk[1] : 1024 * (chunk[1] + 1)] = value
+    session.commit("packed")
+    (pack,) = [store.get(key) for key in store.list() if key.startswith("chunks/")]
+    assert pack is not None
+    assert list(pack[::1024]) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("compatible", [None, "alpha-library"])

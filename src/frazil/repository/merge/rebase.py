@@ -147,4 +147,4 @@ def _begin(
         transaction.reads = reads
         raise
     left = own_files(before[2])
-    transaction.superseded(left[~np.isin(id_texts(left), id_texts(own_files(transaction.changes)))])
+    transaction.written.superseded(left[~np.isin(id_texts(left), id_texts(own_files(transaction.changes)))])

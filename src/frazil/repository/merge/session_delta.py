@@ -112,7 +112,7 @@ class _SinceFork(_SinceBase):
         stored, in_fork = super().had(change, coordinates), self.fork.nodes.get(change.key)
         if in_fork is None or in_fork.references is None:
             return stored
-        inherited = in_fork.references.columns.first(in_fork.references.inherited)
+        inherited = in_fork.references.columns.pick(slice(in_fork.references.inherited))
         gone = inherited.kinds == REMOVED
         stored &= ~among(coordinates, inherited.coordinates[gone])
         return stored | among(coordinates, inherited.coordinates[~gone])

@@ -1,29 +1,24 @@
-"""The chunks of one array of a session as the array engine sees them: what the session changed before what its snapshot has (stores/array_storage/chunk_storage.py, the port).
+"""The chunks of one array of a session as the array engine sees them (stores/array_storage/chunk_storage.py, the port).
 
-Which references there are is asked of changed_references.py and references.py, in columns. Nothing is committed here."""
+Where chunks lie is looked up in chunk_lookup.py. Nothing is committed here."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.errors import FormatError
 from frazil.formats.ids import ID_BYTES, decode_id, encode_ids
 from frazil.repository.manifests.coordinates import no_coordinates, sorted_coordinates, within
-from frazil.repository.session.changed_references import (
-    NATIVE,
-    PENDING,
-    ChangedReferences,
-    Rows,
-    removed_rows,
-)
-from frazil.repository.session.chunk_lookup import ChunkLookup, set_versions
-from frazil.repository.session.packs import INLINE_LIMIT, PACK_LIMIT
-from frazil.repository.session.whole_chunks import cut_rows, whole_spans
+from frazil.repository.session.change_set import Append
+from frazil.repository.session.changed_references import NATIVE, PENDING, ChangedReferences, Rows, removed_rows
+from frazil.repository.session.chunk_lookup import ChunkLookup, changed_version, set_versions
+from frazil.repository.session.pending_chunks import INLINE_LIMIT, PACK_LIMIT
+from frazil.repository.session.session_state import SessionState
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, fetch_mixed
 from frazil.stores.array_storage.chunk_storage import (
     INLINE,
@@ -36,87 +31,33 @@ from frazil.stores.array_storage.chunk_storage import (
 )
 from frazil.stores.caches.chunk_cache import RememberingStore
 from frazil.stores.fetched.composed_values import picked
-from frazil.stores.values import ABSENT, FOUND, Changed, Fetched, Pieces, Sources, Version, clip_span
+from frazil.stores.fetched.merged_spans import Merged
+from frazil.stores.store import Store
+from frazil.stores.values import (
+    ABSENT,
+    FOUND,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    clip_span,
+    clip_spans,
+)
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = ["ArrayChunks"]
 
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.manifests.references import BaseReferences
-    from frazil.repository.session.change_set import ChangeSet
-    from frazil.repository.virtual.virtual_fetch import VirtualPlaces
-    from frazil.stores.store import Store
-
-    Columns = NDArray[np.int64]
-    Octets = NDArray[np.uint8]
-
-__all__ = ["ArrayChunks", "Owner"]
-
-_FITS: Final = np.ones(1, np.bool_)
 _MOST_KNOWN: Final = 4096  # chunks of one array that are remembered by themselves
-
-
-class Owner(Protocol):
-    """The session, as its arrays' chunks see it. `key` is that of the array's node."""
-
-    @property
-    def lock(self) -> AbstractContextManager[object]:
-        """An RLock."""
-
-    @property
-    def files(self) -> RepositoryFormat: ...
-
-    @property
-    def changes(self) -> ChangeSet: ...
-
-    @property
-    def packing(self) -> bool: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    def changed(self, key: int) -> ChangedReferences | None:
-        """The chunks of the array that the session changed. Raises NotFoundError where the array is gone."""
-
-    def to_change(self, key: int) -> ChangedReferences:
-        """The same, to add to. Raises ReadOnlyError, NotFoundError."""
-
-    def appended(self, key: int, axis: int, old: int, new: int) -> None:
-        """Takes note that an array grew by an append."""
-
-    def stored(self, key: int) -> BaseReferences | None:
-        """The references that the array has in the snapshot; None: none."""
-
-    def saw(self, key: int, coordinates: Columns) -> None:
-        """Takes note that chunks were looked at."""
-
-    def saw_all(self, key: int) -> None:
-        """Takes note that all chunks of the array were listed."""
-
-    def settle(self) -> None:
-        """Called after chunks were added: where too many bytes wait in memory, they get their place."""
-
-    def superseded(self, ids: Octets) -> None:
-        """Chunk files of this session that nothing refers to any more."""
-
-    @property
-    def state(self) -> int:
-        """A number that is another one after every change."""
-
-    @property
-    def notes_reads(self) -> bool: ...
-
-    @property
-    def places(self) -> VirtualPlaces:
-        """Where virtual chunks may be read."""
+_SMALL: Final = 2**16  # bytes of a chunk that is fetched whole
 
 
 class ArrayChunks:
-    """ChunkStorage of one array of a session."""
+    """ChunkStorage of one array of a session, which has the key of its node: it stays that array when it is moved."""
 
     __slots__ = ("_key", "_known", "_known_at", "_owner", "_rank", "_store")
 
-    def __init__(self, owner: Owner, key: int, rank: int) -> None:
+    def __init__(self, owner: SessionState, key: int, rank: int) -> None:
         self._owner, self._key, self._rank = owner, key, rank
         self._store = owner.files.chunk_store()
         self._known: dict[tuple[int, ...], Located] = {}  # chunks that were asked for one by one
@@ -128,14 +69,25 @@ class ArrayChunks:
     @property
     def direct(self) -> bool:
         owner = self._owner
-        at_hand = owner.files.store.capabilities.direct and owner.places.direct
+        at_hand = owner.files.store.capabilities.direct and owner.options.virtual.direct
         # a thread that holds the lock, such as one that asks a user's function within a rebase, cannot wait for others that need it
         return at_hand or owner.lock._is_owned()  # type: ignore[attr-defined] # as threading.Condition does
+
+    @property
+    def conditional_erase(self) -> bool:
+        return True
+
+    @property
+    def erasable(self) -> bool:
+        """A chunk is removed by dropping its reference, whatever the store can do."""
+        return True
 
     @property
     def key(self) -> int:
         """The key of the array's node."""
         return self._key
+
+    # --- reading ---------------------------------------------------------------------------------------------------------------------
 
     def locate(self, coords: Columns) -> Located:
         if len(coords) == 1:
@@ -146,13 +98,13 @@ class ArrayChunks:
         owner = self._owner
         with owner.lock:
             lookup = self._lookup()
-            owner.saw(self._key, coords)
+            owner.note_read(self._key, coords)
             return lookup.locate(coords)
 
     def _lookup(self) -> ChunkLookup:
         """Raises NotFoundError where the array is gone."""
         owner = self._owner
-        return ChunkLookup(owner.changed(self._key), owner.stored(self._key), owner.changes, owner.files)
+        return ChunkLookup(*owner.references(self._key), owner.changes, owner.files)
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
         owner = self._owner
@@ -163,7 +115,7 @@ class ArrayChunks:
         with owner.lock:
             if self._known_at != owner.state or len(self._known) >= _MOST_KNOWN:
                 self._known, self._known_at = {}, owner.state
-            if owner.notes_reads:
+            if owner.reads is not None:
                 return self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
             located = self._lookup().locate_one(coordinates)
             if located is None:
@@ -180,99 +132,18 @@ class ArrayChunks:
         held: Fetched | None = None,
         once: bool = False,
     ) -> Fetched:
-        whole = whole_spans(located, spans) if isinstance(self._store, RememberingStore) else None
-        if whole is not None:
-            fetched = self._fetch(located, whole, expect, held, once)
-            return fetched._replace(rows=cut_rows(located, spans, whole, fetched.rows))
-        return self._fetch(located, spans, expect, held, once)
-
-    def _fetch(
-        self,
-        located: Located,
-        spans: Columns,
-        expect: Sequence[Version | None] | None,
-        held: Fetched | None,
-        once: bool,
-    ) -> Fetched:
         store = self._store
+        whole = _whole_chunks(located, spans) if isinstance(store, RememberingStore) else None
+        if whole is not None:
+            fetched = self.fetch(located, whole.spans, expect=expect, held=held, once=once)
+            return fetched._replace(rows=whole.cut(fetched.rows))
         if len(located.kind) == 1 and held is None and located.kind.item(0) in (STORED, INLINE):
             one = _fetch_one(store, located, spans, expect)
             if one is not None:
                 return one
         if (located.kind == VIRTUAL_KIND).any():
-            return fetch_mixed(store, self._owner.places, located, spans, expect=expect, once=once)
+            return fetch_mixed(store, self._owner.options.virtual, located, spans, expect=expect, once=once)
         return fetch_located(store, located, spans, expect=expect, held=held, once=once)
-
-    def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
-        owner = self._owner
-        lengths = _value_lengths(pieces)
-        if len(coords) == 1 and lengths.item(0) <= INLINE_LIMIT:
-            return [self._publish_one(coords, pieces, lengths, expect[0])]
-        with owner.lock:
-            owner.to_change(self._key)  # says at once where nothing can be written
-        large = lengths > (PACK_LIMIT if owner.packing else INLINE_LIMIT)
-        ids = np.frombuffer(os.urandom(ID_BYTES * int(large.sum())), np.uint8).reshape(-1, ID_BYTES)
-        if len(ids):
-            names = [owner.files.key(f"chunks/{text}") for text in encode_ids(ids)]
-            owner.files.store.put_many(names, picked(pieces, np.flatnonzero(large)), [None] * len(names))
-        kinds, all_ids = np.where(large, NATIVE, PENDING).astype(np.uint8), np.zeros((len(coords), ID_BYTES), np.uint8)
-        all_ids[large] = ids
-        objects, offsets = np.zeros(len(coords), np.int64), np.zeros(len(coords), np.int64)
-        with owner.lock:
-            changed = owner.to_change(self._key)
-            fits = self._as_expected(coords, expect)
-            if not large.all():
-                small = picked(pieces, np.flatnonzero(~large)) if len(ids) else pieces
-                objects[~large], offsets[~large] = owner.changes.pending.add(small, lengths[~large], owner.threads)
-            new = Rows(coords, kinds, all_ids, objects, offsets, lengths)
-            answers = self._set(changed, new, fits)
-            if not fits.all():
-                owner.superseded(all_ids[large & ~fits])
-            owner.settle()
-        return answers
-
-    @property
-    def conditional_erase(self) -> bool:
-        return True
-
-    @property
-    def erasable(self) -> bool:
-        """A chunk is removed by dropping its reference, whatever the store can do."""
-        return True
-
-    def _publish_one(
-        self, coords: Columns, pieces: Pieces, lengths: Columns, expect: Version | None
-    ) -> Version | Changed:
-        """One chunk that waits in memory, whatever others there are."""
-        owner = self._owner
-        with owner.lock:
-            if expect is not None and (found := self.locate_one(tuple(coords[0].tolist())).versions) is not None:
-                present = found[0] or ABSENT
-                if present != expect:
-                    return Changed(present)
-            changed = owner.to_change(self._key)
-            segment, offsets = owner.changes.pending.add(pieces, lengths, 1)
-            kinds, ids = np.full(1, PENDING, np.uint8), np.zeros((1, ID_BYTES), np.uint8)
-            new = Rows(coords, kinds, ids, np.array([segment], np.int64), offsets, lengths)
-            (answer,) = self._set(changed, new, _FITS)
-            owner.settle()
-        return answer
-
-    def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
-        owner = self._owner
-        with owner.lock:
-            changed = owner.to_change(self._key)
-            fits = self._as_expected(coords, expect)
-            there = self.locate(coords).kind != NOWHERE
-            answers = self._set(changed, removed_rows(coords), fits & there)
-            owner.settle()  # what was just found, and is remembered as it was then, is not there any more
-        return [
-            answer if not fit and isinstance(answer, Changed) else None
-            for answer, fit in zip(answers, fits.tolist(), strict=True)
-        ]
-
-    def extend(self, axis: int, old: int, new: int) -> None:
-        self._owner.appended(self._key, axis, old, new)
 
     def stored(self, grid_shape: Sequence[int]) -> Columns:
         owner = self._owner
@@ -282,7 +153,7 @@ class ArrayChunks:
             if lookup.changed is not None:
                 coords = np.concatenate((coords, lookup.changed.columns.coordinates))
             coords = sorted_coordinates(coords[within(coords, grid_shape)])
-            owner.saw_all(self._key)
+            owner.note_read(self._key, None)
             there: Columns = coords[lookup.locate(coords).kind != NOWHERE]
             return there
 
@@ -300,13 +171,80 @@ class ArrayChunks:
             lookup = self._lookup()
             coords = no_coordinates(self._rank) if lookup.base is None else lookup.base.holding(file)
             if lookup.changed is not None:
-                rows = lookup.changed.current()
-                mine = (lookup.changed.columns.ids[rows] == np.frombuffer(file, np.uint8)).all(axis=1)
-                coords = np.concatenate((coords, lookup.changed.columns.coordinates[rows[mine]]))
+                rows = lookup.changed.selected(lookup.changed.current())
+                mine = (rows.ids == np.frombuffer(file, np.uint8)).all(axis=1)
+                coords = np.concatenate((coords, rows.coordinates[mine]))
             located = lookup.locate(coords := sorted_coordinates(coords))
         there = np.flatnonzero(located.kind == STORED).tolist()
         found = [row for row in there if located.names[located.object[row]] == key]
         return tuple(coords[found[0]].tolist()) if len(found) == 1 else None  # it may hold many chunks
+
+    # --- writing ---------------------------------------------------------------------------------------------------------------------
+
+    def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
+        owner = self._owner
+        lengths = _value_lengths(pieces)
+        if len(coords) == 1 and lengths.item(0) <= INLINE_LIMIT:
+            return [self._publish_one(coords, pieces, lengths, expect[0])]
+        with owner.lock:
+            owner.change_of(self._key).changed_references()  # says at once where nothing can be written
+        large = lengths > (PACK_LIMIT if owner.packing else INLINE_LIMIT)
+        ids = np.frombuffer(os.urandom(ID_BYTES * int(large.sum())), np.uint8).reshape(-1, ID_BYTES)
+        if len(ids):
+            names = [owner.files.key(f"chunks/{text}") for text in encode_ids(ids)]
+            owner.files.store.put_many(names, picked(pieces, np.flatnonzero(large)), [None] * len(names))
+        kinds, all_ids = np.where(large, NATIVE, PENDING).astype(np.uint8), np.zeros((len(coords), ID_BYTES), np.uint8)
+        all_ids[large] = ids
+        objects, offsets = np.zeros((2, len(coords)), np.int64)
+        with owner.lock:
+            changed = owner.change_of(self._key).changed_references()
+            fits = self._as_expected(coords, expect)
+            if not large.all():
+                small, threads = picked(pieces, np.flatnonzero(~large)), owner.options.runtime.checked().threads
+                objects[~large], offsets[~large] = owner.changes.pending.add(small, lengths[~large], threads)
+            answers = self._set(changed, Rows(coords, kinds, all_ids, objects, offsets, lengths), fits)
+            owner.written.superseded(all_ids[large & ~fits])
+            owner.chunks_added()
+        return answers
+
+    def _publish_one(
+        self, coords: Columns, pieces: Pieces, lengths: Columns, expect: Version | None
+    ) -> Version | Changed:
+        """One chunk that waits in memory, whatever others there are: as publish, without columns where numbers do."""
+        owner, place = self._owner, tuple(coords[0].tolist())
+        with owner.lock:
+            if expect is not None and (found := self.locate_one(place).versions) is not None:
+                present = found[0] or ABSENT
+                if present != expect:
+                    return Changed(present)
+            changed = owner.change_of(self._key).changed_references()
+            segment, offsets = owner.changes.pending.add(pieces, lengths, 1)
+            old = changed.find_one(place)
+            left = changed.whole_files(np.array([old], np.int64)) if old >= 0 else None
+            kinds, ids = np.full(1, PENDING, np.uint8), np.zeros((1, ID_BYTES), np.uint8)
+            (number,) = changed.set(Rows(coords, kinds, ids, np.array([segment], np.int64), offsets, lengths)).tolist()
+            if left is not None:
+                owner.written.superseded(left)
+            version = changed_version(changed.generation, number)
+            owner.chunks_added()
+        return version
+
+    def erase(self, coords: Columns, expect: Sequence[Version | None]) -> list[Changed | None]:
+        owner = self._owner
+        with owner.lock:
+            changed = owner.change_of(self._key).changed_references()
+            fits = self._as_expected(coords, expect)
+            there = self.locate(coords).kind != NOWHERE
+            answers = self._set(changed, removed_rows(coords), fits & there)
+            owner.chunks_added()  # what was just found, and is remembered as it was then, is not there any more
+        return [
+            answer if not fit and isinstance(answer, Changed) else None
+            for answer, fit in zip(answers, fits.tolist(), strict=True)
+        ]
+
+    def extend(self, axis: int, old: int, new: int) -> None:
+        with self._owner.lock:
+            self._owner.change_of(self._key).append(Append(axis, old, new))
 
     def _as_expected(self, coords: Columns, expect: Sequence[Version | None]) -> NDArray[np.bool_]:
         fits = np.ones(len(coords), np.bool_)
@@ -323,16 +261,30 @@ class ArrayChunks:
         old = changed.find(kept.coordinates)
         left = changed.whole_files(old[old >= 0])
         numbers = changed.set(kept)
-        self._owner.superseded(left)
-        if len(kept.coordinates) == len(rows.coordinates):
-            return set_versions(rows, numbers, changed.generation)
-        answers: list[Version | Changed] = []
-        new = iter(set_versions(kept, numbers, changed.generation))
-        versions = self.locate(rows.coordinates).versions
-        assert versions is not None
-        for i, fit in enumerate(fits.tolist()):
-            answers.append(next(new) if fit else Changed(versions[i] or ABSENT))
+        self._owner.written.superseded(left)
+        answers: list[Version | Changed] = [*set_versions(kept, numbers, changed.generation)]
+        if kept is not rows:
+            new, versions = iter(answers), self.locate(rows.coordinates).versions
+            assert versions is not None
+            answers = [
+                next(new) if fit else Changed(version or ABSENT)
+                for fit, version in zip(fits.tolist(), versions, strict=True)
+            ]
         return answers
+
+
+def _whole_chunks(located: Located, spans: Columns) -> Merged | None:
+    """Spans in small chunks as spans of whole chunks, for a store that remembers what it fetched: of a small shard, the index and the inner chunks then take one
+    request. None where there are none such."""
+    row, start, length = spans.T
+    size = located.length[row]
+    small = (located.kind[row] == STORED) & (size > 0) & (size <= _SMALL) & ((start != 0) | (length != size))
+    if not small.any():
+        return None
+    whole = spans.copy()
+    whole[small, 1], whole[small, 2] = 0, size[small]
+    first, count = clip_spans(start, length, size)
+    return Merged(whole, np.arange(len(spans)), first, np.where(small, count, -1))
 
 
 def _fetch_one(

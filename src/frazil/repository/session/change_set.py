@@ -1,5 +1,6 @@
-"""What a session changed: nodes under permanent keys (node_keys.py), over those of the snapshot that it began from. Pure; the chunks that it wrote are in
-changed_references.py. Paths are absolute. Numbers of nodes in files are the commit's business."""
+"""What a session changed: nodes under permanent keys, over those of the snapshot that it began from. Paths are absolute. Pure.
+
+The chunks that it wrote are in changed_references.py. Numbers of nodes in files are the commit's business."""
 
 from __future__ import annotations
 
@@ -7,32 +8,22 @@ import itertools
 import os
 from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.alpha.nodes import BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.record import Record
 from frazil.repository.files.attributes import same_stored_attributes
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes, count_fork
-from frazil.repository.session.node_keys import NodeKeys
 from frazil.repository.virtual.file_checks import FileCheck, distinct_location
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = [
-    "Append",
-    "ChangeSet",
-    "NodeChange",
-    "above",
-    "append_of",
-    "rank_of",
-    "same_node",
-]
-
+__all__ = ["Append", "ChangeSet", "NodeChange", "NodeKeys", "above", "append_of", "rank_of"]
 
 _IDENTITY_BYTES: Final = 16
+_KEY_ROOM: Final = 32  # bits for the keys that one object gives
 _generations: Final = itertools.count(1)
 
 
@@ -60,10 +51,6 @@ class NodeChange:
         self.shrunk = False
         self.appended: Append | None = None
 
-    @property
-    def is_new(self) -> bool:
-        return self.base is None
-
     def changed_references(self) -> ChangedReferences:
         """The chunks that were changed, to add to."""
         if self.references is None:
@@ -84,13 +71,37 @@ class NodeChange:
         return other
 
 
-class ForkPoint(Record):
-    """The changes of a session at the moment when it was forked.
+class NodeKeys:
+    """Permanent keys of nodes: a handle keeps the key of its node through moves, commits, rebases and discards, and no key is given twice. Which node of one snapshot is
+    which of another is the format's question. paths: in the base, by key, of the nodes that somebody asked for"""
 
-    identity  of the changes: a random number
-    nodes     those that were changed by then, by key, as they were
-    removed   keys of nodes of the base that were gone by then
-    count     rows of changed references that were set later have at least this number (changed_references.py)"""
+    __slots__ = ("_next", "_of", "paths")
+
+    def __init__(self, paths: Mapping[int, str] = {}) -> None:  # nobody changes it
+        self._next = int.from_bytes(os.urandom(12), "big") << _KEY_ROOM
+        self.paths = dict(paths)
+        self._of = {path: key for key, path in paths.items()}
+
+    def new(self) -> int:
+        """A key that nobody has."""
+        self._next += 1
+        return self._next
+
+    def of(self, path: str) -> int:
+        """The key of the node that the base has at a path."""
+        key = self._of.get(path)
+        if key is None:
+            key = self._of[path] = self.new()
+            self.paths[key] = path
+        return key
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NodeKeys, (self.paths,)
+
+
+class ForkPoint(Record):
+    """The changes of a session when it was forked. identity: of the changes, a random number;  nodes: those that were changed by then, by key, as they were;
+    removed: keys of nodes of the base that were gone by then;  count: rows of changed references that were set later have at least this number"""
 
     identity: bytes
     nodes: Mapping[int, NodeSnapshot]
@@ -101,8 +112,7 @@ class ForkPoint(Record):
 class ChangeSet:
     """Nodes by path, as the session sees them. Whoever uses one holds the session's lock.
 
-    keys        of the nodes of the base, shared with nobody
-    generation  of what is at hand: no other change set of this process has it
+    generation  no other change set of this process has it
     removed     nodes of the base that are gone, by key: where they were in the base
     identity    what forks know these changes by; empty where nobody forked them
     begun       of a fork, the changes that it began with"""
@@ -116,7 +126,7 @@ class ChangeSet:
         self.pending = PendingBytes()
         self.packs: list[
             NDArray[np.uint8]
-        ] = []  # ids of the packs that were written: they go when all changes are given up
+        ] = []  # ids of packs that were written: they go when all changes are given up
         self.locations: list[str] = []  # of virtual chunks
         self.location_checks: dict[str, FileCheck] = {}
         self.identity = b""
@@ -125,7 +135,7 @@ class ChangeSet:
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
-        self.generation = next(_generations)
+        self.generation, self.identity = next(_generations), b""  # its forks know the one that was pickled
 
     def leave_files(self) -> None:
         """From now on others refer to the chunk files that were written so far: only garbage collection removes them."""
@@ -139,10 +149,11 @@ class ChangeSet:
         if None in self._paths.values():  # a path of the base where nothing is now
             return False
         return not any(
-            change.is_new
-            or not same_node(change.node, change.base)
+            change.base is None
+            or change.node != change.base
+            or not same_stored_attributes(change.node.attributes, change.base.attributes)
             or (change.references is not None and change.references.count)
-            for change in self.nodes.values()
+            for change in self
         )
 
     # --- looking ---------------------------------------------------------------------------------------------------------------------
@@ -172,7 +183,7 @@ class ChangeSet:
         change = self.nodes.get(key)
         if change is not None:
             return change.node.path
-        return None if key in self.removed else self.keys.path(key)
+        return None if key in self.removed else self.keys.paths.get(key)
 
     def is_array(self, path: str) -> bool | None:
         """Whether the node at a path is an array; None where it cannot be told."""
@@ -285,18 +296,20 @@ class ChangeSet:
 
     def committed(self, base: Nodes) -> ChangeSet:
         """An empty change set over the snapshot that these changes became."""
-        return ChangeSet(base, self.keys.following(self.removed, [(change.key, change.node.path) for change in self]))
+        keys = self.keys.paths.keys() | self.nodes.keys()
+        return ChangeSet(base, NodeKeys({key: path for key in keys if (path := self.path_of(key)) is not None}))
 
     def rebased(self, base: Nodes, there: Callable[[str], str | None]) -> ChangeSet:
         """An empty change set over another base, with the same keys, pending bytes and locations. there: where a node of this base is in that one"""
-        other = ChangeSet(base, self.keys.over(there))
+        paths = {key: at for key, path in self.keys.paths.items() if (at := there(path)) is not None}
+        other = ChangeSet(base, NodeKeys(paths))
         other.pending, other.locations, other.location_checks = self.pending, self.locations, self.location_checks
         other.packs = self.packs
         return other
 
     def copy(self) -> ChangeSet:
         """Another one with the same changes. Bytes that wait are shared, as nobody changes them."""
-        other = ChangeSet(self.base, self.keys.copy())
+        other = ChangeSet(self.base, NodeKeys(self.keys.paths))
         other.nodes = {key: change.copy() for key, change in self.nodes.items()}
         other.removed, other._paths = dict(self.removed), dict(self._paths)
         other.pending, other.packs = self.pending.copy(), list(self.packs)
@@ -343,13 +356,8 @@ def above(path: str) -> list[str]:
     if path == "/":
         return []
     parts = path.split("/")
-    return ["/", *["/".join(parts[:count]) for count in range(2, len(parts))]]
+    return ["/", *("/".join(parts[:count]) for count in range(2, len(parts)))]
 
 
 def _components(path: str) -> list[str]:
     return path.split("/")[1:] if path != "/" else [""]
-
-
-def same_node(left: NodeSnapshot, right: NodeSnapshot | None) -> bool:
-    """Whether two nodes are the same, their attributes as JSON."""
-    return right is not None and left == right and same_stored_attributes(left.attributes, right.attributes)

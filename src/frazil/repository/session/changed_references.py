@@ -1,27 +1,25 @@
 """The chunk references that a session changed, of one array, in columns; and the bytes of chunks that have no place yet.
 
-Which nodes a session changed is in change_set.py. Where pending chunks go when they are committed is said in packs.py."""
+Which nodes a session changed is in change_set.py. Where pending chunks go when they are committed is said in pending_chunks.py."""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil import _kernel
 from frazil.errors import StoreError
+from frazil.formats.alpha.manifests import INLINE, NATIVE, VIRTUAL, Octets
 from frazil.formats.ids import ID_BYTES
 from frazil.record import Record
 from frazil.repository.manifests.coordinates import ChunkKeys
-from frazil.stores.values import Pieces
+from frazil.stores.values import Columns, Pieces
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Columns = NDArray[np.int64]
-    Octets = NDArray[np.uint8]
-    Keys = NDArray[np.generic]
+Keys = NDArray[np.generic]
 
 __all__ = [
     "NATIVE",
@@ -33,13 +31,15 @@ __all__ = [
     "PendingBytes",
     "Rows",
     "count_fork",
+    "distinct_numbers",
     "removed_rows",
 ]
 
-PENDING: Final = 0  # in memory: object is a segment of PendingBytes
-NATIVE: Final = 1  # in the chunk file with the row's id; object is SHARED where that holds more than this chunk, or others may refer to it, too
-VIRTUAL: Final = 2  # in a file elsewhere: object is a number of the change set's locations
+# Kinds of references; the first three are those of manifests. NATIVE: in the chunk file with the row's id. VIRTUAL: in a file elsewhere, object is a number of the change
+# set's locations.
+PENDING: Final = INLINE  # in memory: object is a segment of PendingBytes
 REMOVED: Final = 3  # not there any more
+# the object of a native row whose file holds more than this chunk, or to which others may refer, too
 SHARED: Final = -1
 
 _FIRST_ROOM: Final = 16
@@ -55,46 +55,30 @@ class Rows(Record):
     offsets: Columns
     lengths: Columns
 
-    def pick(self, which: NDArray[np.integer] | NDArray[np.bool_]) -> Rows:
-        """Some of them: by number, or by a mask."""
-        return Rows(
-            self.coordinates[which],
-            self.kinds[which],
-            self.ids[which],
-            self.objects[which],
-            self.offsets[which],
-            self.lengths[which],
-        )
-
-    def first(self, count: int) -> Rows:
-        """The first of them, in the same memory."""
-        return Rows(
-            self.coordinates[:count],
-            self.kinds[:count],
-            self.ids[:count],
-            self.objects[:count],
-            self.offsets[:count],
-            self.lengths[:count],
-        )
+    def pick(self, which: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Rows:
+        """Some of them: by number or by a mask; a slice is in the same memory."""
+        return Rows._make([column[which] for column in self])
 
     def fill(self, at: int, rows: Rows) -> None:
         """Puts others in the place of those from `at` on."""
-        end = at + len(rows.lengths)
-        self.coordinates[at:end] = rows.coordinates
-        self.kinds[at:end] = rows.kinds
-        self.ids[at:end] = rows.ids
-        self.objects[at:end] = rows.objects
-        self.offsets[at:end] = rows.offsets
-        self.lengths[at:end] = rows.lengths
+        columns: tuple[Sequence[NDArray[np.generic]], ...] = (self, rows)
+        for column, new in zip(*columns, strict=True):
+            column[at : at + len(rows.lengths)] = new
 
 
 def removed_rows(coordinates: Columns) -> Rows:
     """Chunks that are not there any more."""
-    count = len(coordinates)
-    zeros = np.zeros(count, np.int64)
-    return Rows(
-        coordinates, np.full(count, REMOVED, np.uint8), np.zeros((count, ID_BYTES), np.uint8), zeros, zeros, zeros
-    )
+    rows = _empty(0, len(coordinates))
+    rows.kinds.fill(REMOVED)
+    return rows._replace(coordinates=coordinates)
+
+
+def distinct_numbers(numbers: NDArray[np.integer]) -> tuple[list[int], Columns]:
+    """The numbers, each once, and for each which; there is at least one."""
+    if (numbers == numbers[0]).all():
+        return [int(numbers[0])], np.zeros(len(numbers), np.int64)
+    distinct, where = np.unique(numbers, return_inverse=True)
+    return distinct.tolist(), where
 
 
 class PendingBytes:
@@ -102,15 +86,13 @@ class PendingBytes:
 
     __slots__ = ("nbytes", "segments")
 
-    def __init__(self) -> None:
-        self.segments: list[Octets] = []
-        self.nbytes = 0
+    def __init__(self, segments: Iterable[Octets] = ()) -> None:
+        self.segments = list(segments)
+        self.nbytes = sum([segment.size for segment in self.segments])
 
     def copy(self) -> PendingBytes:
         """Another one with the same segments."""
-        other = PendingBytes()
-        other.segments, other.nbytes = list(self.segments), self.nbytes
-        return other
+        return PendingBytes(self.segments)
 
     def append(self, segment: Octets) -> int:
         """Adds a segment as it is; its number."""
@@ -125,9 +107,8 @@ class PendingBytes:
         segment = np.empty(offsets.item(-1), np.uint8)
         ends = np.zeros(len(pieces.rows) + 1, np.int64)
         pieces.rows[:, 2].cumsum(out=ends[1:])
-        failures = _kernel.read_rows(
-            pieces.sources.files, pieces.sources.buffers, np.ascontiguousarray(pieces.rows), segment, ends, threads
-        )
+        files, buffers = pieces.sources
+        failures = _kernel.read_rows(files, buffers, np.ascontiguousarray(pieces.rows), segment, ends, threads)
         for _, code, text in failures:
             number = text.split(" ", 1)[0] if code == _kernel.FAILED_IO else ""
             raise StoreError(f"a chunk to be written cannot be read: {text}", errno=int(number) if number else None)
@@ -153,10 +134,9 @@ def count_fork() -> int:
 
 
 class ChangedReferences:
-    """References by coordinates; the last that was set counts. Rows are never changed, but for pending ones that get another place.
-
-    The index is a list of sorted runs, each more than twice as long as the next, so that a call costs no Python object per chunk. Rows that do not count any more
-    are dropped when there is no room for new ones and they are more than half.
+    """References by coordinates; the last that was set counts. Rows are never changed, but for pending ones that get another place; those that do not count any more
+    are dropped when there is no room for new ones and they are more than half. The index is a list of sorted runs, each more than twice as long as the next, so that a
+    call costs no Python object per chunk.
 
     generation  together with the number of a row, names what the row says: no other row of this process ever has both
     inherited   the first rows, which a fork had from the start and keeps: they say what was there"""
@@ -176,7 +156,7 @@ class ChangedReferences:
     @property
     def columns(self) -> Rows:
         """All rows, in the order in which they were set."""
-        return self._columns.first(self.count)
+        return self._columns.pick(slice(self.count))
 
     def set(self, rows: Rows) -> Columns:
         """Sets references at distinct coordinates; the numbers of their rows."""
@@ -230,14 +210,9 @@ class ChangedReferences:
 
     def row(self, number: int) -> tuple[int, bytes, int, int, int]:
         """Kind, id, object, offset and length of one row."""
-        _, kinds, ids, objects, offsets, lengths = self._columns
-        return (
-            kinds.item(number),
-            ids[number].tobytes(),
-            objects.item(number),
-            offsets.item(number),
-            lengths.item(number),
-        )
+        _, kinds, ids, *numbers = self._columns
+        objects, offsets, lengths = [column.item(number) for column in numbers]
+        return kinds.item(number), ids[number].tobytes(), objects, offsets, lengths
 
     def current(self) -> Columns:
         """The rows that count, in order of their coordinates: int64[m]."""
@@ -245,17 +220,15 @@ class ChangedReferences:
             self._merge()
         return self._runs[0].rows if self._runs else np.zeros(0, np.int64)
 
-    def settle(self, rows: Columns, ids: Octets, offsets: Columns) -> None:
-        """Pending rows now lie in chunk files, which may hold more."""
-        self._columns.kinds[rows] = NATIVE
-        self._columns.objects[rows] = SHARED
-        self._columns.ids[rows] = ids
-        self._columns.offsets[rows] = offsets
-
-    def relocate(self, rows: Columns, segment: int, offsets: Columns) -> None:
-        """Pending rows now lie in another segment."""
-        self._columns.objects[rows] = segment
-        self._columns.offsets[rows] = offsets
+    def place(self, rows: Columns, offsets: Columns, *, segment: int = SHARED, ids: Octets | None = None) -> None:
+        """Pending rows now lie in another segment; with ids, in chunk files that may hold more."""
+        columns = self._columns
+        changed = columns._replace(objects=columns.objects.copy(), offsets=columns.offsets.copy())
+        changed.objects[rows], changed.offsets[rows] = segment, offsets
+        if ids is not None:
+            changed = changed._replace(kinds=columns.kinds.copy(), ids=columns.ids.copy())
+            changed.kinds[rows], changed.ids[rows] = NATIVE, ids
+        self._columns = changed  # all at once, whatever interrupts this
 
     def selected(self, rows: Columns) -> Rows:
         """Some of the rows."""
@@ -278,9 +251,8 @@ class ChangedReferences:
     def whole_files(self, rows: Columns) -> Octets:
         """The chunk files that nobody but this session has, for one of these rows alone: uint8[k, 12]. Packs may hold chunks of others; they are left to garbage
         collection."""
-        ids: Octets = self._columns.ids[
-            rows[(self._columns.kinds[rows] == NATIVE) & (self._columns.objects[rows] != SHARED)]
-        ]
+        alone = (self._columns.kinds[rows] == NATIVE) & (self._columns.objects[rows] != SHARED)
+        ids: Octets = self._columns.ids[rows[alone]]
         return ids
 
     def share_files(self) -> None:
@@ -295,13 +267,11 @@ class ChangedReferences:
     def since(self, count: int) -> Columns:
         """The rows that count and were set after so many forks were counted, in order of their coordinates."""
         rows = self.current()
-        later: Columns = rows[self._counts[rows] >= count]
-        return later
+        return rows[self._counts[rows] >= count]
 
     def __reduce__(self) -> tuple[object, ...]:
-        rows = self.current()
-        parts = (np.arange(self.inherited), rows[rows >= self.inherited])
-        return _restored, (self.rank, *(tuple(column.copy() for column in self.selected(part)) for part in parts))
+        parts = [self.selected(part) for part in (np.arange(self.inherited), self.own())]
+        return _restored, (self.rank, *parts)
 
     # --- room ------------------------------------------------------------------------------------------------------------------------
 
@@ -310,31 +280,20 @@ class ChangedReferences:
         room = len(self._columns.lengths)
         if self.count + added <= room:
             return
-        alive = self.inherited + int(np.count_nonzero(self.current() >= self.inherited))
-        if 2 * alive + added <= self.count:
+        if 2 * (self.inherited + len(self.own())) + added <= self.count:
             self._compact()
-            self._resize(max(2 * self.count + added, _FIRST_ROOM))
-        else:
-            self._resize(max(self.count + added, 2 * room))
-
-    def _kept(self) -> Columns:
-        """The rows that count, or were inherited, in the order in which they were set."""
-        rows = self.current()
-        own = np.sort(rows[rows >= self.inherited])
-        return np.concatenate((np.arange(self.inherited), own))
-
-    def _compact(self) -> None:
-        """Drops the rows that do not count; the others get other numbers, in memory of their own."""
-        kept = self._kept()
-        self._columns, self._counts = self._columns.pick(kept), self._counts[kept]
-        self._runs = [_Run(run.keys, kept.searchsorted(run.rows)) for run in self._runs]
-        self.count, self.generation = len(kept), next(_generations)
-
-    def _resize(self, room: int) -> None:
+        room = max(2 * self.count + added, _FIRST_ROOM)
         columns, counts = _empty(self.rank, room), np.zeros(room, np.int64)
         columns.fill(0, self.columns)
         counts[: self.count] = self._counts[: self.count]
         self._columns, self._counts = columns, counts
+
+    def _compact(self) -> None:
+        """Drops the rows that neither count nor were inherited; the others get other numbers, in memory of their own."""
+        kept = np.concatenate((np.arange(self.inherited), np.sort(self.own())))
+        self._columns, self._counts = self._columns.pick(kept), self._counts[kept]
+        self._runs = [_Run(run.keys, kept.searchsorted(run.rows)) for run in self._runs]
+        self.count, self.generation = len(kept), next(_generations)
 
     # --- the index -------------------------------------------------------------------------------------------------------------------
 
@@ -355,17 +314,13 @@ class ChangedReferences:
 
 
 def _empty(rank: int, room: int) -> Rows:
-    numbers = [np.zeros(room, np.int64) for _ in range(3)]
-    return Rows(
-        np.zeros((room, rank), np.int64), np.zeros(room, np.uint8), np.zeros((room, ID_BYTES), np.uint8), *numbers
-    )
+    ids = np.zeros((room, ID_BYTES), np.uint8)
+    return Rows(np.zeros((room, rank), np.int64), np.zeros(room, np.uint8), ids, *np.zeros((3, room), np.int64))
 
 
-def _restored(
-    rank: int, inherited: tuple[NDArray[np.generic], ...], own: tuple[NDArray[np.generic], ...]
-) -> ChangedReferences:
+def _restored(rank: int, inherited: Rows, own: Rows) -> ChangedReferences:
     made = ChangedReferences(rank)
-    made.set(Rows(*inherited))  # type: ignore[arg-type] # as they were taken from one
+    made.set(inherited)
     made.inherited = made.count
-    made.set(Rows(*own))  # type: ignore[arg-type]
+    made.set(own)
     return made

@@ -1,40 +1,38 @@
-"""Where chunks of a session's array lie: what the session changed before what its snapshot has; for many chunks in columns, for one by plain numbers. And the versions
-that they have.
-
-Which references there are is asked of changed_references.py and manifests/references.py. Nothing is changed here."""
+"""Where chunks of a session's array lie, and their versions: what the session changed (changed_references.py) before what its snapshot has
+(manifests/references.py); for many chunks in columns, for one by plain numbers. Nothing is changed here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from frazil.formats.alpha.manifests import INLINE as INLINE_REFERENCE
-from frazil.formats.alpha.manifests import NATIVE as NATIVE_REFERENCE
-from frazil.formats.alpha.manifests import VIRTUAL as VIRTUAL_REFERENCE
-from frazil.formats.ids import ID_BYTES, encode_id, encode_ids
+from frazil.formats.alpha.manifests import Octets
+from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, encode_ids
 from frazil.record import Record
-from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL, ChangedReferences, Rows
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.manifests.references import BaseReferences
+from frazil.repository.session.change_set import ChangeSet
+from frazil.repository.session.changed_references import (
+    NATIVE,
+    PENDING,
+    REMOVED,
+    VIRTUAL,
+    ChangedReferences,
+    Rows,
+    distinct_numbers,
+)
+from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, Located
-from frazil.stores.values import Changed, Version
+from frazil.stores.values import ABSENT, Columns, Version
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = ["ChunkLookup", "id_texts", "changed_version", "set_versions"]
 
-    from frazil.formats.ids import ObjectId
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.manifests.references import BaseReferences
-    from frazil.repository.session.change_set import ChangeSet
-    from frazil.repository.virtual.file_checks import FileCheck
-    from frazil.stores.values import SourceBuffer
-
-    Columns = NDArray[np.int64]
-    Octets = NDArray[np.uint8]
-
-__all__ = ["ChunkLookup", "id_texts", "set_versions"]
-
+_LOCATED: Final = np.array([INLINE, STORED, VIRTUAL_KIND, NOWHERE], np.uint8)  # by the kinds of references
 _FIRST: Final = np.zeros(1, np.int64)
 _KINDS: Final = {kind: np.array([kind], np.uint8) for kind in (NOWHERE, STORED, INLINE)}
 _FIRST.flags.writeable = False
@@ -43,144 +41,115 @@ for _kind in _KINDS.values():
 
 
 class ChunkLookup(Record):
-    """The chunks of one array of a session. changed: those that the session changed; base: those of the snapshot; changes: of the whole session. Whoever asks holds the
-    session's lock. Raises what loading a manifest raises."""
+    """changed: the chunks of an array that the session changed; base: those of the snapshot; changes: of the whole session. Whoever asks holds the session's lock. Raises
+    what loading a manifest raises."""
 
     changed: ChangedReferences | None
     base: BaseReferences | None
     changes: ChangeSet
     files: RepositoryFormat
 
-    def find(self, coordinates: Columns) -> Found:
-        """Looks chunks up, int64[n, d]."""
-        count = len(coordinates)
-        nothing = np.full(count, -1, np.int64)
-        mine = nothing if self.changed is None else self.changed.find(coordinates)
-        part, row = nothing, nothing
-        if self.base is not None:
-            left = np.flatnonzero(mine < 0)
-            if len(left) == count:
-                part, row = self.base.find(coordinates)
-            elif len(left):
-                part, row = nothing.copy(), nothing.copy()
-                part[left], row[left] = self.base.find(coordinates[left])
-        return Found(mine, part, row)
-
     def locate(self, coordinates: Columns) -> Located:
         """Where chunks lie, int64[n, d]; distinct chunk files and locations once."""
-        found = self.find(coordinates)
-        placed = _Columns(len(coordinates))
-        mine = np.flatnonzero(found.changed >= 0)
-        if len(mine) and self.changed is not None:
-            placed.take_changed(mine, self.changed.selected(found.changed[mine]), self.changes)
-        if self.base is not None:
-            for part in np.unique(found.part[found.part >= 0]).tolist():
-                of_part = np.flatnonzero(found.part == part)
-                placed.take_stored(of_part, self.base, part, found.row[of_part])
-        names: list[str] = []
-        if placed.native.any():
-            distinct, where = _distinct_ids(placed.ids[placed.native])
-            names = [self.files.key(f"chunks/{text}") for text in encode_ids(distinct)]
-            placed.objects[placed.native] = where
-        changed = 0 if self.changed is None else self.changed.generation
-        versions = RowVersions(
-            placed.kind, placed.ids, placed.offsets, placed.lengths, found, (changed, self.changes.generation)
-        )
-        if placed.texts:
-            virtual = placed.kind == VIRTUAL_KIND
-            chunks = np.zeros((len(placed.texts), coordinates.shape[1]), np.int64)
-            chunks[placed.objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several the first
-            placed.objects[virtual] += len(names)
-            names = ObjectNames(names, placed.texts, placed.checks, chunks)
-        return Located(
-            names, placed.kind, placed.objects, placed.offsets, placed.lengths, placed.buffers, versions, True
-        )
+        changed, base, changes, count = self.changed, self.base, self.changes, len(coordinates)
+        placed = _Placed(count)
+        mine = np.full(count, -1, np.int64) if changed is None else changed.find(coordinates)
+        found = np.flatnonzero(mine >= 0)
+        if changed is not None and len(found):
+            segments, location = changes.pending.segments, changes.locations.__getitem__
+            placed.take(found, changed.selected(mine[found]), segments, location, changes.location_checks)
+        part, row = np.full((2, count), -1, np.int64)
+        if base is not None and len(found) < count:
+            left = np.flatnonzero(mine < 0)
+            part[left], row[left] = base.find(coordinates if len(left) == count else coordinates[left])
+            for number in np.unique(part[part >= 0]).tolist():
+                of_part = np.flatnonzero(part == number)
+                manifest, which = base.manifest(number), row[of_part]
+                rows = Rows(
+                    coordinates[of_part],
+                    manifest.kinds[which],
+                    manifest.ids[which],
+                    np.maximum(manifest.locations[which], 0),
+                    manifest.offsets[which],
+                    manifest.lengths[which],
+                )
+                placed.take(of_part, rows, [manifest.inline], manifest.location, base.checks(number))
+        generations = (0 if changed is None else changed.generation, changes.generation)
+        columns = placed.kind, placed.ids, placed.offsets, placed.lengths, (mine, part, row), generations
+        return placed.located(self.files, coordinates, _Versions(count, partial(_versions, *columns)))
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located | None:
         """As locate, for one chunk, by plain numbers; None for one in a file elsewhere."""
-        changed, base = self.changed, self.base
+        changed, base, changes = self.changed, self.base, self.changes
         mine = -1 if changed is None else changed.find_one(coordinates)
         if changed is not None and mine >= 0:
             kind, file, number, offset, length = changed.row(mine)
-            if kind == REMOVED:
+            buffer = changes.pending.segments[number] if kind == PENDING else None
+            version = changed_version(changed.generation, mine)
+        else:
+            part, row = (-1, -1) if base is None else base.find_one(coordinates)
+            if base is None or row < 0:
                 return _located(NOWHERE)
-            if kind == NATIVE:
-                return _in_file(self.files, file, offset, length)
-            if kind != PENDING:
-                return None
-            version = row_version(changed.generation, mine, -1, -1, offset, length)
-            return _located(INLINE, None, self.changes.pending.segments[number], version, offset, length)
-        part, row = (-1, -1) if base is None else base.find_one(coordinates)
-        if base is None or row < 0:
-            return _located(NOWHERE)
-        manifest = base.manifest(part)
-        kind, offset, length = manifest.kinds.item(row), manifest.offsets.item(row), manifest.lengths.item(row)
-        if kind == NATIVE_REFERENCE:
-            return _in_file(self.files, manifest.ids[row].tobytes(), offset, length)
-        if kind != INLINE_REFERENCE:
-            return None
-        version = row_version(self.changes.generation, -1, part, row, offset, length)
-        return _located(INLINE, None, manifest.inline, version, offset, length)
+            manifest = base.manifest(part)
+            kind, offset, length = manifest.kinds.item(row), manifest.offsets.item(row), manifest.lengths.item(row)
+            file, buffer = manifest.ids[row].tobytes() if kind == NATIVE else b"", manifest.inline
+            version = base_version(changes.generation, part, row)
+        if kind == NATIVE:
+            name = self.files.key(f"chunks/{encode_id(file)}")
+            return _located(STORED, name, None, file_version(file, offset, length), offset, length)
+        if kind == PENDING:
+            return _located(INLINE, None, buffer, version, offset, length)
+        return _located(NOWHERE) if kind == REMOVED else None
 
 
-class Found(Record):
-    """Where n chunks are. changed: int64[n], the row among those that the session changed, -1: none; part, row: int64[n], the manifest of the snapshot and
-    the row in it, -1: none. A chunk with neither is not there; nor is one that the session removed."""
-
-    changed: Columns
-    part: Columns
-    row: Columns
-
-
-class _Columns:
+class _Placed:
     """The columns of Located while they are filled, and the buffers and locations that they refer to."""
 
-    __slots__ = ("buffers", "checks", "ids", "kind", "lengths", "native", "objects", "offsets", "texts")
+    __slots__ = ("buffers", "checks", "ids", "kind", "lengths", "objects", "offsets", "texts")
 
     def __init__(self, count: int) -> None:
         self.kind, self.ids = np.zeros(count, np.uint8), np.zeros((count, ID_BYTES), np.uint8)
-        self.objects, self.offsets, self.lengths = (np.zeros(count, np.int64) for _ in range(3))
-        self.native = np.zeros(count, np.bool_)
+        self.objects, self.offsets, self.lengths = np.zeros((3, count), np.int64)
         self.buffers: list[Octets] = []
         self.texts: list[str] = []
         self.checks: list[FileCheck | None] = []
 
-    def take_changed(self, at: Columns, rows: Rows, changes: ChangeSet) -> None:
-        """Chunks that the session changed."""
-        kinds = rows.kinds
+    def take(
+        self,
+        at: Columns,
+        rows: Rows,
+        segments: Sequence[Octets],
+        location: Callable[[int], str],
+        checks: Mapping[str, FileCheck],
+    ) -> None:
+        """The chunks at some places, by their references. segments, location: by the number of an object; checks: by locations"""
         self.ids[at], self.offsets[at], self.lengths[at] = rows.ids, rows.offsets, rows.lengths
-        self.native[at] = kinds == NATIVE
-        self.kind[at] = np.array([INLINE, STORED, VIRTUAL_KIND, NOWHERE], np.uint8)[kinds]
-        pending, virtual = kinds == PENDING, kinds == VIRTUAL
+        self.kind[at] = _LOCATED[rows.kinds]
+        pending, virtual = rows.kinds == PENDING, rows.kinds == VIRTUAL
         if pending.any():
-            segments, where = np.unique(rows.objects[pending], return_inverse=True)
-            self.objects[at[pending]] = where
-            self.buffers += [changes.pending.segments[number] for number in segments.tolist()]
+            numbers, where = distinct_numbers(rows.objects[pending])
+            self.objects[at[pending]] = where + len(self.buffers)
+            self.buffers += [segments[number] for number in numbers]
         if virtual.any():
-            numbers, where = np.unique(rows.objects[virtual], return_inverse=True)
-            self.objects[at[virtual]] = where
-            self.texts += [changes.locations[number] for number in numbers.tolist()]
-            self.checks += [changes.location_checks.get(text) for text in self.texts]
-
-    def take_stored(self, at: Columns, base: BaseReferences, part: int, rows: Columns) -> None:
-        """Chunks of one manifest of the snapshot."""
-        manifest = base.manifest(part)
-        kinds = manifest.kinds[rows]
-        self.ids[at], self.offsets[at], self.lengths[at] = (
-            manifest.ids[rows], manifest.offsets[rows], manifest.lengths[rows]
-        )  # fmt: skip
-        self.native[at] = kinds == NATIVE_REFERENCE
-        self.kind[at] = np.array([INLINE, STORED, VIRTUAL_KIND], np.uint8)[kinds]
-        inline, virtual = kinds == INLINE_REFERENCE, kinds == VIRTUAL_REFERENCE
-        if inline.any():
-            self.objects[at[inline]] = len(self.buffers)
-            self.buffers.append(manifest.inline)
-        if virtual.any():
-            numbers, where = np.unique(manifest.locations[rows[virtual]], return_inverse=True)
+            numbers, where = distinct_numbers(rows.objects[virtual])
             self.objects[at[virtual]] = where + len(self.texts)
-            texts, checks = [manifest.location(number) for number in numbers.tolist()], base.checks(part)
+            texts = [location(number) for number in numbers]
             self.texts += texts
             self.checks += [checks.get(text) for text in texts]
+
+    def located(self, files: RepositoryFormat, coordinates: Columns, versions: _Versions) -> Located:
+        native, names = self.kind == STORED, list[str]()
+        if native.any():
+            distinct, where = _distinct_ids(self.ids[native])
+            names = [files.key(f"chunks/{text}") for text in encode_ids(distinct)]
+            self.objects[native] = where
+        if self.texts:
+            virtual = self.kind == VIRTUAL_KIND
+            chunks = np.zeros((len(self.texts), coordinates.shape[1]), np.int64)
+            chunks[self.objects[virtual][::-1]] = coordinates[virtual][::-1]  # of several the first
+            self.objects[virtual] += len(names)
+            names = ObjectNames(names, self.texts, self.checks, chunks)
+        return Located(names, self.kind, self.objects, self.offsets, self.lengths, self.buffers, versions, True)
 
 
 def id_texts(ids: Octets) -> NDArray[np.bytes_]:
@@ -196,46 +165,10 @@ def _distinct_ids(ids: Octets) -> tuple[Octets, Columns]:
     return np.frombuffer(texts.tobytes(), np.uint8).reshape(-1, ID_BYTES), where
 
 
-class RowVersions(Sequence["Version | None"]):
-    """What tells one value of a chunk from another within a session; made when it is asked for."""
-
-    __slots__ = ("_columns", "_found", "_generations")
-
-    def __init__(
-        self, kind: Octets, ids: Octets, offsets: Columns, lengths: Columns, found: Found, generations: tuple[int, int]
-    ) -> None:
-        self._columns, self._found, self._generations = (kind, ids, offsets, lengths), found, generations
-
-    def __len__(self) -> int:
-        return len(self._columns[0])
-
-    def __getitem__(self, row: int) -> Version | None:  # type: ignore[override] # nobody slices it
-        kind, ids, offsets, lengths = self._columns
-        if kind[row] == NOWHERE:
-            return None
-        if kind[row] == STORED:
-            return file_version(ids[row].tobytes(), offsets.item(row), lengths.item(row))
-        numbers = [column.item(row) for column in (*self._found, offsets, lengths)]
-        return row_version(self._generations[numbers[0] < 0], *numbers)
-
-
-def set_versions(rows: Rows, numbers: Columns, generation: int) -> list[Version | Changed]:
-    """The versions that new rows have. numbers: theirs among the changed references of that generation"""
-    columns = (rows.kinds, numbers, rows.offsets, rows.lengths)
-    return [
-        file_version(rows.ids[i].tobytes(), offset, length)
-        if kind == NATIVE
-        else b""
-        if kind == REMOVED
-        else row_version(generation, number, -1, -1, offset, length)
-        for i, (kind, number, offset, length) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
-    ]
-
-
 def _located(
     kind: int,
     name: str | None = None,
-    buffer: SourceBuffer | None = None,
+    buffer: Octets | None = None,
     version: Version | None = None,
     offset: int = 0,
     length: int = 0,
@@ -245,17 +178,71 @@ def _located(
     return Located(names, _KINDS[kind], _FIRST, span[:1], span[1:], buffers, (version,), True)
 
 
-def _in_file(files: RepositoryFormat, file: ObjectId, offset: int, length: int) -> Located:
-    name = files.key(f"chunks/{encode_id(file)}")
-    return _located(STORED, name, None, file_version(file, offset, length), offset, length)
+# --- versions ------------------------------------------------------------------------------------------------------------------------
+
+
+class _Versions(Sequence["Version | None"]):
+    """The versions of chunks, made when the first is asked for: few readers ask."""
+
+    __slots__ = ("_count", "_made", "_make")
+
+    def __init__(self, count: int, make: Callable[[], list[Version | None]]) -> None:
+        self._count, self._make, self._made = count, make, list["Version | None"]()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, row: int) -> Version | None:  # type: ignore[override] # nobody slices it
+        self._made = self._made or self._make()
+        return self._made[row]
+
+    def __iter__(self) -> Iterator[Version | None]:
+        self._made = self._made or self._make()
+        return iter(self._made)
+
+
+def _versions(
+    kinds: Octets,
+    ids: Octets,
+    offsets: Columns,
+    lengths: Columns,
+    rows: tuple[Columns, Columns, Columns],
+    generations: tuple[int, int],
+) -> list[Version | None]:
+    """What tells one value of a chunk from another within a session. rows: its row among those that were changed, -1: none; else the manifest and the row there.
+    generations: of the rows of either, as their numbers mean other chunks after a commit"""
+    columns: list[list[int]] = [column.tolist() for column in (kinds, *rows, offsets, lengths)]
+    files: list[bytes] = np.ascontiguousarray(ids).view(f"V{ID_BYTES}").reshape(-1).tolist()
+    changed, base = generations
+    return [
+        None
+        if kind == NOWHERE
+        else file_version(file, offset, length)
+        if kind == STORED
+        else changed_version(changed, mine)
+        if mine >= 0
+        else base_version(base, part, row)
+        for file, kind, mine, part, row, offset, length in zip(files, *columns, strict=True)
+    ]
+
+
+def set_versions(rows: Rows, numbers: Columns, generation: int) -> list[Version]:
+    """The versions that new rows have. numbers: theirs among the changed references of that generation"""
+    kinds = _LOCATED[rows.kinds]
+    found = _versions(kinds, rows.ids, rows.offsets, rows.lengths, (numbers, numbers, numbers), (generation, 0))
+    return [version or ABSENT for version in found]
 
 
 def file_version(file: ObjectId, offset: int, length: int) -> Version:
-    """What tells a value in a chunk file from any other."""
+    """The version of a value in a chunk file."""
     return b"%b%d+%d" % (file, offset, length)
 
 
-def row_version(generation: int, changed: int, part: int, row: int, offset: int, length: int) -> Version:
-    """What tells a value that has no chunk file from others of this process: its row among those that were changed, or the manifest and the row there, -1: none; and the
-    generation of either, as numbers of rows mean other chunks after a commit."""
-    return b"%d %d %d %d %d %d" % (generation, changed, part, row, offset, length)
+def changed_version(generation: int, row: int) -> Version:
+    """The version of a value without a chunk file, by its row among those that the session changed: no other row of this process has both numbers."""
+    return b"%d %d" % (generation, row)
+
+
+def base_version(generation: int, part: int, row: int) -> Version:
+    """The version of a value without a chunk file, by the manifest of the snapshot and the row there."""
+    return b"%d %d %d" % (generation, part, row)

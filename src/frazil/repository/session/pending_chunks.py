@@ -1,35 +1,46 @@
-"""Chunks that wait in memory get their place: small ones stay where they are until they go into a manifest, the rest into packs (packs.py says which).
+"""Chunks that wait in memory get their place: very small ones go into a manifest with the commit, the others into chunk files, which are written here.
 
-It writes chunk files; manifests are the commit's."""
+An object for each chunk costs a file, a sync and a request. So they go many to an object (a pack), neighbours in reading order side by side, and a reader merges their
+ranges."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.formats.ids import ID_BYTES, encode_ids
-from frazil.repository.session.change_set import NodeChange
-from frazil.repository.session.changed_references import PENDING, PendingBytes
-from frazil.repository.session.packs import INLINE_LIMIT, Pending, plan_packs, reading_order
-from frazil.stores.values import Pieces, Sources
+from frazil.record import Record
+from frazil.repository.format import RepositoryFormat
+from frazil.repository.manifests.coordinates import sorting_order
+from frazil.repository.session.change_set import ChangeSet, NodeChange
+from frazil.repository.session.changed_references import PENDING, PendingBytes, Rows
+from frazil.stores.values import Columns, Pieces, Sources
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.format import RepositoryFormat
-    from frazil.repository.session.change_set import ChangeSet
-
-    Columns = NDArray[np.int64]
-
-__all__ = ["PackingOrder", "place_pending"]
+__all__ = ["INLINE_LIMIT", "PACK_BYTES", "PACK_LIMIT", "Packs", "PackingOrder", "place_pending", "plan_packs"]
 
 PackingOrder: TypeAlias = "Callable[[str, NDArray[np.int64]], NDArray[np.int64]]"
 
+INLINE_LIMIT: Final = 512  # bytes: chunks up to this size stand in the manifest
+PACK_LIMIT: Final = 2**20  # bytes: larger chunks are objects of their own, and never wait
+PACK_BYTES: Final = 2**24  # bytes of a pack, which is closed before the chunk that would go beyond
+
 _NEW: Final = 2**32  # above the numbers that nodes of a snapshot have
+
+
+class _Waiting(Record):
+    """Chunks of one array that wait. numbers: of their rows among the changed references"""
+
+    change: NodeChange
+    numbers: Columns
+    rows: Rows
+
+    def those(self, which: NDArray[np.bool_]) -> _Waiting:
+        return self._replace(numbers=self.numbers[which], rows=self.rows.pick(which))
 
 
 def place_pending(
@@ -47,112 +58,112 @@ def place_pending(
     most_inline  bytes of chunks that are small enough for a manifest; where there are more, they are written, too. None: any number"""
     if changes.pending.nbytes <= INLINE_LIMIT and most_inline is None:
         return  # none of them is too large, and they are too few to be counted
-    waiting = [(change, rows) for change in changes if len(rows := _pending_rows(change))]
+    waiting = [found for change in changes if (found := _waiting(change)) is not None]
     limit = INLINE_LIMIT
     if most_inline is not None:
-        lengths = [_lengths(change, rows) for change, rows in waiting]
+        lengths = [part.rows.lengths for part in waiting]
         if sum(int(part[part <= limit].sum()) for part in lengths) > most_inline:
             limit = 0
-    large = [(change, rows[_lengths(change, rows) > limit]) for change, rows in waiting]
-    large = [(change, rows) for change, rows in large if len(rows)]
+    large = [found for part in waiting if len((found := part.those(part.rows.lengths > limit)).numbers)]
     if large:
-        _write_packs(changes, large, files, packing, order, limit)
-    _compact(changes, [(change, rows[_lengths(change, rows) <= limit]) for change, rows in waiting])
+        _write_packs(changes, large, files, packing, order)
+    _compact(changes, [found for part in waiting if len((found := part.those(part.rows.lengths <= limit)).numbers)])
 
 
-def _pending_rows(change: NodeChange) -> Columns:
-    """Rows that count and wait in memory."""
+def _waiting(change: NodeChange) -> _Waiting | None:
     references = change.references
     if references is None:
-        return np.zeros(0, np.int64)
-    rows = references.current()
-    waiting: Columns = rows[references.columns.kinds[rows] == PENDING]
-    return waiting
+        return None
+    numbers = references.current()
+    numbers = numbers[references.columns.kinds[numbers] == PENDING]
+    return _Waiting(change, numbers, references.selected(numbers))
 
 
-def _lengths(change: NodeChange, rows: Columns) -> Columns:
-    assert change.references is not None
-    lengths: Columns = change.references.columns.lengths[rows]
-    return lengths
+class Packs(Record):
+    """Where n chunks go, which come in the order in which they will be read.
+
+    pack    int64[n], for each the number of its pack;  offset: int64[n], where it begins there
+    bounds  int64[p + 1], the first chunk of each pack, and n"""
+
+    pack: Columns
+    offset: Columns
+    bounds: Columns
+
+
+def plan_packs(lengths: Columns, *, packing: bool = True, pack_bytes: int = PACK_BYTES) -> Packs:
+    """Chunks of these bytes in packs of at most `pack_bytes`; one that is larger by itself has a pack alone. Without `packing` each has."""
+    ends = np.cumsum(lengths)
+    bounds = np.arange(lengths.size + 1)
+    if packing:
+        firsts: list[int] = []
+        first = 0
+        while first < ends.size:
+            firsts.append(first)
+            before = int(ends[first - 1]) if first else 0
+            first = max(int(np.searchsorted(ends, before + pack_bytes, "right")), first + 1)
+        bounds = np.array([*firsts, ends.size], np.int64)
+    pack = np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
+    starts = ends - lengths
+    return Packs(pack, starts - starts[bounds[pack]], bounds)
 
 
 def _write_packs(
-    changes: ChangeSet,
-    parts: list[tuple[NodeChange, Columns]],
-    files: RepositoryFormat,
-    packing: bool,
-    by: PackingOrder | None,
-    inline_limit: int,
+    changes: ChangeSet, parts: list[_Waiting], files: RepositoryFormat, packing: bool, by: PackingOrder | None
 ) -> None:
-    columns = [change.changed_references().selected(rows) for change, rows in parts]
-    lengths = np.concatenate([part.lengths for part in columns])
-    # in the order of the numbers that they will have
-    numbers = [_NEW + at if change.base is None else change.base.id for at, (change, _) in enumerate(parts)]
-    nodes = np.repeat(numbers, [len(rows) for _, rows in parts])
-    order = reading_order(nodes, [part.coordinates for part in columns])
-    if by is not None:
-        paths = [change.node.path for change, _ in parts]
-        order = np.concatenate(_given(by, paths, [part.coordinates for part in columns]))
-    packed = plan_packs(Pending(order, lengths), packing=packing, inline_limit=inline_limit)
-    rows = np.empty((len(packed.rows), 3), np.int64)
-    rows[:, 0] = -1 - np.concatenate([part.objects for part in columns])[packed.rows]
-    rows[:, 1] = np.concatenate([part.offsets for part in columns])[packed.rows]
-    rows[:, 2] = lengths[packed.rows]
-    count = len(packed.sizes)
-    bounds = np.searchsorted(packed.object[packed.rows], np.arange(count + 1))
+    # arrays by the numbers that their nodes have, or will have
+    parts.sort(key=lambda part: _NEW if part.change.base is None else part.change.base.id)
+    firsts = np.cumsum([0, *(len(part.numbers) for part in parts)])
+    order = np.concatenate([_order(part, by) + first for part, first in zip(parts, firsts, strict=False)])
+    rows = _sources(parts)[order]
+    packs = plan_packs(rows[:, 2], packing=packing)
+    count = len(packs.bounds) - 1
     ids = np.frombuffer(os.urandom(ID_BYTES * count), np.uint8).reshape(count, ID_BYTES)
     names = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
     if changes.begun is None:  # who else may refer to the files of a fork is not known here
         changes.packs.append(ids)
-    pieces = Pieces(Sources(None, changes.pending.segments), rows, bounds.astype(np.int64))
-    files.store.put_many(names, pieces, [None] * count)
-    first = 0
-    for change, settled in parts:
-        last = first + len(settled)
-        change.changed_references().settle(settled, ids[packed.object[first:last]], packed.offset[first:last])
-        first = last
+    files.store.put_many(names, Pieces(Sources(None, changes.pending.segments), rows, packs.bounds), [None] * count)
+    place = np.argsort(order)
+    for part, low, high in zip(parts, firsts, firsts[1:], strict=False):
+        mine = place[low:high]
+        part.change.changed_references().place(part.numbers, packs.offset[mine], ids=ids[packs.pack[mine]])
 
 
-def _given(by: PackingOrder, paths: Sequence[str], coordinates: Sequence[Columns]) -> list[Columns]:
-    """The rows in the order that a user gives, array by array. Raises InvalidInputError for what is no order."""
-    orders: list[Columns] = []
-    first = 0
-    for path, chunks in zip(paths, coordinates, strict=True):
-        try:
-            given = np.asarray(by(path, chunks.copy()))
-        except Exception as error:
-            raise InvalidInputError(f"packing_order failed: {error!r}", path=path) from error
-        count = len(chunks)
-        if (
-            given.shape != (count,)
-            or given.dtype.kind not in "iu"
-            or not np.array_equal(np.sort(given), np.arange(count))
-        ):
-            raise InvalidInputError(f"packing_order must give the numbers of {count} chunks, each once", path=path)
-        orders.append(given.astype(np.int64) + first)
-        first += count
-    return orders
+def _order(part: _Waiting, by: PackingOrder | None) -> Columns:
+    """The chunks of an array in the order in which they will be read: row by row (the last coordinate fastest), or as a user gives it. Raises InvalidInputError for
+    what is no order."""
+    coordinates, path = part.rows.coordinates, part.change.node.path
+    if by is None:
+        return sorting_order(coordinates)
+    try:
+        given = np.asarray(by(path, coordinates.copy()))
+    except Exception as error:
+        raise InvalidInputError(f"packing_order failed: {error!r}", path=path) from error
+    count = len(coordinates)
+    if given.shape != (count,) or given.dtype.kind not in "iu" or (np.sort(given) != np.arange(count)).any():
+        raise InvalidInputError(f"packing_order must give the numbers of {count} chunks, each once", path=path)
+    return given.astype(np.int64)
 
 
-def _compact(changes: ChangeSet, parts: list[tuple[NodeChange, Columns]]) -> None:
+def _sources(parts: Sequence[_Waiting]) -> Columns:
+    """Where the bytes of chunks are, as rows of Pieces over the segments."""
+    columns = [np.concatenate(column) for column in zip(*[part.rows[3:] for part in parts], strict=True)]
+    columns[0] = -1 - columns[0]
+    return np.stack(columns, axis=1)
+
+
+def _compact(changes: ChangeSet, parts: list[_Waiting]) -> None:
     """Copies what still waits into one segment, where more than half of the bytes are nobody's."""
-    kept = [(change, rows) for change, rows in parts if len(rows)]
-    total = sum(int(_lengths(change, rows).sum()) for change, rows in kept)
     old = changes.pending
-    if old.nbytes <= 2 * total:
+    if old.nbytes <= 2 * sum(int(part.rows.lengths.sum()) for part in parts):
         return
     changes.pending = PendingBytes()
-    if not kept:
+    if not parts:
         return
-    columns = [change.changed_references().selected(rows) for change, rows in kept]
-    lengths = np.concatenate([part.lengths for part in columns])
-    source = np.empty((len(lengths), 3), np.int64)
-    source[:, 0] = -1 - np.concatenate([part.objects for part in columns])
-    source[:, 1] = np.concatenate([part.offsets for part in columns])
-    source[:, 2] = lengths
-    pieces = Pieces(Sources(None, old.segments), source, np.arange(len(lengths) + 1))
-    segment, offsets = changes.pending.add(pieces, lengths)
+    rows = _sources(parts)
+    pieces = Pieces(Sources(None, old.segments), rows, np.arange(len(rows) + 1))
+    segment, offsets = changes.pending.add(pieces, rows[:, 2])
     first = 0
-    for change, rows in kept:
-        change.changed_references().relocate(rows, segment, offsets[first : first + len(rows)])
-        first += len(rows)
+    for part in parts:
+        last = first + len(part.numbers)
+        part.change.changed_references().place(part.numbers, offsets[first:last], segment=segment)
+        first = last

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from errno import ENOENT
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
 from frazil.stores.fetched.content import as_buffers
 from frazil.stores.fetched.fetch_pages import fetch_in_pages
-from frazil.stores.retry import pause
+from frazil.stores.retry import read_again
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
 __all__ = ["Batch", "ChunkBatch", "DocumentBatch", "HeldKeys", "digest", "expecting", "fetch_batches"]
-
-_ATTEMPTS: Final = 100  # to read chunks that others keep replacing
-_LONGEST_PAUSE: Final = 0.05  # seconds
 
 
 class DocumentBatch(Record):
@@ -78,8 +75,8 @@ class ChunkBatch(Record):
 
     def _found(self, spans: Columns, key: str) -> tuple[Located, Fetched]:
         """Looks the chunks up and reads them, again where others replaced them in between."""
-        located = self.storage.locate(self.coords)
-        for attempt in range(_ATTEMPTS):
+        located, attempt = self.storage.locate(self.coords), 0
+        while True:
             known, missing = located, False
             try:
                 fetched = self.storage.fetch(located, spans)
@@ -89,13 +86,11 @@ class ChunkBatch(Record):
                 if error.errno != ENOENT:
                     raise
                 missing = True  # perhaps removed, as the chunk was replaced
-            pause(min(_LONGEST_PAUSE, 0.0005 * 2**attempt))
+            attempt += 1
+            read_again(attempt, "chunks were", key)
             located = self.storage.locate(self.coords)
             if missing and list(located.names) == list(known.names):
                 return located, self.storage.fetch(located, spans)  # which says what is wrong
-        raise StoreError(
-            f"chunks were replaced {_ATTEMPTS} times while they were read", key=key, hint="read again later"
-        )
 
 
 Batch: TypeAlias = DocumentBatch | ChunkBatch

@@ -4,7 +4,7 @@ session_store.py reads and writes what is under them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -124,16 +124,12 @@ def _chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:
     return InvalidInputError(f"the array at {'/' + path} has no such chunk", key=key, hint=hint)
 
 
-# --- their order ---------------------------------------------------------------------------------------------------------------------
-
-
-def ordered(paths: Iterable[str], arrays: Iterable[str]) -> Iterator[tuple[str, str | None]]:
+def ordered(paths: Iterable[str], arrays: Iterable[str]) -> list[tuple[str, str | None]]:
     """All keys of nodes in order: the documents of `paths`, and for the chunks of each of `arrays`, together, where they come: (first possible key, path).
     Nothing but its chunks lies below an array, so that no other key comes between them."""
     entries: list[tuple[str, str | None]] = [(document_key(path), None) for path in paths]
     entries += [(data_prefix(path) + _LEAD, path) for path in arrays]
-    entries.sort(key=lambda entry: entry[0])
-    yield from entries
+    return sorted(entries, key=lambda entry: entry[0])
 
 
 def chunk_keys(path: str, node: ArrayMetadata, coords: Columns, start_after: str = "") -> list[str]:

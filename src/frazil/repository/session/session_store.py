@@ -50,16 +50,7 @@ from frazil.stores.fetched.fetch_pages import pages_of
 from frazil.stores.key_locks import guard_of
 from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.store import Store
-from frazil.stores.values import (
-    ABSENT,
-    ANY,
-    Capabilities,
-    Changed,
-    Columns,
-    Fetched,
-    Pieces,
-    Version,
-)
+from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Pieces, Version
 
 __all__ = ["SessionStore"]
 
@@ -71,14 +62,12 @@ _ATTEMPTS: Final = 100  # to change a node that others keep changing
 class SessionStore(Store):
     """The nodes of a session as keys: `zarr.json` and `a/b/zarr.json` for their documents, `a/b/c/0/1` for chunks, or as the array's chunk key encoding says.
 
-    nodes      whose they are
-    known      the extensions that documents may name
-    read_only  whether writing is refused
+    Documents are made from what the nodes are: what is read back says the same as what was set, in other words perhaps. Setting one creates the node, and groups
+    above it where there are none, or changes it; what would make something else of a node (another kind, another number of dimensions) is refused as long as anything
+    lies below it. Erasing one removes the node with everything below it. A key that no node and no chunk can have is never there, and may be erased; setting it is an
+    InvalidInputError. The version of a document is a digest of it: equal documents have equal ones.
 
-    Documents are made from what the nodes are: what is read back says the same as what was set, in other words perhaps. Setting one creates the node, and groups above it where there
-    are none (their documents are there from then on), or changes it; what would make something else of a node (another kind, another number of dimensions) is refused
-    as long as anything lies below it. Erasing one removes the node with everything below it. A key that no node and no chunk can have is never there, and may be erased; setting it is an
-    InvalidInputError. The version of a document is a digest of it: equal documents have equal ones."""
+    nodes: whose they are;  known: the extensions that documents may name;  read_only: whether writing is refused"""
 
     __slots__ = ("known", "nodes", "read_only")
 
@@ -172,7 +161,7 @@ class SessionStore(Store):
     ) -> list[Version | Changed]:
         """As the port says: documents first, those of groups before those below them, then the chunks of each array at once. Raises InvalidInputError for a key that is not possible,
         MetadataError and UnknownExtensionError for a bad document, InvalidInputError for one that a repository cannot hold, before anything is written."""
-        self._refuse_if_read_only(names)
+        self._require_writable(names)
         keys = grouped(names)
         for row in keys.others:
             raise no_key(names[row])
@@ -207,21 +196,19 @@ class SessionStore(Store):
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
         with guard_of(self.nodes).reading([path]):  # one at a time looks at a document and changes it
-            attempt = 0
-            while True:
+            for left in reversed(range(_ATTEMPTS)):
                 if expect is not ANY and expect != (present := _version(self._node(path))):
                     return Changed(present)
-                old = self.nodes.find(path)
                 try:
-                    return self._replace(path, old, new)
+                    return self._replace(path, self.nodes.find(path), new)
                 except (AlreadyExistsError, NotFoundError, ConflictError):  # somebody has changed it past this store
-                    attempt += 1
-                    if attempt == _ATTEMPTS:
+                    if not left:
                         raise
+        raise AssertionError("the last attempt raises")
 
     def _replace(self, path: str, old: Metadata | FrazilError | None, new: Metadata) -> Version:
         """Puts a node in the place of another one, or of none. Raises an error of these where by then there is something else."""
-        if old is not None and _same_kind(old, new):
+        if type(old) is type(new) and getattr(old, "ndim", 0) == getattr(new, "ndim", 0):
 
             def change(present: Metadata) -> Metadata:
                 if present != old:
@@ -249,7 +236,7 @@ class SessionStore(Store):
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         """As the port says; with the document of a node goes all that lies below it. Chunks go first, then documents, the lowest first."""
-        self._refuse_if_read_only(names)
+        self._require_writable(names)
         keys = grouped(names)
         answers = [None if wanted in (ANY, ABSENT) else Changed(ABSENT) for wanted in expect]
         for path, chunks in keys.chunks:
@@ -295,7 +282,7 @@ class SessionStore(Store):
         # below a group that is not there itself, nodes may be all the same
         self._remove([path] if self.nodes.exists(path) else [node for node, _ in self.nodes.below(path, None)])
 
-    def _refuse_if_read_only(self, names: Sequence[str]) -> None:
+    def _require_writable(self, names: Sequence[str]) -> None:
         if self.read_only:
             raise ReadOnlyError(
                 "the session was opened for reading",
@@ -374,14 +361,5 @@ class _Part(Record):
     coordinates: Columns
 
 
-# --- documents as values -------------------------------------------------------------------------------------------------------------
-
-
 def _version(node: Metadata | None) -> Version:
     return ABSENT if node is None else digest(emit_node(node))
-
-
-def _same_kind(old: Metadata | FrazilError, new: Metadata) -> bool:
-    if isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata):
-        return old.ndim == new.ndim
-    return isinstance(old, GroupMetadata) and isinstance(new, GroupMetadata)

@@ -1,25 +1,31 @@
-"""Letting chunks of a session's array lie in files elsewhere. How references are looked through is in reference_columns.py, how they are read in virtual_fetch.py."""
+"""Letting chunks of a session's array be parts of files that are there already: virtual chunks in files elsewhere, and parts of adopted files, which are copied whole
+into the repository.
+
+References are checked in virtual/reference_columns.py, read in virtual/virtual_fetch.py. What lies where in a file the caller knows (integrations/ has scanners)."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from frazil.errors import InvalidInputError
-from frazil.formats.ids import ID_BYTES
-from frazil.repository.session.changed_references import VIRTUAL, Rows
+from frazil.errors import FormatError, InvalidInputError, NotFoundError, StoreError
+from frazil.formats.alpha.refs import chunk_key
+from frazil.formats.ids import ID_BYTES, ObjectId, decode_id, new_id
+from frazil.repository.session.changed_references import NATIVE, SHARED, VIRTUAL, Rows
 from frazil.repository.session.transaction import Transaction
 from frazil.repository.virtual.file_checks import FileCheck
-from frazil.repository.virtual.reference_columns import reference_columns, set_checks
+from frazil.repository.virtual.reference_columns import VirtualReferences, reference_columns, set_checks
+from frazil.repository.virtual.virtual_fetch import VirtualPlaces
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.locations import location_text
+from frazil.stores.store import NO_SPANS, WHOLE
+from frazil.stores.values import FOUND, Pieces
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from frazil.repository.virtual.virtual_fetch import VirtualPlaces
-
-__all__ = ["Check", "set_virtual"]
+__all__ = ["Check", "adopt_file", "set_adopted", "set_virtual"]
 
 Given: TypeAlias = "str | tuple[int, str] | FileCheck"
 Check: TypeAlias = "bool | Mapping[str, Given]"
@@ -35,38 +41,67 @@ def set_virtual(
     *,
     check: Check,
 ) -> None:
-    """Lets chunks of the array at a normalised path lie in files elsewhere. check: keeps the present state of each file, or that which is given, where the repository
-    can hold that: the library of the alpha drops it, so that it is not kept in what that is to read. Raises InvalidInputError, ReadOnlyError,
-    NotFoundError, StoreError; then nothing was changed."""
+    """Lets chunks of the array at a normalised path lie in files elsewhere. check: keeps the present state of each file, or that which is given, where the format can
+    hold it. Raises InvalidInputError, ReadOnlyError, NotFoundError, StoreError; then nothing was changed."""
     transaction.require_writable()
-    places = transaction.options.virtual
+    places, keeps = transaction.options.virtual, transaction.rules.checks
     given = None if isinstance(check, bool) else _given_checks(check, places)
-    absolute = "/" + path
-    with transaction.lock:
-        grid = transaction.grid_of(absolute)
-    made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path=absolute)
-    if given is None:
-        made = set_checks(made, places, look_up=bool(check) and transaction.rules.checks)
-    else:
-        made = set_checks(made, places, look_up=False)
+    grid = transaction.grid_of("/" + path)
+    made = reference_columns(coordinates, locations, offsets, lengths, grid=grid, path="/" + path)
+    made = set_checks(made, places, look_up=check is True and keeps)
+    if given is not None:
         unknown = next((location for location in given if location not in made.names), None)
         if unknown is not None and made.names:
             raise InvalidInputError("the version is given of a file that no chunk lies in", key=unknown)
-        made = made._replace(checks=given if transaction.rules.checks else {})
+        made = made._replace(checks=given if keeps else {})
     with transaction.lock:
         changes = transaction.changes
         known = {text: number for number, text in enumerate(changes.locations)}
         numbers = np.array([changes.location(name, made.checks.get(name), known) for name in made.names], np.int64)
-        count = len(made.coordinates)
-        rows = Rows(
-            made.coordinates,
-            np.full(count, VIRTUAL, np.uint8),
-            np.zeros((count, ID_BYTES), np.uint8),
-            numbers[made.locations] if count else np.zeros(0, np.int64),
-            made.offsets,
-            made.lengths,
+        objects = numbers[made.locations] if len(made.coordinates) else np.zeros(0, np.int64)
+        transaction.set_rows("/" + path, _rows(made, VIRTUAL, bytes(ID_BYTES), objects))
+
+
+def set_adopted(
+    transaction: Transaction,
+    path: str,
+    coordinates: ArrayLike,
+    adopted: str,
+    offsets: ArrayLike,
+    lengths: ArrayLike,
+) -> None:
+    """Lets chunks of the array at a normalised path be parts of an adopted file, by the text of its id. Raises InvalidInputError (also for what ends beyond the file),
+    ReadOnlyError, NotFoundError; then nothing was changed."""
+    transaction.require_writable()
+    _refuse_compatible(transaction)
+    grid = transaction.grid_of("/" + path)
+    made = reference_columns(coordinates, "", offsets, lengths, grid=grid, path="/" + path)
+    if not isinstance(adopted, str):
+        raise InvalidInputError(f"an adopted file is named by text, not {type(adopted).__name__}", hint=_ADOPTED)
+    try:
+        identity = decode_id(adopted)
+    except FormatError as error:
+        raise InvalidInputError(error.message, hint=_ADOPTED) from None
+    key = transaction.files.key(chunk_key(identity))
+    size = int(transaction.files.store.sizes([key])[0])
+    if size < 0:
+        raise NotFoundError("there is no such chunk file", key=key, hint="adopt_file makes one")
+    ends = made.offsets + made.lengths
+    beyond = np.flatnonzero(ends > size)
+    if len(beyond):
+        raise InvalidInputError(
+            f"it ends at byte {int(ends[beyond[0]])}, and the file has {size} bytes",
+            key=key,
+            path="/" + path,
+            chunk=tuple(made.coordinates[beyond[0]].tolist()),
         )
-        transaction.set_rows(absolute, rows)
+    transaction.set_rows("/" + path, _rows(made, NATIVE, identity, np.full(len(ends), SHARED, np.int64)))
+
+
+def _rows(made: VirtualReferences, kind: int, identity: ObjectId, objects: NDArray[np.int64]) -> Rows:
+    count = len(made.coordinates)
+    ids = np.broadcast_to(np.frombuffer(identity, np.uint8), (count, ID_BYTES))
+    return Rows(made.coordinates, np.full(count, kind, np.uint8), ids, objects, made.offsets, made.lengths)
 
 
 def _given_checks(given: Mapping[str, Given], places: VirtualPlaces) -> dict[str, FileCheck]:
@@ -104,3 +139,37 @@ def _given_check(location: str, value: Given, place: str) -> FileCheck:
             hint="check=True keeps the time instead",
         )
     return FileCheck(size, -1, tag if tag.endswith('"') else f'"{tag}"', place)
+
+
+# --- adopted files ---------------------------------------------------------------------------------------------------------------------
+
+_ADOPTED: Final = "adopt_file returns it"
+
+
+def adopt_file(transaction: Transaction, path: str | os.PathLike[str]) -> ObjectId:
+    """Copies a file of this machine into a chunk file, without holding it in memory where both lie on disks; its id. One that nothing refers to at the commit is garbage.
+    Raises ReadOnlyError, NotFoundError, StoreError (also where the file changed meanwhile), InvalidInputError for what is no path, and where the format has a chunk file
+    for each chunk."""
+    transaction.require_writable()
+    _refuse_compatible(transaction)
+    folder, name = os.path.split(os.path.realpath(location_text(path)))
+    source, names = LocalStore(folder, read_only=True), [name]
+    fetched = source.fetch(names, WHOLE)
+    if not name or fetched.status[0] != FOUND:
+        raise NotFoundError("there is no file", key=os.fspath(path))
+    files, identity = transaction.files, new_id(os.urandom)
+    key = files.key(chunk_key(identity))
+    files.store.put_many([key], Pieces(fetched.sources, fetched.rows, np.array([0, 1])), [None])
+    after = source.fetch(names, NO_SPANS)
+    if after.status[0] != FOUND or after.versions[0] != fetched.versions[0]:
+        files.store.erase_values([key])
+        raise StoreError("the file changed while it was copied", key=os.fspath(path))
+    return identity
+
+
+def _refuse_compatible(transaction: Transaction) -> None:
+    if not transaction.rules.packs:
+        raise InvalidInputError(
+            "a repository that the library of the alpha can use has one chunk in a chunk file, so that no file can be adopted",
+            hint="set virtual chunks, or copy the values",
+        )

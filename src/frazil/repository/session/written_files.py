@@ -5,23 +5,19 @@ How they are written is in commit/; what refers to them is the session's change 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from frazil.formats.alpha.manifests import Octets
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_ids
 from frazil.record import Record
 from frazil.repository.format import RepositoryFormat, Tip
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.repository.session.change_set import NodeChange
-
-    Octets = NDArray[np.uint8]
+from frazil.repository.session.change_set import NodeChange
 
 __all__ = ["Intent", "WrittenFiles", "own_files"]
 
+_NONE: Final = np.zeros((0, ID_BYTES), np.uint8)
 _GRACE: Final = 16  # superseded chunk files that stay for those who may be reading them
 
 
@@ -47,7 +43,7 @@ class WrittenFiles:
     def __init__(self, files: RepositoryFormat) -> None:
         self.intents: tuple[Intent, ...] = ()
         self._files = files
-        self._dropped: list[Octets] = []  # chunk files that are removed a little later
+        self._dropped = _NONE  # chunk files that are removed a little later
         self._held: list[Octets] = []  # chunk files that the session does not refer to, and an intent may
 
     def superseded(self, ids: Octets) -> None:
@@ -58,16 +54,14 @@ class WrittenFiles:
         if self.intents:
             self._held.append(ids)
             return
-        self._dropped.append(ids)
-        every = np.concatenate(self._dropped)
+        self._dropped = every = np.concatenate((self._dropped, ids))
         self._erase_chunks(every[:-_GRACE])
-        self._dropped = [every[-_GRACE:]]
+        self._dropped = every[-_GRACE:]
 
     def sweep(self) -> None:
         """Removes those, too, that were kept for readers."""
-        for ids in self._dropped:
-            self._erase_chunks(ids)
-        self._dropped = []
+        self._erase_chunks(self._dropped)
+        self._dropped = _NONE
 
     def lost(self, intents: Iterable[Intent]) -> None:
         """Removes what was written for commits that did not happen and never will."""
@@ -92,9 +86,5 @@ class WrittenFiles:
 
 def own_files(changes: Iterable[NodeChange]) -> Octets:
     """The chunk files that a session wrote for one chunk each, and refers to: uint8[n, 12]."""
-    found = [
-        change.references.whole_files(change.references.current())
-        for change in changes
-        if change.references is not None
-    ]
-    return np.concatenate([np.zeros((0, ID_BYTES), np.uint8), *found])
+    references = [change.references for change in changes if change.references is not None]
+    return np.concatenate([_NONE, *(found.whole_files(found.current()) for found in references)])

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.codecs.shard import Level, parse_indexes
-from frazil.errors import StoreError
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans, object_spans
 from frazil.stores.fetched.content import HeldBuffers, as_buffers, read_values
-from frazil.stores.retry import pause
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.transformer.shard_keys import Places
 from frazil.stores.values import (
@@ -36,8 +34,6 @@ __all__ = ["HeldShards", "Opened", "fetch_chunks", "in_batches", "open_shards"]
 
 _AT_ONCE: Final = 128  # shards that are open together
 _INDEX_BYTES: Final = 2**26  # of the indexes that are in memory together, if they are those of several shards
-_ATTEMPTS: Final = 20  # times that a shard may be replaced between the two requests of a read
-_LONGEST_PAUSE: Final = 0.05  # seconds
 
 
 class Opened(Record):
@@ -161,14 +157,3 @@ def _described(located: Located, first: Fetched) -> tuple[list[int], list[Versio
         if status[row] == FOUND:
             status[row] = ABSENT_KEY
     return status, versions, sizes
-
-
-def read_again(attempt: int, key: str) -> None:
-    """Before another attempt to read what was replaced meanwhile. Raises StoreError when there were enough of them."""
-    if attempt == _ATTEMPTS:
-        raise StoreError(
-            f"the shard was replaced {_ATTEMPTS} times while it was read",
-            key=key,
-            hint="read again when its writer is done",
-        )
-    pause(min(_LONGEST_PAUSE, 0.0005 * 2**attempt))

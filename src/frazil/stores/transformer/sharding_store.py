@@ -18,6 +18,7 @@ from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.fetch_pages import OPEN_AT_ONCE, fetch_in_pages, pages_of
 from frazil.stores.keys import check_prefix, distinct_keys
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
+from frazil.stores.retry import read_again
 from frazil.stores.store import Store, pages
 from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import Places, ShardKeys
@@ -28,7 +29,6 @@ from frazil.stores.transformer.shard_reader import (
     in_batches,
     locate_chunks,
     open_shards,
-    read_again,
 )
 from frazil.stores.transformer.shard_writer import Erased, Given, Made, ShardWriter, Wanted
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Pieces, Version, stale_unasked
@@ -147,7 +147,7 @@ class ShardingStore(WrappedStore):
             if not stale_unasked(fetched, expect):
                 return fetched
             attempt += 1
-            read_again(attempt, places.shards[0])
+            read_again(attempt, "the shard was", places.shards[0])
 
     def get_partial_values(self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
         """As the port says: two fetches of `inner`, however many ranges there are, for every 256 objects of it."""

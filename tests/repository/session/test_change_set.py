@@ -10,7 +10,7 @@ import pytest
 
 import frazil
 from frazil.errors import ConflictError, NotFoundError
-from frazil.repository.session.node_keys import NodeKeys
+from frazil.repository.session.change_set import NodeKeys
 from frazil.stores import MemoryStore
 
 
@@ -18,14 +18,27 @@ def test_keys() -> None:
     keys = NodeKeys()
     one, other = keys.of("/a"), keys.of("/b")
     assert keys.of("/a") == one != other
-    assert (keys.path(one), keys.path(keys.new())) == ("/a", None)
-    moved = keys.over({"/a": "/b", "/b": None}.get)
-    assert (moved.path(one), moved.path(other), moved.of("/b")) == ("/b", None, one)
-    keys = keys.following([one], [(other, "/a")])
-    assert (keys.path(one), keys.path(other), keys.of("/a")) == (None, "/a", other)
-    copies = [keys.copy(), pickle.loads(pickle.dumps(keys)), keys]
-    assert [copy.path(other) for copy in copies] == ["/a"] * 3
+    assert keys.paths == {one: "/a", other: "/b"}
+    assert keys.new() not in keys.paths
+    copies = [NodeKeys(keys.paths), pickle.loads(pickle.dumps(keys)), keys]
+    assert [copy.of("/b") for copy in copies] == [other] * 3
     assert len({copy.new() for copy in copies} | {copy.of("/new") for copy in copies}) == 6
+
+
+def test_keys_go_with_their_nodes() -> None:
+    session = begun(None)[1]
+    changes = session._transaction.changes
+    keys = {name: changes.key_at(f"/{name}") for name in "abc"}
+    session.root.move("a", "t")
+    session.root.move("b", "a")
+    del session.root["c"]
+    new = session.root.create_array("c", data=np.zeros(2))
+    made = changes.key_at("/c")
+    after = changes.committed(changes.base)
+    assert {at: after.keys.paths.get(key or 0) for at, key in keys.items()} == {"a": "/t", "b": "/a", "c": None}
+    assert after.keys.paths[made or 0] == f"/{new.path}"
+    before = changes.rebased(changes.base, {"/a": "/b", "/b": None}.get)
+    assert {at: before.keys.paths.get(key or 0) for at, key in keys.items()} == {"a": "/b", "b": None, "c": None}
 
 
 def begun(compatible: str | None) -> tuple[frazil.Repository, frazil.Session]:

@@ -1,0 +1,176 @@
+"""What a session is at any time: a snapshot, the changes on top of it, and what was read and written. Its arrays look their references up here, and set them.
+
+Nodes are read and changed in transaction.py."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil.errors import NotFoundError, ReadOnlyError
+from frazil.formats.alpha.nodes import NodeSnapshot
+from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.ids import ObjectId, encode_id
+from frazil.metadata.registry import MetadataExtensions
+from frazil.record import Record
+from frazil.repository.format import Documents, RepositoryFormat, Rules, Tip
+from frazil.repository.manifests.references import BaseReferences
+from frazil.repository.session.change_set import ChangeSet, NodeChange
+from frazil.repository.session.changed_references import ChangedReferences
+from frazil.repository.session.pending_chunks import place_pending
+from frazil.repository.session.read_log import ReadLog
+from frazil.repository.session.written_files import WrittenFiles
+from frazil.repository.virtual.virtual_fetch import NO_PLACES, VirtualPlaces
+from frazil.runtime import DEFAULT, Runtime
+
+__all__ = ["Options", "SessionState"]
+
+_WAITING_BYTES: Final = 2**26  # of chunks in memory at most, before they are written
+
+
+class Options(Record):
+    """packing: small chunks go many to a file; attribute_limit: bytes of attributes above which they go to a file of their own, None: never; serializable: what
+    is read counts in conflicts, too; runtime: its threads copy; virtual: where virtual chunks may be read"""
+
+    packing: bool = True
+    attribute_limit: int | None = None
+    serializable: bool = False
+    runtime: Runtime = DEFAULT
+    virtual: VirtualPlaces = NO_PLACES
+
+
+class SessionState:
+    """Safe to use from many threads, as far as methods do not say that whoever calls them holds the lock. Arrays are named by the permanent keys of their nodes.
+
+    tip     where the branch stood when the session began; None: the session only reads
+    tips    the last that was seen of each branch; whoever opened the session may share it, so as not to look for what it committed
+    known   the extensions that documents may name
+    state   another number after every change; renewals: after nodes changed otherwise than through the port
+    reads   what was read, where that counts in conflicts"""
+
+    def __init__(
+        self,
+        files: RepositoryFormat,
+        base_id: ObjectId,
+        base: Snapshot,
+        tip: Tip | None,
+        known: MetadataExtensions,
+        options: Options = Options(),  # noqa: B008 # a frozen value
+        documents: Documents | None = None,
+        changes: ChangeSet | None = None,
+        forked: bool = False,
+    ) -> None:
+        """documents: what is understood of nodes, shared with other sessions of the repository;  changes: to begin with;  forked: it is merged into another session,
+        and not committed"""
+        self.files, self.known, self.options, self.forked = files, known, options, forked
+        self.documents = files.documents(known) if documents is None else documents
+        self.lock = threading.RLock()
+        self.tip, self.ended = tip, False
+        self.tips: dict[str, Tip] = {}
+        self.state = self.renewals = 0
+        self.written = WrittenFiles(files)
+        self.reads: ReadLog | None = None
+        self.begin(base_id, base, ChangeSet(base.nodes) if changes is None else changes)
+        self.forget_reads()
+
+    def begin(
+        self, base_id: ObjectId, base: Snapshot, changes: ChangeSet, *, same: bool = False, tip: Tip | None = None
+    ) -> None:
+        """Goes on from another snapshot with these changes. same: all nodes are as they were, so that handles need not look anew;  tip: the one that points to the snapshot,
+        where that is another. Both are set together: a commit behind a tip whose snapshot the session does not have would undo what others committed"""
+        none: dict[str, BaseReferences | None] = {}  # by paths in the snapshot
+        self.base_id, self.base, self.changes, self.tip, self._references = (
+            base_id, base, changes, self.tip if tip is None else tip, none
+        )  # fmt: skip
+        self.started_at = time.time_ns()
+        self.state += 1
+        self.renewals += not same
+
+    def __repr__(self) -> str:
+        at = encode_id(self.base_id) if self.tip is None else self.tip.branch
+        return f"{self.files!r}@{at}"
+
+    @property
+    def read_only(self) -> bool:
+        return self.ended or (self.tip is None and not self.forked)
+
+    @property
+    def rules(self) -> Rules:
+        """What may be written over the snapshot, and relied on."""
+        return self.files.rules(self.base)
+
+    @property
+    def packing(self) -> bool:
+        return self.options.packing and self.rules.packs
+
+    def require_writable(self) -> None:
+        if self.ended:
+            raise ReadOnlyError(
+                f"the transaction on {self!r} is over: its arrays and groups can only be read",
+                hint="to go on writing after a commit, use repo.writable_session()",
+            )
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
+
+    # --- arrays: whoever calls these holds the lock ----------------------------------------------------------------------------------
+
+    def path_of(self, key: int) -> str:
+        """Where a node is now. Raises NotFoundError."""
+        path = self.changes.path_of(key)
+        if path is None:
+            raise NotFoundError(
+                "the array is gone", hint="it was removed, or is not in what the session was rebased to"
+            )
+        return path
+
+    def change_of(self, key: int) -> NodeChange:
+        """A node, to be changed. Raises ReadOnlyError, NotFoundError."""
+        self.require_writable()
+        self.state += 1
+        return self.changes.nodes.get(key) or self.changes.touch(self.path_of(key))
+
+    def references(self, key: int) -> tuple[ChangedReferences | None, BaseReferences | None]:
+        """The references of an array that the session changed, and those of the snapshot. Raises NotFoundError where it is gone."""
+        change = self.changes.nodes.get(key)
+        if change is not None:
+            return change.references, self.base_references(change.base)
+        path = self.path_of(key)
+        if path not in self._references:
+            node = self.base.nodes.get(path)
+            return None, self.base_references(node if isinstance(node, NodeSnapshot) else None)
+        return None, self._references[path]
+
+    def base_references(self, node: NodeSnapshot | None) -> BaseReferences | None:
+        """The references that a node of the snapshot has in it; None where it has none, or the node is new."""
+        if node is None:
+            return None
+        if node.path not in self._references:
+            found = None
+            if node.array is not None and node.array.manifests:
+                found = BaseReferences(self.files, node, node.array, trusted=self.rules.extents)
+            self._references[node.path] = found
+        return self._references[node.path]
+
+    def note_read(self, key: int, coordinates: NDArray[np.int64] | None) -> None:
+        """Takes note that chunks of an array were looked at; None: that all were listed."""
+        if self.reads is not None and (path := self.changes.keys.paths.get(key)) is not None:
+            if coordinates is None:
+                self.reads.arrays.add(path)
+            else:
+                self.reads.chunks(path, coordinates)
+
+    def chunks_added(self) -> None:
+        """Gives chunks that wait in memory their place, where they are too many."""
+        self.state += 1
+        limit = min(_WAITING_BYTES, self.options.runtime.bytes_in_flight)
+        if self.changes.pending.nbytes > limit:
+            place_pending(self.changes, self.files, packing=self.packing, most_inline=limit // 2)
+
+    def forget_reads(self) -> None:
+        """Begins to note anew what is read."""
+        if self.options.serializable and not self.read_only:
+            self.reads = ReadLog()
