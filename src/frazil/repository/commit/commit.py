@@ -18,12 +18,11 @@ from frazil.formats.msgpack import Json
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
-from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL
+from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL, distinct_numbers
 from frazil.repository.session.pending_chunks import PackingOrder, place_pending
 from frazil.repository.session.transaction import Transaction
 from frazil.repository.session.written_files import Intent
 from frazil.repository.virtual.file_checks import with_checks
-from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,7 +135,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
     parts: list[NDArray[np.uint8]] = []
     offsets = rows.offsets
     if pending.any():
-        segments, where = _distinct(rows.objects[pending])
+        segments, where = distinct_numbers(rows.objects[pending])
         parts = [changes.pending.segments[number] for number in segments]
         if len(parts) > 1:
             offsets = offsets.copy()
@@ -144,7 +143,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
     names: list[str] = []
     locations = None
     if virtual.any():
-        numbers, place = _distinct(rows.objects[virtual])
+        numbers, place = distinct_numbers(rows.objects[virtual])
         names = [changes.locations[number] for number in numbers]
         locations = np.full(len(virtual), -1, np.int32)
         locations[virtual] = place
@@ -157,17 +156,6 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
     )  # fmt: skip
     manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
     return ArrayPlacement(number, rank_of(node), grid, manifests, written, removed, node.path)
-
-
-def _distinct(numbers: Columns) -> tuple[list[int], Columns]:
-    """The numbers, each once, and for each which; there is at least one."""
-    if (numbers == numbers[0]).all():
-        return [numbers.item(0)], np.zeros(len(numbers), np.int64)
-    distinct, where = np.unique(numbers, return_inverse=True)
-    return distinct.tolist(), where
-
-
-# --- outcomes ---------------------------------------------------------------------------------------------------------------------------
 
 
 def settle(transaction: Transaction) -> bool:
