@@ -196,15 +196,16 @@ class SessionStore(Store):
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
         with guard_of(self.nodes).reading([path]):  # one at a time looks at a document and changes it
-            for left in reversed(range(_ATTEMPTS)):
+            attempt = 0
+            while True:
                 if expect is not ANY and expect != (present := _version(self._node(path))):
                     return Changed(present)
                 try:
                     return self._replace(path, self.nodes.find(path), new)
                 except (AlreadyExistsError, NotFoundError, ConflictError):  # somebody has changed it past this store
-                    if not left:
+                    attempt += 1
+                    if attempt == _ATTEMPTS:
                         raise
-        raise AssertionError("the last attempt raises")
 
     def _replace(self, path: str, old: Metadata | FrazilError | None, new: Metadata) -> Version:
         """Puts a node in the place of another one, or of none. Raises an error of these where by then there is something else."""
