@@ -199,7 +199,7 @@ POKE = r"one element into a \d+ MiB shard"
 SLOW = r"\d+\^3 in S3, 20 ms a request: "
 LINES = "lines of src/frazil and rust/src"
 
-LINES_BEFORE = 61_355  # where the redesign of array engine and stores starts
+LINES_BEFORE = 61_355  # commit 7da3481, before the redesign of array engine and stores
 NOT_COUNTED: tuple[str, ...] = ()  # files of shard write strategies, which are new and not a part of the redesign
 ONE_TASK = 24  # MiB of a task of remote_memory.py: a shard of 8 MiB fetched, carried over, and encoded anew
 SLACK = 32  # MiB
