@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.repository.models import Chunk, Model, Payload, columns_of, manifest_of, payloads, together
@@ -13,7 +12,6 @@ from tests.repository.models import Chunk, Model, Payload, columns_of, manifest_
 from frazil.formats.alpha.manifests import Manifest
 from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import ObjectId
-from frazil.repository.manifests import chunk_comparison
 from frazil.repository.manifests.boxes import extents_of
 from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests, same_references
 
@@ -174,20 +172,17 @@ def test_references_of_another_node_are_all_others() -> None:
     assert own_manifests(old, old) == [] and own_manifests(old, new) == [old.manifests[0].id] * 2
 
 
-@pytest.mark.parametrize("batch", [1, 3, 2**20])
 @given(st.lists(st.tuples(payloads, payloads), max_size=12))
-def test_the_same_references(batch: int, pairs: list[tuple[object, object]]) -> None:
+def test_the_same_references(pairs: list[tuple[object, object]]) -> None:
     left, right = (
         manifest_of(5, {(at,): pair[side] for at, pair in enumerate(pairs)}, 1)  # type: ignore[misc]
         for side in (0, 1)
     )
     rows = np.arange(len(pairs))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunk_comparison, "_BATCH", batch)
-        same = same_references(left, rows, right, rows)
-        assert same.tolist() == [one == other for one, other in pairs]
-        assert same_references(left, rows[::-1], right, rows[::-1]).tolist() == same.tolist()[::-1]
-        assert same_references(left, rows, left, rows).all()
+    same = same_references(left, rows, right, rows)
+    assert same.tolist() == [one == other for one, other in pairs]
+    assert same_references(left, rows[::-1], right, rows[::-1]).tolist() == same.tolist()[::-1]
+    assert same_references(left, rows, left, rows).all()
 
 
 def test_same_long_bytes() -> None:

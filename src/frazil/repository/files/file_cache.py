@@ -192,8 +192,6 @@ class Files:
                 pass
 
     def _write(self, files: Mapping[str, Buffer]) -> None:
-        if not files:
-            return
         names = [self.key(name) for name in files]
         if not self.store.capabilities.writable:
             raise ReadOnlyError(f"{self.store!r} can only be read", key=names[0], hint="open it for writing")

@@ -4,9 +4,9 @@ Manifests that both lists have are not looked at where that can be helped, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import eq
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Listed", "compare_chunks", "own_manifests", "same_references"]
 
 Load: TypeAlias = "Callable[[Sequence[ObjectId]], Sequence[Manifest]]"
-
-_BATCH: Final = 2**20  # bytes of inline chunks or locations that are compared at once
 
 
 # --- lists of manifests -----------------------------------------------------------------------------------------------------------------
@@ -180,55 +178,36 @@ def same_references(left: Manifest, left_rows: Columns, right: Manifest, right_r
         same[check] = (left.ids[left_rows[check]] == right.ids[right_rows[check]]).all(axis=1)
     if (check := np.flatnonzero(same & inline)).size:
         ours, theirs = left_rows[check], right_rows[check]
-        same[check] = _same_spans(
-            left.inline, left.offsets[ours], right.inline, right.offsets[theirs], left.lengths[ours]
+        chunks = (
+            _spans(left.inline, left.offsets[ours], left.lengths[ours]),
+            _spans(right.inline, right.offsets[theirs], right.lengths[theirs]),
         )
+        same[check] = np.fromiter(map(eq, *chunks), np.bool_, check.size)
     if (check := np.flatnonzero(same & (kinds == VIRTUAL))).size:
-        pairs = np.stack([left.locations[left_rows[check]], right.locations[right_rows[check]]], axis=1)
-        same[check] = _same_locations(left, right, pairs.astype(np.int64))
+        pairs = np.stack([left.locations[left_rows[check]], right.locations[right_rows[check]]], axis=1).astype(
+            np.int64
+        )
+        folded = pairs[:, 0] * max(right.location_starts.size, 1) + pairs[:, 1]
+        _, first, back = np.unique(folded, return_index=True, return_inverse=True)
+        files = _texts_at if left.flags == right.flags else _files_at
+        found = (files(left, pairs[first, 0]), files(right, pairs[first, 1]))
+        same[check] = np.fromiter(map(eq, *found), np.bool_, first.size)[back]
     return same
 
 
-def _same_locations(left: Manifest, right: Manifest, pairs: Columns) -> Booleans:
-    """bool[k]: whether the locations with these numbers, int64[k, 2], are one text, and mean one state of the file."""
-    folded = pairs[:, 0] * max(right.location_starts.size, 1) + pairs[:, 1]
-    _, first, back = np.unique(folded, return_index=True, return_inverse=True)
-    ours, theirs = pairs[first].T
-    if left.flags != right.flags:
-        same = np.fromiter(map(eq, _files_at(left, ours), _files_at(right, theirs)), np.bool_, len(first))
-    else:
-        begin, other = left.location_starts[ours], right.location_starts[theirs]
-        lengths = left.location_starts[ours + 1] - begin
-        same = lengths == right.location_starts[theirs + 1] - other
-        check = np.flatnonzero(same)
-        same[check] = _same_spans(left.location_text, begin[check], right.location_text, other[check], lengths[check])
-    of_pairs: Booleans = same[back]
-    return of_pairs
+def _spans(data: Octets, offsets: Columns, lengths: Columns) -> Iterator[bytes]:
+    view = data.data
+    for offset, length in zip(offsets.tolist(), lengths.tolist(), strict=True):
+        yield view[offset : offset + length].tobytes()
 
 
-def _files_at(manifest: Manifest, locations: Columns) -> list[tuple[str, FileCheck | None]]:
+def _texts_at(manifest: Manifest, locations: Columns) -> Iterator[bytes]:
+    starts = manifest.location_starts[locations]
+    return _spans(manifest.location_text, starts, manifest.location_starts[locations + 1] - starts)
+
+
+def _files_at(manifest: Manifest, locations: Columns) -> Iterator[tuple[str, FileCheck | None]]:
     """The file at each location, and the state that it is to have."""
     checks = read_checks(manifest.flags)
-    texts = map(manifest.location, locations.tolist())
-    return [(plain_location(text), checks.get(text)) for text in texts]
-
-
-def _same_spans(left: Octets, left_starts: Columns, right: Octets, right_starts: Columns, lengths: Columns) -> Booleans:
-    """bool[k]: whether left[left_starts[i]:][:lengths[i]] are the bytes of right[right_starts[i]:][:lengths[i]]."""
-    same = np.ones(lengths.size, np.bool_)
-    ends = np.cumsum(lengths)
-    first = 0
-    while first < lengths.size:
-        before = int(ends[first - 1]) if first else 0
-        last = max(int(np.searchsorted(ends, before + _BATCH, "right")), first + 1)
-        if last == first + 1:
-            size, ours, theirs = int(lengths[first]), int(left_starts[first]), int(right_starts[first])
-            same[first] = np.array_equal(left[ours : ours + size], right[theirs : theirs + size])
-        else:
-            span = lengths[first:last]
-            within_span = np.arange(int(ends[last - 1]) - before) - np.repeat(ends[first:last] - span - before, span)
-            differ = left[np.repeat(left_starts[first:last], span) + within_span]
-            differ = differ != right[np.repeat(right_starts[first:last], span) + within_span]
-            same[first + np.repeat(np.arange(last - first), span)[differ]] = False
-        first = last
-    return same
+    for text in map(manifest.location, locations.tolist()):
+        yield plain_location(text), checks.get(text)
