@@ -273,8 +273,6 @@ class ChangedReferences:
         parts = [self.selected(part) for part in (np.arange(self.inherited), self.own())]
         return _restored, (self.rank, *parts)
 
-    # --- room ------------------------------------------------------------------------------------------------------------------------
-
     def _reserve(self, added: int) -> None:
         """Makes room for more rows: where half of all do not count, in their place."""
         room = len(self._columns.lengths)
@@ -294,8 +292,6 @@ class ChangedReferences:
         self._columns, self._counts = self._columns.pick(kept), self._counts[kept]
         self._runs = [_Run(run.keys, kept.searchsorted(run.rows)) for run in self._runs]
         self.count, self.generation = len(kept), next(_generations)
-
-    # --- the index -------------------------------------------------------------------------------------------------------------------
 
     def _add(self, run: _Run) -> None:
         self._runs.append(run)

@@ -65,14 +65,8 @@ class ChunkLookup(Record):
             for number in np.unique(part[part >= 0]).tolist():
                 of_part = np.flatnonzero(part == number)
                 manifest, which = base.manifest(number), row[of_part]
-                rows = Rows(
-                    coordinates[of_part],
-                    manifest.kinds[which],
-                    manifest.ids[which],
-                    np.maximum(manifest.locations[which], 0),
-                    manifest.offsets[which],
-                    manifest.lengths[which],
-                )
+                of_chunks = manifest.kinds, manifest.ids, manifest.locations, manifest.offsets, manifest.lengths
+                rows = Rows._make([coordinates[of_part], *(column[which] for column in of_chunks)])
                 placed.take(of_part, rows, [manifest.inline], manifest.location, base.checks(number))
         generations = (0 if changed is None else changed.generation, changes.generation)
         columns = placed.kind, placed.ids, placed.offsets, placed.lengths, (mine, part, row), generations
@@ -176,9 +170,6 @@ def _located(
     names, buffers = () if name is None else (name,), () if buffer is None else (buffer,)
     span = np.array((offset, length), np.int64)
     return Located(names, _KINDS[kind], _FIRST, span[:1], span[1:], buffers, (version,), True)
-
-
-# --- versions ------------------------------------------------------------------------------------------------------------------------
 
 
 class _Versions(Sequence["Version | None"]):

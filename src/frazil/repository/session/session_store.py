@@ -16,7 +16,6 @@ from frazil.errors import (
     FrazilError,
     InvalidInputError,
     NotFoundError,
-    ReadOnlyError,
 )
 from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.layout import Known
@@ -161,7 +160,7 @@ class SessionStore(Store):
     ) -> list[Version | Changed]:
         """As the port says: documents first, those of groups before those below them, then the chunks of each array at once. Raises InvalidInputError for a key that is not possible,
         MetadataError and UnknownExtensionError for a bad document, InvalidInputError for one that a repository cannot hold, before anything is written."""
-        self._require_writable(names)
+        self._require("writable")
         keys = grouped(names)
         for row in keys.others:
             raise no_key(names[row])
@@ -237,7 +236,7 @@ class SessionStore(Store):
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         """As the port says; with the document of a node goes all that lies below it. Chunks go first, then documents, the lowest first."""
-        self._require_writable(names)
+        self._require("writable")
         keys = grouped(names)
         answers = [None if wanted in (ANY, ABSENT) else Changed(ABSENT) for wanted in expect]
         for path, chunks in keys.chunks:
@@ -282,14 +281,6 @@ class SessionStore(Store):
         path = prefix[:-1]
         # below a group that is not there itself, nodes may be all the same
         self._remove([path] if self.nodes.exists(path) else [node for node, _ in self.nodes.below(path, None)])
-
-    def _require_writable(self, names: Sequence[str]) -> None:
-        if self.read_only:
-            raise ReadOnlyError(
-                "the session was opened for reading",
-                key=names[0] if names else None,
-                hint="write in one of a branch: repository.writable_session(branch)",
-            )
 
     # --- listing ---------------------------------------------------------------------------------------------------------------------
 
