@@ -94,8 +94,8 @@ class KeptNodes:
     def _with_below(self, path: str) -> list[str]:
         return [at for at in sorted(self.nodes) if at == path or at.startswith(path + "/" if path else "")]
 
-    def holds(self, path: str, chunks: ChunkStorage) -> bool:
-        return True
+    def array_path(self, path: str, chunks: ChunkStorage) -> str:
+        return path
 
     def lengths(self, path: str, chunks: ChunkStorage) -> tuple[int, ...] | None:
         node = self.find(path)

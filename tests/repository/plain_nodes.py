@@ -74,8 +74,8 @@ class PlainNodes:
     def move(self, path: str, to: str) -> None:
         raise NotImplementedError
 
-    def holds(self, path: str, chunks: ChunkStorage) -> bool:
-        return True
+    def array_path(self, path: str, chunks: ChunkStorage) -> str:
+        return path
 
     def lengths(self, path: str, chunks: ChunkStorage) -> tuple[int, ...] | None:
         node = self.find(path)

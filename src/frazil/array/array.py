@@ -457,7 +457,8 @@ class Array:
 
         Raises NotFoundError, ConflictError where another array has taken the place."""
         with self._changing:
-            self._take(self._same(find_node(self._place)))
+            place = self._placed()
+            self._take(self._same(place, find_node(place)))
         self._own.drop()
         return self
 
@@ -469,16 +470,24 @@ class Array:
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
         """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""
         with self._changing:
-            written = change_node(self._place, ArrayMetadata, lambda stored: change(self._same(stored)))
+            place = self._placed()
+            written = change_node(place, ArrayMetadata, lambda stored: change(self._same(place, stored)))
             self._take(written)
         return written
 
-    def _same(self, stored: object) -> ArrayMetadata:
-        """The metadata that is stored now. Raises NotFoundError, ConflictError where another array has taken the place."""
+    def _same(self, place: Place, stored: object) -> ArrayMetadata:
+        """The metadata that is stored now at a place of the array. Raises NotFoundError, ConflictError where another array has taken the place."""
         found = check_same_array(stored, self._metadata, self.path)
-        if (nodes := self._place.nodes) is not None and not nodes.holds(self._place.path, self._storage):
-            raise ConflictError("another array has taken this place", path=self.path or "/", hint="open it anew")
+        if self._placed().path != place.path:
+            raise ConflictError("the array was moved meanwhile", path=self.path or "/", hint="try again")
         return found
+
+    def _placed(self) -> Place:
+        """The place, which follows an array that is moved in a session. Raises NotFoundError where it was removed."""
+        nodes, path = self._place.nodes, self._place.path
+        if nodes is not None and (now := nodes.array_path(path, self._storage)) != path:
+            self._place = self._place.at(now)
+        return self._place
 
     # --- as an object --------------------------------------------------------------------------------------------------------------
 
@@ -496,4 +505,4 @@ class Array:
         return token_of(self._place, self._shape, self._own)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Array, (self._place, self._metadata)
+        return Array, (self._placed(), self._metadata)

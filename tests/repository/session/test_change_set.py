@@ -171,3 +171,54 @@ def test_a_handle_does_not_change_the_array_that_took_its_place(compatible: str 
     new = session.open("c")
     assert isinstance(new, frazil.Array)
     assert (new[...].tolist(), dict(new.attrs)) == ([9.0] * 4, {})  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("compatible", [None, "alpha-library"])
+@pytest.mark.parametrize("through", ["session", "commit", "rebase"])
+def test_a_handle_follows_an_array_that_is_moved(compatible: str | None, through: str) -> None:
+    """Where two arrays change places, each handle appends to its own array, and sets its attributes."""
+    repo, session = begun(compatible)
+    held = {name: session.open(name) for name in "ab"}
+
+    def swap(root: frazil.Group) -> None:
+        for old, new in (("a", "t"), ("b", "g/a"), ("t", "b")):
+            root.move(old, new)
+
+    if through == "rebase":
+        with repo.transaction(message="theirs") as root:
+            swap(root)
+        session.root.attrs["mine"] = 1
+        session.rebase()
+    else:
+        swap(session.root)
+    if through == "commit":
+        session.commit("swapped")
+    for name, array in held.items():
+        assert isinstance(array, frazil.Array)
+        array.append([5.0])
+        array.attrs["was"] = name
+        array[1] = 7
+        array.resize(6)
+        assert array.refresh().shape == (6,)
+        array[5] = 8
+    session.commit("changed")
+    for now, was, first in (("b", "a", 1.0), ("g/a", "b", 2.0)):
+        found = repo.readonly_session().open(now)
+        assert isinstance(found, frazil.Array)
+        assert found[...].tolist() == [first, 7, first, first, 5, 8]
+        assert dict(found.attrs) == {"was": was}
+        assert held[was].path == now
+    del session.root["b"]
+    assert isinstance(held["a"], frazil.Array)
+    assert is_gone(held["a"])
+    with pytest.raises(NotFoundError):
+        held["a"].append([1.0])
+
+
+def test_a_moved_array_pickles_where_it_is() -> None:
+    _, session = begun(None)
+    fork = session.fork()
+    array = fork.open("a")
+    fork.root.move("a", "t")
+    fork.root.move("b", "a")
+    assert pickle.loads(pickle.dumps(array))[...].tolist() == [1] * 4

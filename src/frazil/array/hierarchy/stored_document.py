@@ -113,7 +113,7 @@ class StoredDocument:
         lengths = place.nodes.lengths(place.path, self._chunks)
         if lengths is not None:
             return lengths == shape
-        node = find_node(place)
+        node = find_node(place.at(place.nodes.array_path(place.path, self._chunks)))
         return isinstance(node, ArrayMetadata) and node.shape == shape
 
     def _key(self) -> str:

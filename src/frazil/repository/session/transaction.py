@@ -214,9 +214,9 @@ class Transaction(SessionState):
                 raise NotFoundError("the array is gone", path=absolute, hint="it was removed")
             return ArrayChunks(self, key, len(metadata.shape))
 
-    def holds(self, path: str, chunks: ChunkStorage) -> bool:
+    def array_path(self, path: str, chunks: ChunkStorage) -> str:
         with self.lock:
-            return isinstance(chunks, ArrayChunks) and self.changes.key_at("/" + path) == chunks.key
+            return self.path_of(chunks.key)[1:] if isinstance(chunks, ArrayChunks) else path
 
     def lengths(self, path: str, chunks: ChunkStorage) -> tuple[int, ...] | None:
         change = self.changes.nodes.get(chunks.key) if isinstance(chunks, ArrayChunks) else None

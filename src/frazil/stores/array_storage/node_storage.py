@@ -56,8 +56,8 @@ class NodeStorage(Protocol):
     def move(self, path: str, to: str) -> None:
         """Renames a node, with everything below it; groups above `to` are made where there are none. Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
 
-    def holds(self, path: str, chunks: ChunkStorage) -> bool:
-        """Whether the node at a path, where one is, is still the array that these chunks were given for."""
+    def array_path(self, path: str, chunks: ChunkStorage) -> str:
+        """Where the array is now that these chunks were given for, once at this path. Raises NotFoundError where it was removed."""
 
     def lengths(self, path: str, chunks: ChunkStorage) -> tuple[int, ...] | None:
         """The lengths of the array that these chunks were given for, once at this path, where they may have changed since `renewals` did; None where they have not."""
