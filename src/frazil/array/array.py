@@ -16,7 +16,7 @@ from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import settle
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
-from frazil.array.hierarchy.stored_document import StoredDocument, check_same_array
+from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
 from frazil.array.indexer import Indexer, as_values, empty_values
 from frazil.array.io.read import read
 from frazil.array.io.single_chunk import read_single, write_single
@@ -26,7 +26,6 @@ from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
-    ConflictError,
     FrazilError,
     InvalidInputError,
     MetadataError,
@@ -457,8 +456,8 @@ class Array:
 
         Raises NotFoundError, ConflictError where another array has taken the place."""
         with self._changing:
-            place = self._placed()
-            self._take(self._same(place, find_node(place)))
+            self._place = followed(self._place, self._storage)
+            self._take(self._same(find_node(self._place)))
         self._own.drop()
         return self
 
@@ -470,24 +469,14 @@ class Array:
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
         """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""
         with self._changing:
-            place = self._placed()
-            written = change_node(place, ArrayMetadata, lambda stored: change(self._same(place, stored)))
+            self._place = followed(self._place, self._storage)
+            written = change_node(self._place, ArrayMetadata, lambda stored: change(self._same(stored)))
             self._take(written)
         return written
 
-    def _same(self, place: Place, stored: object) -> ArrayMetadata:
-        """The metadata that is stored now at a place of the array. Raises NotFoundError, ConflictError where another array has taken the place."""
-        found = check_same_array(stored, self._metadata, self.path)
-        if self._placed().path != place.path:
-            raise ConflictError("the array was moved meanwhile", path=self.path or "/", hint="try again")
-        return found
-
-    def _placed(self) -> Place:
-        """The place, which follows an array that is moved in a session. Raises NotFoundError where it was removed."""
-        nodes, path = self._place.nodes, self._place.path
-        if nodes is not None and (now := nodes.array_path(path, self._storage)) != path:
-            self._place = self._place.at(now)
-        return self._place
+    def _same(self, stored: object) -> ArrayMetadata:
+        """The metadata that is stored now. Raises NotFoundError, ConflictError where another array has taken the place."""
+        return check_in_place(stored, self._metadata, self._place, self._storage)
 
     # --- as an object --------------------------------------------------------------------------------------------------------------
 
@@ -505,4 +494,4 @@ class Array:
         return token_of(self._place, self._shape, self._own)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Array, (self._placed(), self._metadata)
+        return Array, (followed(self._place, self._storage), self._metadata)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     threading = LateModule("threading")
 
-__all__ = ["Confirmation", "StoredDocument", "check_same_array"]
+__all__ = ["Confirmation", "StoredDocument", "check_in_place", "check_same_array", "followed"]
 
 # what an array keeps as long as it lives
 _FIXED: Final = (
@@ -53,6 +53,20 @@ class _Known(Record):
     version: Version | None
     document: bytes
     shape: tuple[int, ...]
+
+
+def followed(place: Place, chunks: ChunkStorage) -> Place:
+    """Where the array of these chunks is, once at this place: in a session it may have been moved. Raises NotFoundError where it was removed there."""
+    path = place.path if place.nodes is None else place.nodes.array_path(place.path, chunks)
+    return place if path == place.path else place.at(path)
+
+
+def check_in_place(stored: object, opened: ArrayMetadata, place: Place, chunks: ChunkStorage) -> ArrayMetadata:
+    """As check_same_array, of what is stored at a place; ConflictError also where the array of these chunks was moved from there."""
+    found = check_same_array(stored, opened, place.path)
+    if followed(place, chunks) is not place:
+        raise ConflictError("the array was moved meanwhile", path=place.path or "/", hint="try again")
+    return found
 
 
 class StoredDocument:
@@ -113,7 +127,7 @@ class StoredDocument:
         lengths = place.nodes.lengths(place.path, self._chunks)
         if lengths is not None:
             return lengths == shape
-        node = find_node(place.at(place.nodes.array_path(place.path, self._chunks)))
+        node = find_node(followed(place, self._chunks))
         return isinstance(node, ArrayMetadata) and node.shape == shape
 
     def _key(self) -> str:
