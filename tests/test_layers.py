@@ -25,6 +25,8 @@ LATE: dict[str, str] = {
     "frazil.array.chunk_count": "asked for by name",
     "frazil.array.info": "asked for by name",
     "frazil.array.hierarchy.move": "asked for by name",
+    "frazil.array.hierarchy.zarr_v2": "only where no node was found",
+    "frazil.stores.repository_places": "only who creates something asks where repositories are, or where nothing was found",
     "frazil.array.resize": "asked for by name",
     "frazil.array.hierarchy.tree": "asked for by name",
     "frazil.codecs.python_stage": "only chains with a Python codec run it",

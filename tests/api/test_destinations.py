@@ -12,12 +12,12 @@ import pytest
 
 import frazil
 from frazil.api.destinations import check_destination
-from frazil.api.references import MAIN_FILES
 from frazil.cli.main import main
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
 from frazil.formats.alpha.refs import folder_of
-from frazil.stores import MemoryStore
+from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.locations import resolve
+from frazil.stores.repository_places import MAIN_FILES
 
 Write = Callable[[str], object]
 
@@ -171,3 +171,36 @@ def test_a_symbolic_link_into_a_repository(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="among the files of a repository"):
         frazil.create_array(tmp_path / "link" / "tag.t", data=np.arange(3.0))
     assert [found.name for found in (tmp_path / "x.repo" / "refs").iterdir()] == ["branch.main"]
+
+
+GROUP_WRITERS: dict[str, Callable[[frazil.Group, str, bool], object]] = {
+    "create_group": lambda group, path, overwrite: group.create_group(path, overwrite=overwrite),
+    "create_array": lambda group, path, overwrite: group.create_array(path, shape=4, dtype="i4", overwrite=overwrite),
+    "create_arrays": lambda group, path, overwrite: group.create_arrays(
+        {path: {"shape": 4, "dtype": "i4"}}, overwrite=overwrite
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROUP_WRITERS)
+@pytest.mark.parametrize("kind", ["local", "memory"])
+def test_groups_do_not_overwrite_repositories(name: str, kind: str, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path) if kind == "local" else MemoryStore()
+    group = frazil.create_group(store)
+    group.create_group("a/b")
+    repository = MemoryStore()
+    frazil.Repository.create(repository)
+    for key in repository.list():
+        store.set(f"a/b/x.repo/{key}", repository.get(key) or b"")
+    before = {key: store.get(key) for key in store.list()}
+    for path in ("a", "a/b", "a/b/x.repo"):
+        with pytest.raises(AlreadyExistsError, match="repository") as caught:
+            GROUP_WRITERS[name](group, path, True)
+        assert caught.value.path == "a/b/x.repo"
+    for path in ("a/b/x.repo/y", "a/b/x.repo/refs/z"):
+        for overwrite in (True, False) if kind == "local" else (True,):
+            with pytest.raises(InvalidInputError, match="among the files of a repository"):
+                GROUP_WRITERS[name](group, path, overwrite)
+    assert {key: store.get(key) for key in store.list()} == before
+    GROUP_WRITERS[name](group, "a/c", True)
+    GROUP_WRITERS[name](group, "a/c", True)

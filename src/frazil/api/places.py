@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from frazil.api import destinations, references, repository
+    from frazil.array.hierarchy import zarr_v2
+    from frazil.stores import repository_places
     from frazil.stores.caches import disk_cache
 else:
     destinations = LateModule("frazil.api.destinations")
     references = LateModule("frazil.api.references")
+    repository_places = LateModule("frazil.stores.repository_places")
+    zarr_v2 = LateModule("frazil.array.hierarchy.zarr_v2")
     repository = LateModule("frazil.api.repository")
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
@@ -287,23 +291,15 @@ def _locate(
 def _nothing_at(place: Place) -> NotFoundError:
     """The error for a place where nothing is; a repository, whose nodes are no documents, is told."""
     error = missing(place)
-    keys = [f"{place.path}/{name}".lstrip("/") for name in (".zarray", ".zgroup")]
-    there = place.store.sizes(keys) if place.nodes is None else ()
-    for name, size in zip(("array", "group"), there, strict=False):
-        if size >= 0:
-            return NotFoundError(
-                f"a Zarr v2 {name} is there in {place.store!r}, and this version reads Zarr v3 alone",
-                key=f"{place.path}/.z{name}".lstrip("/"),
-                path=place.path or "/",
-                hint="zarr-python 3 converts it: `zarr migrate v3 LOCATION`",
-            )
+    if (refusal := zarr_v2.v2_refusal(place)) is not None:
+        return refusal
     where = os.path.join(place.store.path, place.path) if isinstance(place.store, LocalStore) else place.path
     if where.rstrip("/").lower().endswith(_OTHER_FILES):
         error.hint = f"`frazil import {where.rstrip('/')} sea.repo` brings files of NetCDF and HDF5 into a repository"
         return error
     for path in dict.fromkeys((*ancestors(place.path), place.path)):
         try:
-            if not references.is_repository(place.store, f"{path}/" if path else ""):
+            if not repository_places.is_repository(place.store, f"{path}/" if path else ""):
                 continue
         except StoreError:  # it cannot be listed
             break

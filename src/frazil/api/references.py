@@ -6,17 +6,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Final
 
 from frazil.errors import FrazilError
 from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
-from frazil.stores.store import Store
+from frazil.stores.repository_places import is_repository
 
-__all__ = ["MAIN_FILES", "Named", "cuts", "has_nothing", "has_repository", "is_repository", "split_reference"]
-
-MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py)
+__all__ = ["Named", "cuts", "has_nothing", "has_repository", "split_reference"]
 
 
 class Named(Record):
@@ -64,8 +61,3 @@ def has_repository(location: Location) -> bool:
         return is_repository(*resolve(location))
     except FrazilError:
         return False
-
-
-def is_repository(store: Store, prefix: str) -> bool:
-    """Whether a repository begins at a prefix of a store: one with a branch `main`. Raises StoreError."""
-    return not store.is_empty(prefix + MAIN_FILES)

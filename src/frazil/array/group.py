@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    MutableMapping,
+    Sequence,
+    ValuesView,
+)
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -41,11 +51,14 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from frazil.array.hierarchy import move
+    from frazil.array.hierarchy import move, zarr_v2
     from frazil.array.hierarchy import tree as _tree
+    from frazil.stores import repository_places
 else:
     move = LateModule("frazil.array.hierarchy.move")
     _tree = LateModule("frazil.array.hierarchy.tree")
+    repository_places = LateModule("frazil.stores.repository_places")
+    zarr_v2 = LateModule("frazil.array.hierarchy.zarr_v2")
 
 
 class Group(MutableMapping[str, "Array | Group"]):
@@ -110,7 +123,7 @@ class Group(MutableMapping[str, "Array | Group"]):
         place = self._at(path)
         node = find_node(place)
         if node is None:
-            raise NotFoundError(
+            raise zarr_v2.v2_refusal(place) or NotFoundError(
                 f"there is no {path!r} in the group", path=place.path, hint="iterate over the group to see its members"
             )
         return as_node(place, node)
@@ -264,8 +277,10 @@ class Group(MutableMapping[str, "Array | Group"]):
         explicit_groups: bool = False,
     ) -> Array:
         """A new array below this group; arguments as in frazil.create_array. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
+        place = self._at(path)
+        self._guard([place.path], overwrite)
         array = new_array(
-            self._at(path),
+            place,
             overwrite,
             data,
             explicit_groups=explicit_groups,
@@ -332,8 +347,20 @@ class Group(MutableMapping[str, "Array | Group"]):
         return as_node(self._at(path), node)
 
     def _create(self, nodes: Mapping[str, Metadata], overwrite: bool, explicit_groups: bool = False) -> None:
+        self._guard(nodes, overwrite)
         create_nodes(self._place, nodes, overwrite=overwrite, explicit_groups=explicit_groups)
         self._changed_below()
+
+    def _guard(self, paths: Iterable[str], overwrite: bool) -> None:
+        """Refuses to overwrite repositories, and to write among their files. Without overwrite the latter costs requests, and is left to local disks."""
+        place = self._place
+        if place.nodes is not None or not place.store.capabilities.listable:
+            return
+        for prefix in (prefix for path in paths for prefix in place.layout.prefixes(path)):
+            if overwrite or place.store.capabilities.local:
+                repository_places.check_outside(place.store, prefix)
+            if overwrite is True:
+                repository_places.check_none_below(place.store, prefix)
 
     def _changed_below(self) -> None:
         """Forgets consolidated metadata, which is stale and has been dropped from the document too (nodes.py)."""

@@ -9,7 +9,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import frazil
-from frazil.api.destinations import outer_repository
 from frazil.api.references import has_nothing, split_reference
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, open_repository
@@ -20,6 +19,7 @@ from frazil.late import LateModule
 from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
 from frazil.stores.locations import Location, resolve
+from frazil.stores.repository_places import outer_repository
 
 if TYPE_CHECKING:
     from frazil.integrations.files import importer, scanner

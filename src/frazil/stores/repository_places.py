@@ -1,0 +1,90 @@
+"""Where repositories lie in a store, found by listings, and the two refusals that guard them. What is in a repository is not known here; api/destinations.py has the
+guard of all destinations."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.record import Record
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.store import Store
+
+__all__ = ["MAIN_FILES", "Outer", "check_none_below", "check_outside", "is_repository", "outer_repository"]
+
+MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py)
+
+_PAGE: Final = 2**17  # keys of one listing
+
+
+class Outer(Record):
+    """A repository, as text that says where it is, and the path of a place inside of it."""
+
+    place: str
+    inside: str
+
+
+def is_repository(store: Store, prefix: str) -> bool:
+    """Whether a repository begins at a prefix of a store: one with a branch `main`. Raises StoreError."""
+    return not store.is_empty(prefix + MAIN_FILES)
+
+
+def check_outside(store: Store, prefix: str) -> None:
+    """Raises InvalidInputError where a prefix, "" or ending in "/", lies among the files of a repository; StoreError."""
+    outer = outer_repository(store, prefix)
+    if outer is not None:
+        raise InvalidInputError(
+            f"the destination lies among the files of a repository: {outer.place}",
+            path=outer.inside,
+            hint=f"write to a branch of it, as in {outer.place}@main/{outer.inside}, or choose a place beside it",
+        )
+
+
+def check_none_below(store: Store, prefix: str) -> None:
+    """Raises AlreadyExistsError where a repository is at a prefix or below it, which is to be overwritten; StoreError."""
+    if (below := _repository_below(store, prefix)) is not None:
+        raise AlreadyExistsError(
+            f"a repository is in what would be overwritten, in {store!r}",
+            path=below,
+            hint="choose another place; the history of a repository is never overwritten",
+        )
+
+
+def outer_repository(store: Store, prefix: str) -> Outer | None:
+    """The nearest repository in which a prefix of a store lies; None where there is none. One at the prefix itself is none. Raises StoreError."""
+    if "\0" in prefix:
+        return None  # no key has it: the store refuses it by name
+    if isinstance(store, LocalStore):
+        return _outer_folder(os.path.realpath(os.path.join(store.path, prefix)))
+    parts = prefix.split("/")[:-1]
+    for count in reversed(range(len(parts))):
+        below = "/".join([*parts[:count], ""]) if count else ""
+        if is_repository(store, below):
+            return Outer(f"{store!r} {below}".rstrip(), "/".join(parts[count:]))
+    return None
+
+
+def _outer_folder(place: str) -> Outer | None:
+    folder = os.path.dirname(place)
+    while True:
+        if os.path.isdir(os.path.join(folder, MAIN_FILES)):
+            return Outer(folder, os.path.relpath(place, folder).replace(os.sep, "/"))
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+
+
+def _repository_below(store: Store, prefix: str) -> str | None:
+    """The path of a repository at a prefix or below it, "/" at the root of the store; None where there is none."""
+    last = ""
+    while True:
+        keys = store.list_keys(prefix, last, _PAGE)
+        for key in keys:
+            place, mark, _ = f"/{key}".partition("/" + MAIN_FILES)
+            if mark and f"{place}/".startswith(f"/{prefix}"):
+                return place[1:] or "/"
+        if len(keys) < _PAGE:
+            return None
+        last = keys[-1]
