@@ -1,9 +1,8 @@
-"""What a session touched, and whether two may conflict; and whether what one did is in a hierarchy: plain rules, beside those of frazil.testing.simulation.merging."""
+"""What a session touched, and whether two may conflict: plain rules, beside those of frazil.testing.simulation.merging."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -125,69 +124,3 @@ def without_idle(log: Log, base: State, state: State) -> Log:
 def _chunk(node: Node, chunk: Chunk) -> np.ndarray:
     assert node.values is not None
     return node.values[tuple(slice(at * step, (at + 1) * step) for at, step in zip(chunk, node.chunk, strict=True))]
-
-
-# --- what is there -----------------------------------------------------------------------------------------------------------------------
-
-Found = dict[str, tuple[np.ndarray | None, dict[str, object]]]
-
-
-def lost(base: State, state: State, other: State, found: Found, spared: set[str]) -> Iterator[str]:
-    """What a side did, from base to state, and is not in what was found. other: the other side, which may have moved what this one changed;  spared: paths that are not looked at, with all above and beneath them"""
-    was, now = ({node.uid: (path, node) for path, node in one.items()} for one in (base, state))
-    elsewhere = {node.uid: path for path, node in other.items()}
-    for uid, (path, old) in was.items():
-        if uid not in now and path in found and not _near(path, spared):
-            if not any(node.uid != uid for at, node in state.items() if at == path):
-                yield f"{path} was removed, and is there"
-        elif uid in now:
-            there, new = now[uid]
-            if there == path and elsewhere.get(uid) in found:
-                there = elsewhere[uid]
-            if not _near(path, spared) and not _near(there, spared):
-                yield from _lost_of(path, old, there, new, found)
-    for uid, (path, new) in now.items():
-        if uid not in was and not _near(path, spared):
-            if path not in found:
-                yield f"{path} was made, and is not there"
-            elif new.values is not None and not _same(new.values, found[path][0]):
-                yield f"{path} was made, and holds something else"
-
-
-def _lost_of(path: str, old: Node, there: str, new: Node, found: Found) -> Iterator[str]:
-    if path == there and old.attributes == new.attributes and _same(old.values, new.values):
-        return
-    if path != there and there not in found:
-        yield f"{path} was moved to {there}, and is not there"
-    elif there in found:
-        values, attributes = found[there]
-        if new.attributes not in (old.attributes, attributes):
-            yield f"attributes of {there} were set to {dict(new.attributes)}, and are {attributes}"
-        if (
-            old.values is not None
-            and new.values is not None
-            and values is not None
-            and not _has(old.values, new.values, values)
-        ):
-            yield f"values of {there} were changed to {new.values.tolist()}, and are {values.tolist()}"
-
-
-def _has(old: np.ndarray, new: np.ndarray, found: np.ndarray) -> bool:
-    """Whether what changed from old to new is in what was found: elements where they were, rows that were appended anywhere behind."""
-    common = tuple(slice(0, min(extents)) for extents in zip(old.shape, new.shape, found.shape, strict=True))
-    changed = old[common] != new[common]
-    if (found[common][changed] != new[common][changed]).any():
-        return False
-    if len(new) < len(old):
-        return len(found) <= max(len(old), len(new))
-    rows = new[len(old) :]
-    starts = range(min(len(old), len(found)), len(found) - len(rows) + 1)
-    return not len(rows) or any(np.array_equal(found[at : at + len(rows)], rows) for at in starts)
-
-
-def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
-    return one is other if one is None or other is None else np.array_equal(one, other)
-
-
-def _near(path: str, spared: set[str]) -> bool:
-    return any(path == one or path.startswith(one + "/") or one.startswith(path + "/") or not one for one in spared)

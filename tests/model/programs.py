@@ -24,6 +24,10 @@ STEPS = {  # kinds of steps, and how often each is among them
     "skew": 2,  # a fork that reads one array and writes another, and comes back at once
     "interrupt": 1,  # of the next commit, rebase or change
     "look": 1,
+    "diff": 1,  # of two snapshots
+    "branch": 1,  # another one is made, reset or deleted
+    "tag": 1,
+    "travel": 1,  # to a snapshot, by its time
 }
 LENGTHS = range(8, 26)
 SESSIONS = 4

@@ -5,23 +5,25 @@ The programs are made in programs.py; what two sides touch, and what was lost, i
 from __future__ import annotations
 
 import pickle
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple
 
 import numpy as np
 
 import frazil
 from frazil.errors import CommitUnknownError, ConflictError, FrazilError, NotFoundError, ReadOnlyError, StoreError
-from frazil.stores import MemoryStore
+from frazil.stores import LocalStore, MemoryStore
 from frazil.testing.simulation.hierarchy import Act, Node, State, act_on, acted, choose, difference, read, shapes
-from frazil.testing.simulation.merging import Side, merged
+from frazil.testing.simulation.merging import Side, lost, merged
 from frazil.testing.simulation.plan import ACTS
-from tests.model.changes import Log, log_of, lost, may_conflict, without_idle
+from tests.model.changes import Log, log_of, may_conflict, without_idle
 from tests.model.interrupting import INTERRUPTS, InterruptingStore
+from tests.model.looking import Commit, Looking
 from tests.model.programs import Step
 
+_ON_DISK = 0.05  # of the runs
 FIRST = (("a/a", "inline", 3), ("a/b", "filed", 3), ("b", "inline", 5), ("c", "sharded", 2))
 
 
@@ -52,12 +54,6 @@ class Forked:
     reads: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
 
 
-class Commit(NamedTuple):
-    parent: str | None
-    state: State
-    log: Log
-
-
 def fails(seed: int, steps: Sequence[Step], without: Sequence[str] = ()) -> BaseException | None:
     """The error that a program ends with, if it does."""
     try:
@@ -67,7 +63,7 @@ def fails(seed: int, steps: Sequence[Step], without: Sequence[str] = ()) -> Base
     return None
 
 
-class Run:
+class Run(Looking):
     """One program: the repository, the sessions, and the model. told: what was done, in words"""
 
     def __init__(self, seed: int, without: Sequence[str] = ()) -> None:
@@ -76,10 +72,12 @@ class Run:
         often = {**ACTS, "swap": 4, "move": 2}  # which go wrong only together with others
         weights = {name: weight * random.choice((0, 1, 3)) for name, weight in often.items() if name not in without}
         self.acts = [name for name, weight in weights.items() for _ in range(weight)] or ["write"]
-        self.store = InterruptingStore(MemoryStore())
-        options = {"chunk_packing": random.choice(("auto", "off")), "durable": False}
-        self.repo = frazil.Repository.create(self.store, **options)  # type: ignore[arg-type]
+        options: dict[str, object] = {"chunk_packing": random.choice(("auto", "off")), "durable": False}
         self.serializable = random.random() < 0.5
+        options["compatible"] = random.choice((None, None, None, "alpha-library"))
+        options["attributes_file_bytes"] = None if options["compatible"] else random.choice((None, 0, 40))
+        self.folder = tempfile.TemporaryDirectory() if random.random() < _ON_DISK else None
+        super().__init__(InterruptingStore(LocalStore(self.folder.name) if self.folder else MemoryStore()), options)
         self.told: list[str] = []
         state: dict[str, Node] = {"": Node(("first", 0))}
         with self.repo.transaction(message="first") as root:
@@ -104,6 +102,9 @@ class Run:
         for one in self.open.values():
             self._compare(one)
         self._check_all()
+        for one in self.open.values():
+            one.session.discard()
+        self._check_litter()
 
     # --- sessions ------------------------------------------------------------------------------------------------------------------
 
@@ -149,6 +150,7 @@ class Run:
     def _after_interrupt(self, number: int) -> None:
         """What an interrupt left half done is given up; a commit may have happened."""
         self.store.disarm()
+        self.litter = True
         one = self.open.get(number)
         if one is None:
             return
@@ -238,6 +240,7 @@ class Run:
 
     def _fork(self, one: Open, random: Random, _: str) -> None:
         fork = one.session.fork()
+        self.litter = True
         if random.random() < 0.5:
             fork = pickle.loads(pickle.dumps(fork))
         one.forks.append(Forked(fork, one.side.began()))
@@ -390,6 +393,7 @@ class Run:
         except ConflictError:
             self._compare(one)
             return
+        self.guessed = True
         found, tip = read(one.session.root), self.commits[self.tip].state
         gone = [*lost(one.side.base, one.side.state, tip, found, set() if name == "ours" else spared)]
         gone += lost(one.side.base, tip, one.side.state, found, set() if name == "theirs" else spared)
@@ -463,14 +467,6 @@ class Run:
 
     def _look(self, one: Open, _: Random, __: str) -> None:
         self._compare(one)
-
-    def _check_all(self) -> None:
-        """Every snapshot, for somebody who remembers nothing."""
-        repo = frazil.Repository.open(self.store.inner)
-        for identity, commit in self.commits.items():
-            told = difference(read(repo.readonly_session(snapshot=identity).root), commit.state)
-            assert told is None, f"{identity} reads otherwise now: {told}"
-        assert repo.lookup("main") == self.tip
 
 
 def _state_of(

@@ -61,10 +61,21 @@ def test_a_run_is_repeated_in_another_process() -> None:
         assert told.stdout.startswith(here)
 
 
-@pytest.mark.parametrize("seed", [213, 551, 1063, 1117, 1134])
+@pytest.mark.parametrize("seed", [213, 551, 1063, 1117, 1134, 10653])
 def test_seeds_that_failed_once(seed: int) -> None:
-    """213: a commit whose folder could not be synced was asked about again, acknowledged without another sync, and lost in a crash."""
-    Simulation(seed).run()
+    """213: a commit whose folder could not be synced was asked about again, acknowledged without another sync, and lost in a crash. 10653: of two commits of unknown
+    outcome the first arrived between two looks at the branch, and was made again."""
+    Simulation(seed, without=["reset", "solve"]).run()
+
+
+def test_every_kind_of_request_is_made() -> None:
+    """In both formats."""
+    traces = ["\n".join(Simulation(seed).run().trace) for seed in [*range(60), *range(69, 200, 10)]]
+    second = [trace for trace in traces if "put state" in trace]
+    assert len(second) == 20
+    assert sum("answered" in trace for trace in traces) > 1
+    for what in ("reset from", "by two threads", "in a fork", "in run"):
+        assert sum(what in trace for trace in second) > 1, what
 
 
 # --- what is broken is found -------------------------------------------------------------------------------------------------------------

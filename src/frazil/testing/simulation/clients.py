@@ -1,4 +1,4 @@
-"""What simulated clients do: sessions that are committed, functions that are run, forks, readers, tags; and what they may be told when something goes wrong.
+"""What simulated clients do: sessions that are committed, functions that are run, forks, readers, tags, resets; and what they may be told when something goes wrong.
 
 Each notes in the ledger what it asks for and what it is told (ledger.py). What comes as an error that no fault explains is a defect, and ends the run."""
 
@@ -13,13 +13,15 @@ import numpy as np
 from frazil.array.array import Array
 from frazil.errors import CommitUnknownError, ConflictError, StoreError
 from frazil.testing.simulation.hierarchy import Act, act_on, choose, difference, read, shapes
-from frazil.testing.simulation.ledger import Ledger, Request
-from frazil.testing.simulation.merging import Side, merged
+from frazil.testing.simulation.ledger import Ledger, Request, Reset
+from frazil.testing.simulation.merging import Side, lost, merged, state_of
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository
     from frazil.api.session import Session
     from frazil.array.group import Group
+    from frazil.repository.merge.conflicts import Conflict
+    from frazil.repository.merge.solvers import Answer
     from frazil.testing.simulation.hierarchy import Shapes
     from frazil.testing.simulation.scheduler import Client
     from frazil.testing.simulation.store import World
@@ -45,7 +47,14 @@ class Program:
     def run(self) -> None:
         """Does its tasks. Raises AssertionError, or whatever no fault explains."""
         repo: Repository | None = None
-        every = {"work": self._work, "run": self._run, "look": self._look, "tag": self._tag, "rest": self._rest_on}
+        every = {
+            "work": self._work,
+            "run": self._run,
+            "look": self._look,
+            "tag": self._tag,
+            "rest": self._rest_on,
+            "reset": self._reset,
+        }
         tasks = [every[task] for task in self.plan.tasks if task in every]
         for _ in range(self.plan.steps):
             try:
@@ -69,7 +78,10 @@ class Program:
         self.session = None
         began, token = session.snapshot_id, self._token()
         side = self._change(session, side, token)
-        if self.random.random() < 0.15:
+        if "solve" in self.plan.tasks and self.random.random() < 0.5:
+            side = self._solve(session, side)
+            began = session.snapshot_id
+        elif self.random.random() < 0.15:
             side = self._rebase(session, side)
             began = session.snapshot_id
         if side.state is side.base:
@@ -169,6 +181,37 @@ class Program:
         assert None in told, f"a rebase of {self.client.name} shows something else: {list(told)[:1]}"
         return side._replace(base=tip, state=told[None])
 
+    def _solve(self, session: Session, side: Side) -> Side:
+        """Follows the branch, and answers conflicts: what is answered with a side is as this side has it, and what is in no conflict as both have it."""
+        name = self.random.choice(("ours", "theirs", "either"))
+        answered: dict[str, set[str]] = {"ours": set(), "theirs": set()}
+
+        def solver(conflict: Conflict) -> Answer:
+            answer = self.random.choice(("ours", "theirs")) if name == "either" else name
+            answered[answer].add(conflict.path.strip("/"))
+            return answer  # type: ignore[return-value] # one of the two
+
+        try:
+            session.rebase(solver)
+        except ConflictError:
+            self._compare(session, side)
+            return side
+        tip = self.ledger.state(session.snapshot_id)
+        if tip is side.base:
+            return side
+        if any(answered.values()):
+            self.world.scheduler.note(f"answered {answered}")
+        self.handles.clear()
+        found = read(session.root)
+        gone = [*lost(side.base, side.state, tip, found, answered["theirs"])]
+        gone += lost(side.base, tip, side.state, found, answered["ours"])
+        assert not gone, f"{name!r} was answered by {self.client.name} to {answered}, and {gone[0]}"
+        state = state_of(found, side.state, tip)
+        if state is None:
+            session.discard()
+            return Side(tip, tip)
+        return side._replace(base=tip, state=state, resized=side.resized | side.appended)
+
     def _commit(self, session: Session, request: Request) -> bool:
         """Whether the changes were committed; tries again where that is not known."""
         for _ in range(_TRIES):
@@ -176,6 +219,8 @@ class Program:
             try:
                 snapshot = session.commit("work", metadata={"token": request.token}, rebase=rebase, allow_empty=True)
             except ConflictError:
+                if self._solve_conflict(session, request):
+                    continue
                 request.refused()
                 break
             except CommitUnknownError:
@@ -197,6 +242,17 @@ class Program:
                 break
         session.discard()
         return False
+
+    def _solve_conflict(self, session: Session, request: Request) -> bool:
+        """Answers the conflicts of a commit; whether something is left to be committed."""
+        side = request.side
+        if side is None or "solve" not in self.plan.tasks or request.status != "open" or request.reads:
+            return False
+        if session.snapshot_id != request.began:  # it was rebased before
+            return False
+        request.side = self._solve(session, side)
+        request.began = session.snapshot_id
+        return request.side is not side and request.side.state is not request.side.base
 
     def _maybe_compare(self, session: Session, request: Request) -> None:
         """After a commit that failed the session still has all its changes."""
@@ -231,15 +287,13 @@ class Program:
             raise
         else:
             request.status = "committed"
-            request.snapshot = self._find(repo, request)
+            request.snapshot = self._find(request)
 
-    def _find(self, repo: Repository, request: Request) -> str:
+    def _find(self, request: Request) -> str:
         """The snapshot of a commit whose id was not told."""
-        for commit in self.ledger.repository.history():
-            if commit.metadata.get("token") == request.token:
-                self.ledger.state(commit.id)
-                return commit.id
-        raise AssertionError(f"{request.token} was acknowledged, and is not there")
+        snapshot = self.ledger.find(request.token)
+        assert snapshot is not None, f"{request.token} was acknowledged, and is not there"
+        return snapshot
 
     # --- a serializable session ------------------------------------------------------------------------------------------------------
 
@@ -275,6 +329,23 @@ class Program:
         session, snapshot = self.random.choice(self.readers)
         told = difference(read(session.root), self.ledger.state(snapshot))
         assert told is None, f"{self.client.name} reads {snapshot} otherwise: {told}"
+
+    def _reset(self, repo: Repository) -> None:
+        """Lets the branch point to another snapshot."""
+        expect = repo.lookup_branch("main")
+        self.ledger.state(expect)
+        reset = Reset(expect, self.random.choice(sorted(self.ledger.states.keys() - {expect})))
+        self.ledger.resets.append(reset)
+        self.world.scheduler.note(f"reset from {expect} to {reset.target}")
+        try:
+            repo.reset_branch("main", reset.target, expect=expect)
+        except (ConflictError, StoreError):
+            reset.status = "refused"
+        except BaseException:
+            reset.status = "unknown"
+            raise
+        else:
+            reset.status = "committed"
 
     def _tag(self, repo: Repository) -> None:
         """Names a snapshot."""

@@ -20,9 +20,23 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.generic]
 
-__all__ = ["KINDS", "Act", "Node", "Shapes", "State", "act_on", "acted", "choose", "difference", "read", "shapes"]
+__all__ = [
+    "KINDS",
+    "Act",
+    "Found",
+    "Node",
+    "Shapes",
+    "State",
+    "act_on",
+    "acted",
+    "choose",
+    "difference",
+    "read",
+    "shapes",
+]
 
 Uid: TypeAlias = "tuple[str, int]"  # of a node, for ever: who made it, and its number there
+Found: TypeAlias = "Mapping[str, tuple[Values | None, dict[str, object]]]"  # what was read: values (None: a group) and attributes, by path
 Shapes: TypeAlias = "Mapping[str, tuple[int, ...] | None]"  # of all nodes by path; None: a group
 
 NAMES: Final = ("a", "b", "c")
@@ -179,7 +193,7 @@ def read(root: Group) -> dict[str, tuple[Values | None, dict[str, object]]]:
     return found
 
 
-def difference(found: Mapping[str, tuple[Values | None, dict[str, object]]], state: State) -> str | None:
+def difference(found: Found, state: State) -> str | None:
     """How what was read differs from a state; None where it does not."""
     if sorted(found) != sorted(state):
         return f"nodes are {sorted(found)}, not {sorted(state)}"

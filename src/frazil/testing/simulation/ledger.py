@@ -1,14 +1,16 @@
 """What clients were told of their commits, what must then be in the repository, and the check that it is: the invariants of a simulation.
 
 1. The history of a branch is one line, and each commit in it was asked for.
-2. A commit that was acknowledged is there exactly once; one that was refused is not; any other is complete or absent.
+2. A commit that was acknowledged is there exactly once, or was behind a snapshot from which the branch was reset; one that was refused is not; any other is complete
+   or absent. A reset that was acknowledged happened, and one that was refused did not.
 3. Every snapshot is readable, at any time, and holds what the model says.
 4. A serializable commit rests on nothing that others changed before it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations, permutations
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
     from frazil.repository.refs.lookup import Commit
     from frazil.testing.simulation.hierarchy import Uid, Values
 
-__all__ = ["Ledger", "Request"]
+__all__ = ["Ledger", "Request", "Reset"]
 
 Status: TypeAlias = Literal["open", "committed", "refused", "unknown"]
+
+_STEPS: Final = 2  # tips that a session is rebased to at most before its last one, in a run with resets
 
 
 class Read(Record):
@@ -64,14 +68,23 @@ class Request:
         """The commit rests on these values, which begin at the first element of the node."""
         self.reads.append(Read(uid, values))
 
-    def outcomes(self, parent: State, between: Callable[[str], Sequence[State]]) -> list[State]:
-        """What the commit may hold behind a parent. between: the states of the branch after a snapshot, up to the parent"""
+    def outcomes(self, parent: State, ways: Callable[[str], Iterable[Sequence[State]]]) -> Iterator[State]:
+        """What the commit may hold behind a parent. ways: the tips that a session may have been rebased to since a snapshot, the last of them the parent"""
         if self.side is not None and self.began is not None:
-            return list(outcomes(self.side, between(self.began)))
+            yield from outcomes(self.side, ways(self.began))
+            return
         state = parent
         for number, act in enumerate(self.acts):
             state = acted(state, act, self.token, number)
-        return [state]
+        yield state
+
+
+class Reset:
+    """A request to let the branch point from one snapshot to another. status: as that of a Request"""
+
+    def __init__(self, expect: str, target: str) -> None:
+        self.expect, self.target = expect, target
+        self.status: Status = "open"
 
 
 class Ledger:
@@ -82,7 +95,10 @@ class Ledger:
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
         self.requests: dict[str, Request] = {}
+        self.resets: list[Reset] = []
         self.states: dict[str, State] = {}
+        self.parents: dict[str, str] = {}
+        self.tokens: dict[str, str] = {}  # snapshots by the tokens of their requests
         self.tags: dict[str, str] = {}  # those that were acknowledged
 
     def begin(self, request: Request) -> Request:
@@ -109,12 +125,17 @@ class Ledger:
         assert commit.parent is not None, f"{commit.id} of {token} has no parent"
         parent = self.states[commit.parent]
         found = read(self.repository.readonly_session(snapshot=commit.id).root)
-        wanted = request.outcomes(parent, lambda began: self._between(began, commit.parent or ""))
-        assert wanted, f"{commit.id} of {token} was committed in spite of a conflict; it holds {found}"
-        told = [difference(found, state) for state in wanted]
-        assert None in told, f"{commit.id} of {token} is not what was asked for: {told[0]}"
+        first = f"it was committed in spite of a conflict, and holds {found}"
+        for number, state in enumerate(request.outcomes(parent, lambda began: self._ways(began, commit.parent or ""))):
+            told = difference(found, state)
+            if told is None:
+                break
+            first = first if number else told
+        else:
+            raise AssertionError(f"{commit.id} of {token} is not what was asked for: {first}")
         self._check_reads(request, commit, parent)
-        self.states[commit.id] = wanted[told.index(None)]
+        assert token not in self.tokens, f"{token} was committed as {self.tokens[str(token)]}, and as {commit.id}"
+        self.states[commit.id], self.parents[commit.id], self.tokens[str(token)] = state, commit.parent, commit.id
 
     def _check_reads(self, request: Request, commit: Commit, parent: State) -> None:
         by_uid = {node.uid: node for node in parent.values()}
@@ -125,29 +146,66 @@ class Ledger:
                 f"{commit.id} of {request.token} is serializable, and rests on {seen.values.tolist()}, which is {None if now is None else now.tolist()} before it"
             )
 
-    def _between(self, began: str, parent: str) -> list[State]:
-        """The states of the history after a snapshot, up to the parent of a commit."""
-        states: list[State] = []
-        for commit in self.repository.history(parent):
-            if commit.id == began:
-                return states[::-1]
-            states.append(self.states[commit.id])
-        raise AssertionError(f"the branch lost {began}, which is not before {parent}")
+    def _ways(self, began: str, parent: str) -> Iterator[list[State]]:
+        """The tips that a session may have been rebased to since a snapshot, the last of them the parent of its commit."""
+        if began == parent:
+            yield []
+        line = self._line(parent)
+        if began in line:
+            *between, last = [self.states[at] for at in reversed(line[: line.index(began)])] or [self.states[parent]]
+            for count in range(len(between) + 1):
+                for tips in combinations(between, count):
+                    yield [*tips, last]
+        resets = self._resets()
+        assert resets or began in line, f"the branch lost {began}, which is not before {parent}"
+        for count in range(_STEPS + 1 if resets else 0):
+            for tips in permutations(self.states.values(), count):
+                yield [*tips, self.states[parent]]
+
+    def _line(self, snapshot: str) -> list[str]:
+        """A snapshot and those before it, the newest first."""
+        line = [snapshot]
+        while line[-1] in self.parents:
+            line.append(self.parents[line[-1]])
+        return line
+
+    def _resets(self, but: Reset | None = None) -> list[Reset]:
+        """The resets that may have happened, but one."""
+        return [reset for reset in self.resets if reset.status != "refused" and reset is not but]
+
+    def _dropped(self, resets: Sequence[Reset]) -> set[str]:
+        """The snapshots that resets took from the branch."""
+        return {one for reset in resets for one in {*self._line(reset.expect)} - {*self._line(reset.target)}}
+
+    def find(self, token: str) -> str | None:
+        """The snapshot of the commit of a request: on the branch, or seen there before."""
+        self.state(next(self.repository.history()).id)
+        return self.tokens.get(token)
 
     def check(self, repository: Repository) -> None:
         """All of it, as somebody sees it who remembers nothing: `repository`."""
-        history = list(repository.history())
-        self.state(history[0].id)
-        for commit in history:
-            told = difference(read(repository.readonly_session(snapshot=commit.id).root), self.states[commit.id])
-            assert told is None, f"{commit.id} cannot be read as it was: {told}"
-        tokens = [str(commit.metadata.get("token")) for commit in history[:-1]]
-        assert len(tokens) == len(set(tokens)), f"a commit is there twice: {tokens}"
-        ids = {commit.id for commit in history}
+        ids = {commit.id for commit in repository.history()}
+        self.state(next(repository.history()).id)
+        for snapshot, state in self.states.items():
+            told = difference(read(repository.readonly_session(snapshot=snapshot).root), state)
+            assert told is None, f"{snapshot} cannot be read as it was: {told}"
+        there = ids | self._dropped(self._resets())
         for token, request in self.requests.items():
-            assert request.status != "refused" or token not in tokens, f"{token} was refused, and is there"
-            assert request.status != "committed" or request.snapshot in ids, (
+            assert request.status != "refused" or token not in self.tokens, f"{token} was refused, and is there"
+            assert request.status != "committed" or request.snapshot in there, (
                 f"{token} was acknowledged, and is not there"
             )
+        for reset in self.resets:
+            if reset.status == "committed":
+                self._check_reset(reset, ids)
         for name, snapshot in self.tags.items():
             assert repository.lookup_tag(name) == snapshot, f"the tag {name} was acknowledged, and is not there"
+
+    def _check_reset(self, reset: Reset, ids: set[str]) -> None:
+        """The branch was reset: its target is there, and what was the tip is not, unless other resets explain it."""
+        others = self._resets(but=reset)
+        assert reset.target in ids | self._dropped(others), f"the branch was reset to {reset.target}, which is gone"
+        brought = {one for other in (reset, *others) for one in self._line(other.target)}
+        assert reset.expect not in ids or reset.expect in brought, (
+            f"the branch was reset from {reset.expect}, and has it"
+        )

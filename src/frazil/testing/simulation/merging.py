@@ -1,11 +1,12 @@
 """Two sets of changes made one after the other, on the plain hierarchies of hierarchy.py: what a commit holds that was rebased without a conflict.
 
-The rules are those of docs/design/014-conflicts.md. Where they say that two changes conflict, there is no outcome here."""
+The rules are those of docs/design/014-conflicts.md. Where they say that two changes conflict, there is no outcome here. What must be left of two sides where a solver
+answered conflicts is at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +15,9 @@ from frazil.record import Record
 from frazil.testing.simulation.hierarchy import Act, Node, State, acted
 
 if TYPE_CHECKING:
-    from frazil.testing.simulation.hierarchy import Uid, Values
+    from frazil.testing.simulation.hierarchy import Found, Uid, Values
 
-__all__ = ["Side", "merged", "outcomes"]
+__all__ = ["Side", "lost", "merged", "outcomes", "state_of"]
 
 
 class Side(Record):
@@ -44,23 +45,18 @@ class Side(Record):
         return Side(self.state, self.state)
 
 
-def outcomes(side: Side, tips: Sequence[State]) -> Iterator[dict[str, Node]]:
-    """What a commit may hold whose branch went through `tips` since the session began, the last of them its parent: any of the others may have been
-    rebased to on the way."""
-    if not tips:
-        yield dict(side.state)
-        return
-    for count in range(len(tips)):
-        for between in combinations(tips[:-1], count):
-            yield from _along(side, [*between, tips[-1]])
+def outcomes(side: Side, ways: Iterable[Sequence[State]]) -> Iterator[dict[str, Node]]:
+    """What a commit may hold. ways: states that the session may have been rebased to, one after the other, the last of them the parent of the commit"""
+    for way in ways:
+        yield from _along(side, way)
 
 
 def _along(side: Side, tips: Sequence[State]) -> Iterator[dict[str, Node]]:
+    if not tips:
+        yield dict(side.state)
+        return
     for state in merged(side, tips[0]):
-        if len(tips) == 1:
-            yield state
-        else:
-            yield from _along(side._replace(base=tips[0], state=state), tips[1:])
+        yield from _along(side._replace(base=tips[0], state=state), tips[1:])
 
 
 def merged(side: Side, theirs: State) -> Iterator[dict[str, Node]]:
@@ -134,3 +130,79 @@ def _common(one: Values, other: Values) -> tuple[slice, ...]:
 
 def _grew(was: Values, now: Values) -> bool:
     return now.shape[1:] == was.shape[1:] and len(now) > len(was)
+
+
+# --- answered conflicts ------------------------------------------------------------------------------------------------------------------
+
+
+def lost(base: State, state: State, other: State, found: Found, spared: Collection[str]) -> Iterator[str]:
+    """What a side did, from base to state, and is not in what was found. other: the other side, which may have moved what this one changed;  spared: paths that are not looked at, with all above and beneath them"""
+    was, now = ({node.uid: (path, node) for path, node in one.items()} for one in (base, state))
+    elsewhere = {node.uid: path for path, node in other.items()}
+    for uid, (path, old) in was.items():
+        if uid not in now and path in found and not _near(path, spared):
+            if not any(node.uid != uid for at, node in state.items() if at == path):
+                yield f"{path} was removed, and is there"
+        elif uid in now:
+            there, new = now[uid]
+            if there == path and elsewhere.get(uid) in found:
+                there = elsewhere[uid]
+            if not _near(path, spared) and not _near(there, spared):
+                yield from _lost_of(path, old, there, new, found)
+    for uid, (path, new) in now.items():
+        if uid not in was and not _near(path, spared):
+            if path not in found:
+                yield f"{path} was made, and is not there"
+            elif new.values is not None and not _same(new.values, found[path][0]):
+                yield f"{path} was made, and holds something else"
+
+
+def _lost_of(path: str, old: Node, there: str, new: Node, found: Found) -> Iterator[str]:
+    if path == there and old.attributes == new.attributes and _same(old.values, new.values):
+        return
+    if path != there and there not in found:
+        yield f"{path} was moved to {there}, and is not there"
+    elif there in found:
+        values, attributes = found[there]
+        if new.attributes not in (old.attributes, attributes):
+            yield f"attributes of {there} were set to {dict(new.attributes)}, and are {attributes}"
+        if (
+            old.values is not None
+            and new.values is not None
+            and values is not None
+            and not _has(old.values, new.values, values)
+        ):
+            yield f"values of {there} were changed to {new.values.tolist()}, and are {values.tolist()}"
+
+
+def _has(old: Values, new: Values, found: Values) -> bool:
+    """Whether what changed from old to new is in what was found: elements where they were, rows that were appended anywhere behind."""
+    common = tuple(slice(0, min(extents)) for extents in zip(old.shape, new.shape, found.shape, strict=True))
+    changed = old[common] != new[common]
+    if (found[common][changed] != new[common][changed]).any():
+        return False
+    if len(new) < len(old):
+        return len(found) <= max(len(old), len(new))
+    rows = new[len(old) :]
+    starts = range(min(len(old), len(found)), len(found) - len(rows) + 1)
+    return not len(rows) or any(np.array_equal(found[at : at + len(rows)], rows) for at in starts)
+
+
+def _same(one: Values | None, other: Values | None) -> bool:
+    return one is other if one is None or other is None else np.array_equal(one, other)
+
+
+def _near(path: str, spared: Collection[str]) -> bool:
+    return any(path == one or path.startswith(one + "/") or one.startswith(path + "/") or not one for one in spared)
+
+
+def state_of(found: Found, ours: State, theirs: State) -> State | None:
+    """What was found, as a state; None where it does not tell which node of the two sides is at a path."""
+    state: dict[str, Node] = {}
+    for path, (values, attributes) in found.items():
+        nodes = {side[path].uid: side[path] for side in (ours, theirs) if path in side}
+        node = nodes.popitem()[1] if len(nodes) == 1 else None
+        if node is None or (node.values is None) != (values is None):
+            return None
+        state[path] = node._replace(values=values, attributes=attributes)
+    return state if len({node.uid for node in state.values()}) == len(state) else None

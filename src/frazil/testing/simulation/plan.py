@@ -11,9 +11,10 @@ from typing import Final, Literal, TypeAlias
 from frazil.errors import InvalidInputError
 from frazil.record import Record
 
-__all__ = ["ACTS", "FAULTS", "TASKS", "Fault", "Kind", "Plan", "make_plan"]
+__all__ = ["ACTS", "FAULTS", "TASKS", "Fault", "Format", "Kind", "Plan", "make_plan"]
 
 Kind: TypeAlias = Literal["bucket", "disk"]
+Format: TypeAlias = Literal["alpha", "memory"]
 Fault: TypeAlias = Literal["fail", "lose", "late", "unsynced", "interrupt", "die", "crash"]
 
 FAULTS: Final[Mapping[Fault, str]] = {
@@ -48,15 +49,20 @@ TASKS: Final[Mapping[str, int]] = {  # what clients do, and how often beside eac
     "fork_reads": 0,  # of a serializable session, to read
     "threads": 0,  # two in one session
     "handles": 0,  # of arrays, kept while others change them, and used again
+    "reset": 1,  # lets the branch point to another snapshot
+    "solve": 0,  # a rebase whose conflicts are answered
 }
+_LATER: Final = ("reset", "solve")  # decided last: without them a seed means what it meant before there were such
+_OTHER_FORMAT: Final = 10  # one of so many seeds runs over the second format
 _STEPS: Final = 5  # tasks of a client
 
 
 class Plan(Record):
-    """acts, tasks: names, as often as they are likely;  rate: probability of a fault at an operation;  switch: of another client going on at a point"""
+    """format: of the repository, frazil.testing.memory_format is the second;  acts, tasks: names, as often as they are likely;  rate: probability of a fault at an operation;  switch: of another client going on at a point"""
 
     seed: int
     kind: Kind
+    format: Format
     faults: Sequence[Fault]
     clients: int
     packing: str
@@ -67,7 +73,7 @@ class Plan(Record):
     steps: int
 
     def __str__(self) -> str:
-        said = f"{self.kind}, {self.clients} clients, packing {self.packing!r}, faults {list(self.faults)}"
+        said = f"{self.kind}, format {self.format!r}, {self.clients} clients, packing {self.packing!r}, faults {list(self.faults)}"
         return f"{said}, acts {sorted(set(self.acts))}, tasks {sorted(set(self.tasks))}"
 
 
@@ -89,15 +95,18 @@ def make_plan(seed: int, kind: Kind | None = None, without: Collection[str] = ()
     tasks = [
         name
         for name, weight in TASKS.items()
-        if random.random() < 0.8
+        if name not in _LATER and random.random() < 0.8
         for _ in range(max(weight, 1))
         if name not in without
     ]
     if not {"work", "run"} & set(tasks):
         tasks.append("work")
+    later = Random(f"later {seed}")
+    tasks += [name for name in _LATER if later.random() < 0.4 and name not in without]
     return Plan(
         seed,
         kind or chosen,
+        "memory" if seed % _OTHER_FORMAT == _OTHER_FORMAT - 1 else "alpha",
         faults,
         random.randrange(2, 5),
         random.choice(("auto", "off")),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Final
 
 from frazil.api.repository import Repository
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.store import Store
+from frazil.testing.memory_format import create_memory_repository, open_memory_repository
 from frazil.testing.simulation.clients import Program
 from frazil.testing.simulation.hierarchy import KINDS, Act, Node, act_on, acted
 from frazil.testing.simulation.ledger import Ledger
@@ -40,7 +42,7 @@ class Simulation:
     seed      decides the rest: kind, faults, clients, and what they do
     kind      "bucket" or "disk"; None: the seed decides
     without   names of what is left out, whatever the seed says: of FAULTS, ACTS and TASKS
-    create    makes a repository in a store, and `open` opens it: for other formats than the usual
+    create    makes a repository in a store, and `open` opens it; None: in the format that the seed decides
     wrap      a store over the store of each client: for stores over stores, such as caches"""
 
     def __init__(
@@ -55,9 +57,12 @@ class Simulation:
     ) -> None:
         self.plan = make_plan(seed, kind, without)
         self._again = " ".join([str(seed), *(["--without", *without] if without else [])])
-        packing = self.plan.packing
-        self._create = create or (lambda store: Repository.create(store, chunk_packing=packing, runtime=_RUNTIME))
-        self._open = open or (lambda store: Repository.open(store, chunk_packing=packing, runtime=_RUNTIME))
+        makers: tuple[Callable[..., Repository], Callable[..., Repository]] = Repository.create, Repository.open
+        if self.plan.format == "memory":
+            makers = create_memory_repository, open_memory_repository
+        options = {"chunk_packing": self.plan.packing, "runtime": _RUNTIME}
+        self._create = create or partial(makers[0], **options)
+        self._open = open or partial(makers[1], **options)
         self._wrap = wrap or (lambda store: store)
 
     def run(self) -> Report:
@@ -104,6 +109,7 @@ class Simulation:
         ledger = Ledger(self._observe(world))
         *_, first, empty = ledger.repository.history()
         ledger.states |= {empty.id: {"": Node(("creator", 0))}, first.id: state}
+        ledger.parents[first.id] = empty.id
         return ledger
 
     def _live(self, world: World, ledger: Ledger, life: int) -> None:
