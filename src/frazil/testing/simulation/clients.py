@@ -14,7 +14,7 @@ from frazil.array.array import Array
 from frazil.errors import CommitUnknownError, ConflictError, StoreError
 from frazil.testing.simulation.hierarchy import Act, act_on, choose, difference, read, shapes
 from frazil.testing.simulation.ledger import Ledger, Request, Reset
-from frazil.testing.simulation.merging import Side, lost, merged, state_of
+from frazil.testing.simulation.merging import Side, lost, merged, moved, places, state_of
 
 if TYPE_CHECKING:
     from frazil.api.repository import Repository
@@ -164,12 +164,16 @@ class Program:
         return side
 
     def _rebase(self, session: Session, side: Side) -> Side:
-        """Follows the branch, if nothing conflicts; the session must show what comes of it."""
+        """Follows the branch, if nothing conflicts."""
         try:
             session.rebase("disjoint")
         except ConflictError:
             self._compare(session, side)
             return side
+        return self._rebased(session, side)
+
+    def _rebased(self, session: Session, side: Side) -> Side:
+        """The session must show what comes of a rebase without conflicts."""
         self.handles.clear()  # others may have moved their arrays
         tip = self.ledger.state(session.snapshot_id)
         if tip is side.base:
@@ -196,15 +200,16 @@ class Program:
         except ConflictError:
             self._compare(session, side)
             return side
-        tip = self.ledger.state(session.snapshot_id)
-        if tip is side.base:
-            return side
-        if any(answered.values()):
-            self.world.scheduler.note(f"answered {answered}")
+        if not any(answered.values()):
+            return self._rebased(session, side)
+        self.world.scheduler.note(f"answered {answered}")
         self.handles.clear()
+        tip = self.ledger.state(session.snapshot_id)
         found = read(session.root)
-        gone = [*lost(side.base, side.state, tip, found, answered["theirs"])]
-        gone += lost(side.base, tip, side.state, found, answered["ours"])
+        states = side.base, side.state, tip
+        given_up = places(answered["theirs"], *states)
+        overruled = places(answered["ours"] | moved(answered["theirs"], side.base, side.state), *states)
+        gone = [*lost(side.base, side.state, tip, found, given_up), *lost(side.base, tip, side.state, found, overruled)]
         assert not gone, f"{name!r} was answered by {self.client.name} to {answered}, and {gone[0]}"
         state = state_of(found, side.state, tip)
         if state is None:

@@ -17,7 +17,7 @@ from frazil.testing.simulation.hierarchy import Act, Node, State, acted
 if TYPE_CHECKING:
     from frazil.testing.simulation.hierarchy import Found, Uid, Values
 
-__all__ = ["Side", "lost", "merged", "outcomes", "state_of"]
+__all__ = ["Side", "lost", "merged", "moved", "outcomes", "places", "state_of"]
 
 
 class Side(Record):
@@ -157,6 +157,18 @@ def lost(base: State, state: State, other: State, found: Found, spared: Collecti
                 yield f"{path} was made, and holds something else"
 
 
+def places(paths: Collection[str], *states: State) -> set[str]:
+    """All paths that nodes have in some states which are at these paths in one of them."""
+    uids = {state[path].uid for state in states for path in paths if path in state}
+    return {*paths, *(path for state in states for path, node in state.items() if node.uid in uids)}
+
+
+def moved(paths: Collection[str], base: State, state: State) -> set[str]:
+    """Of paths in a state, those of nodes that have another path in the base."""
+    was = {node.uid: path for path, node in base.items()}
+    return {path for path in paths if path in state and was.get(state[path].uid, path) != path}
+
+
 def _lost_of(path: str, old: Node, there: str, new: Node, found: Found) -> Iterator[str]:
     if path == there and old.attributes == new.attributes and _same(old.values, new.values):
         return
@@ -170,6 +182,7 @@ def _lost_of(path: str, old: Node, there: str, new: Node, found: Found) -> Itera
             old.values is not None
             and new.values is not None
             and values is not None
+            and values.ndim == new.values.ndim
             and not _has(old.values, new.values, values)
         ):
             yield f"values of {there} were changed to {new.values.tolist()}, and are {values.tolist()}"
