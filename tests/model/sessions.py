@@ -5,7 +5,9 @@ The programs are made in programs.py; what two sides touch, and what was lost, i
 from __future__ import annotations
 
 import pickle
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -76,8 +78,7 @@ class Run(Looking):
         self.serializable = random.random() < 0.5
         options["compatible"] = random.choice((None, None, None, "alpha-library"))
         options["attributes_file_bytes"] = None if options["compatible"] else random.choice((None, 0, 40))
-        self.folder = tempfile.TemporaryDirectory() if random.random() < _ON_DISK else None
-        super().__init__(InterruptingStore(LocalStore(self.folder.name) if self.folder else MemoryStore()), options)
+        super().__init__(InterruptingStore(self._on_disk() if random.random() < _ON_DISK else MemoryStore()), options)
         self.told: list[str] = []
         state: dict[str, Node] = {"": Node(("first", 0))}
         with self.repo.transaction(message="first") as root:
@@ -90,6 +91,11 @@ class Run(Looking):
         self.commits = {self.tip: Commit(None, state, Log())}
         self.open: dict[int, Open] = {}
         self.made = 0
+
+    def _on_disk(self) -> LocalStore:
+        folder = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, folder)
+        return LocalStore(folder)
 
     def run(self, steps: Sequence[Step]) -> None:
         for number, step in enumerate(steps):
