@@ -9,6 +9,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from frazil.api.destinations import check_destination
+from frazil.api.lookup import Commit, commits, lookup_snapshot
+from frazil.api.lookup import as_of as find_as_of
+from frazil.api.lookup import lookup as lookup_name
 from frazil.api.session import Session, pause
 from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
@@ -24,9 +27,6 @@ from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
 from frazil.repository.refs import branches
-from frazil.repository.refs.lookup import Commit, commits, lookup_snapshot
-from frazil.repository.refs.lookup import as_of as find_as_of
-from frazil.repository.refs.lookup import lookup as lookup_name
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.repository.virtual.virtual_fetch import open_places

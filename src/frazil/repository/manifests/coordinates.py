@@ -109,10 +109,7 @@ class ChunkIndex:
 
     def find(self, coordinates: Columns) -> Columns:
         """The place of each of int64[k, d] coordinates, -1 where it is not there: int64[k]."""
-        known = self._keys.has(coordinates)
-        if not known.all():
-            coordinates = np.where(known[:, None], coordinates, 0)
-        keys = self._keys.of(coordinates)
+        known, keys = self._keys.has(coordinates), self._keys.of(coordinates)
         if self._table is not None:
             places = keys.astype(np.int64, copy=False) - self._first
             known &= (places >= 0) & (places < len(self._table))

@@ -1,6 +1,6 @@
 """Histories as the alpha format has them: each snapshot file lists its nearest ancestors. The walk along them, and the common ancestor of two.
 
-Names and times are looked up in lookup.py; which file a branch points to is found in branches.py."""
+Users look snapshots up by api/lookup.py. Which file a branch points to is found in branches.py."""
 
 from __future__ import annotations
 

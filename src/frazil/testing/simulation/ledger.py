@@ -19,8 +19,8 @@ from frazil.testing.simulation.hierarchy import Act, State, acted, difference, r
 from frazil.testing.simulation.merging import Side, outcomes
 
 if TYPE_CHECKING:
+    from frazil.api.lookup import Commit
     from frazil.api.repository import Repository
-    from frazil.repository.refs.lookup import Commit
     from frazil.testing.simulation.hierarchy import Uid, Values
 
 __all__ = ["Ledger", "Request", "Reset"]

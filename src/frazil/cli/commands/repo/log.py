@@ -19,7 +19,7 @@ from frazil.metadata.json_text import Json, as_json
 from frazil.record import Record
 
 if TYPE_CHECKING:
-    from frazil.repository.refs.lookup import Commit
+    from frazil.api.lookup import Commit
 
 
 class Names(Record):

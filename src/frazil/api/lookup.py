@@ -1,4 +1,4 @@
-"""Snapshots by name and by time, and what is told of each, in every format (repository/format.py)."""
+"""Snapshots by name and by time, as users ask for them, in repositories of every format (repository/format.py)."""
 
 from __future__ import annotations
 
