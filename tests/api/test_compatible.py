@@ -14,6 +14,7 @@ from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import decode_snapshot
 from frazil.repository.refs.alpha_library import GUARD
 from frazil.stores import LocalStore, MemoryStore, Store
+from frazil.testing import CountingStore
 
 ALPHA = "alpha-library"
 
@@ -140,3 +141,35 @@ def test_the_library_is_kept_out_of_other_repositories(tmp_path: Path) -> None:
     assert GUARD < "00000000.json"
     assert not GUARD.endswith(".json")
     assert "compatible" in (tmp_path / "ours" / "refs" / "branch.main" / GUARD).read_text()
+
+
+@pytest.mark.parametrize("branch", ["main", "dev"])
+@pytest.mark.parametrize("compatible", [None, ALPHA])
+def test_a_commit_keeps_the_library_out_of_repositories_of_earlier_versions(
+    branch: str, compatible: str | None
+) -> None:
+    store = CountingStore(MemoryStore())
+    repo = frazil.Repository.create(store, compatible=compatible)
+    repo.create_branch("dev", "main")
+    guard = f"refs/branch.main/{GUARD}"
+    if compatible is None:
+        store.erase(guard)
+
+    def commit(repo: frazil.Repository, attribute: int) -> list[tuple[str, str]]:
+        session = repo.writable_session(branch)
+        session.root.attrs["a"] = attribute
+        store.clear()
+        session.commit("more")
+        return [(request.operation, request.key) for request in store.requests]
+
+    repo = frazil.Repository.open(store)
+    first = commit(repo, 1)
+    assert store.exists(guard) == (compatible is None)
+    second = commit(repo, 2)
+    assert guard not in [key for _, key in second], "once for each handle"
+    if compatible is None:
+        assert [key for operation, key in first if operation == "put" and key == guard] == [guard]
+        later = commit(frazil.Repository.open(store), 3)
+        assert ("put", guard) not in later
+        if branch == "main":
+            assert guard not in [key for _, key in later], "the listing of the branch told"

@@ -35,7 +35,7 @@ from frazil.repository.format import (
     Written,
 )
 from frazil.repository.refs import branches, history
-from frazil.repository.refs.alpha_library import check_deletion, check_library_branch
+from frazil.repository.refs.alpha_library import add_guard, check_deletion, check_library_branch
 
 if TYPE_CHECKING:
     from frazil.formats.msgpack import Json
@@ -145,6 +145,7 @@ class AlphaFormat(AlphaSnapshots):
         return branches.look_ahead(self, tip)
 
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
+        add_guard(self, self.snapshot(tip.snapshot))
         return branches.put_next(self, tip, snapshot)
 
     def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:

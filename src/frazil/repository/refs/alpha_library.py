@@ -13,7 +13,7 @@ from frazil.formats.ids import ObjectId
 from frazil.repository.files.file_cache import Files
 from frazil.repository.files.snapshot_flags import has_freedoms
 
-__all__ = ["GUARD", "check_deletion", "check_library_branch", "keep_library_out"]
+__all__ = ["GUARD", "add_guard", "check_deletion", "check_library_branch", "keep_library_out", "see_first_name"]
 
 # It sorts before every branch file. The library takes the first name of the folder for a branch file, and stops with an error that shows this one.
 GUARD: Final = "0-not-for-the-icechunk-alpha-library"
@@ -26,6 +26,24 @@ _TEXT: Final = (
 def keep_library_out(files: Files) -> None:
     """Writes the file on which the alpha library stops. It opens every repository at `main`, whatever it checks out afterwards."""
     files.store.set(files.key(folder_of("branch", "main") + GUARD), _TEXT)
+    files.keeps_library_out = True
+
+
+def see_first_name(files: Files, folder: str, name: str | None) -> None:
+    """Takes note of the first key in the folder of a branch (None: it is empty), which in that of `main` tells whether the library is kept out."""
+    if folder == files.key(folder_of("branch", "main")):
+        files.keeps_library_out = name == folder + GUARD
+
+
+def add_guard(files: Files, snapshot: Snapshot) -> None:
+    """Writes the file that keeps the library out where a repository of an earlier version has none, before a commit behind `snapshot`. Listings of `main` tell; where none was
+    made, the file is looked for, once."""
+    if files.keeps_library_out or not has_freedoms(snapshot):
+        return
+    if files.keeps_library_out is None:
+        files.keeps_library_out = files.store.exists(files.key(folder_of("branch", "main") + GUARD))
+    if not files.keeps_library_out:
+        keep_library_out(files)
 
 
 def check_library_branch(files: Files, name: str, snapshot: Snapshot, *, new: bool = False) -> None:

@@ -5,6 +5,7 @@ JSON in the files are in formats/alpha/refs.py."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -41,7 +42,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.files.file_cache import Files
 from frazil.repository.files.snapshot_flags import has_freedoms
 from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
-from frazil.repository.refs.alpha_library import keep_library_out
+from frazil.repository.refs.alpha_library import keep_library_out, see_first_name
 from frazil.repository.refs.reference_files import (
     MOST_BYTES,
     create_reference,
@@ -91,7 +92,7 @@ def read_tip(files: Files, branch: str, known: Tip | None = None) -> Tip | None:
         if same:
             return known if following is None else _latest(files, known, following)
     check_name("branch", branch)
-    found = [(folder, newest_number(files.store, folder)) for folder in _folders(files, "branch", branch)]
+    found = [(folder, _newest(files, folder)) for folder in _folders(files, "branch", branch)]
     tips = [_read_branch_file(files, branch, number, folder) for folder, number in found if number is not None]
     return max(tips, key=lambda tip: tip.sequence, default=None)
 
@@ -153,10 +154,14 @@ def _latest(files: Files, known: Tip, following: bytes) -> Tip:
     if can.direct or not can.listable:
         newest = highest_number(files.store, folder, sequence)
     else:
-        newest = max(newest_number(files.store, folder) or 0, sequence)
+        newest = max(_newest(files, folder) or 0, sequence)
     if newest > sequence:
         return _read_branch_file(files, known.branch, newest, folder)
     return _next_tip(files, known, following)
+
+
+def _newest(files: Files, folder: str) -> int | None:
+    return newest_number(files.store, folder, partial(see_first_name, files, folder))
 
 
 def _next_tip(files: Files, tip: Tip, following: bytes) -> Tip:
@@ -229,7 +234,7 @@ def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = Fals
 
 def exists(files: Files) -> bool:
     """Whether there is a repository: one that has a branch `main`. Nothing of it is read."""
-    return any(newest_number(files.store, folder) is not None for folder in _folders(files, "branch", MAIN))
+    return any(_newest(files, folder) is not None for folder in _folders(files, "branch", MAIN))
 
 
 def require_repository(files: Files) -> None:

@@ -4,6 +4,7 @@ What they mean for a branch or a tag is in branches.py, their names and the JSON
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from frazil.errors import FormatError, StoreError
@@ -32,14 +33,18 @@ _PAUSE: Final = 0.05  # seconds, before a write is repeated again
 # --- which is the newest ------------------------------------------------------------------------------------------------------------------
 
 
-def newest_number(store: Store, folder: str) -> int | None:
-    """The highest number of a branch file in a folder, None where there is none: the first file of the listing that is one."""
+def newest_number(store: Store, folder: str, see_first: Callable[[str | None], object] | None = None) -> int | None:
+    """The highest number of a branch file in a folder, None where there is none: the first file of the listing that is one.
+
+    see_first  is given the first key of the folder, None where it is empty; it is not called where the store cannot list"""
     if not store.capabilities.listable:
         highest = highest_number(store, folder, -1)
         return None if highest < 0 else highest
     after, page = "", _PAGE
     while True:
         keys = store.list_keys(folder, after, page)
+        if see_first is not None and not after:
+            see_first(keys[0] if keys else None)
         for key in keys:
             sequence = parse_sequence(key[len(folder) :])
             if sequence is not None:
