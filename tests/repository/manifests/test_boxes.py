@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -13,7 +14,6 @@ from tests.repository.models import Chunk, columns_of
 from frazil.repository.manifests import boxes as boxes_module
 from frazil.repository.manifests.boxes import (
     Extents,
-    around,
     extents_of,
     read_extents,
 )
@@ -36,8 +36,8 @@ def test_boxes(rank: int, few: int, data: st.DataObject) -> None:
     every = [chunks_of(one) for one in ours]
     assert [one.places for one in ours] == [len(one) for one in every]
     if ours:
-        assert set().union(*every) <= chunks_of(around(ours))
-        assert around(ours).count == min(len(ours), around(ours).places)
+        assert set().union(*every) <= chunks_of(reduce(Extents.around, ours))
+        assert reduce(Extents.around, ours).count <= len(ours)
     for one, own in zip(ours, every, strict=True):
         assert [one.overlaps(other) for other in others] == [bool(own & chunks_of(other)) for other in others]
         assert one.has_each(columns_of(chunks, rank)).tolist() == [chunk in own for chunk in chunks]

@@ -115,6 +115,7 @@ def branch_key(name: str, sequence: int) -> str:
     return folder_of("branch", name) + branch_file(sequence)
 
 
+@lru_cache(64)
 def branch_file(sequence: int) -> str:
     """The name of the branch file of a sequence number, without its folder: later numbers sort first."""
     if not 0 <= sequence <= LAST_SEQUENCE:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["Extents", "around", "extents_of", "read_extents"]
+__all__ = ["Extents", "extents_of", "read_extents"]
 
 VectorTuple: TypeAlias = tuple[int, ...]
 
@@ -71,6 +71,12 @@ class Extents(Record):
         """How many chunks there can be in the box."""
         return prod([high - low + 1 for low, high in zip(self.first, self.last, strict=True)])
 
+    def around(self, other: Extents) -> Extents:
+        """The smallest box around both; its count is theirs together, or as many chunks as there can be."""
+        first, last = tuple(map(min, self.first, other.first)), tuple(map(max, self.last, other.last))
+        box = Extents(first, last, self.count + other.count)
+        return box._replace(count=min(box.count, box.places))
+
     def listed(self) -> tuple[VectorTuple, VectorTuple, VectorTuple]:
         """As it stands in a snapshot."""
         return self.first, self.last, (self.count,)
@@ -97,11 +103,3 @@ def read_extents(extents: Sequence[Sequence[int]], rank: int) -> Extents | None:
             return None
     found = Extents(tuple(first), tuple(last), counts[0])
     return found if 1 <= found.count <= found.places else None
-
-
-def around(boxes: Sequence[Extents]) -> Extents:
-    """The smallest box around some; its count is theirs together, or as many chunks as there can be."""
-    first = tuple([min(column) for column in zip(*[box.first for box in boxes], strict=True)])
-    last = tuple([max(column) for column in zip(*[box.last for box in boxes], strict=True)])
-    box = Extents(first, last, sum([box.count for box in boxes]))
-    return box._replace(count=min(box.count, box.places))

@@ -52,9 +52,10 @@ class ChunkKeys:
 
     def widen(self, coordinates: Columns) -> bool:
         """Makes keys hold all of int64[n, d] coordinates. Returns whether keys that were made before are others now."""
-        if not len(coordinates):
-            return False
-        highest = np.ascontiguousarray(coordinates.T).max(axis=1).tolist()  # much quicker than along axis 0
+        if len(coordinates) < 2:
+            highest = coordinates.reshape(-1).tolist() or [0] * len(self._bits)
+        else:
+            highest = np.ascontiguousarray(coordinates.T).max(axis=1).tolist()  # much quicker than along axis 0
         if all(value >> bits == 0 for value, bits in zip(highest, self._bits, strict=True)):
             return False
         self._bits = [

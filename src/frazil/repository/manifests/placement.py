@@ -29,7 +29,7 @@ from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import encode_id
 from frazil.record import Record
 from frazil.repository.format import ArrayPlacement
-from frazil.repository.manifests.boxes import Extents, around, extents_of, read_extents
+from frazil.repository.manifests.boxes import Extents, extents_of, read_extents
 from frazil.repository.manifests.coordinates import among, sorted_coordinates, within
 from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, split_piece, trimmed
 
@@ -245,10 +245,12 @@ class _List:
         kept: list[int] = []
         touched = [False] * len(entries)
         for at, box in enumerate(extents):
-            is_whole = box.places <= len(both) and box.held(both) == box.places
-            if not is_whole and all(low < count for low, count in zip(box.first, self.array.grid, strict=True)):
+            is_outside = reaches_out = False
+            for low, high, count in zip(box.first, box.last, self.array.grid, strict=True):
+                is_outside |= low >= count
+                reaches_out |= high >= count
+            if not is_outside and not (box.count <= len(both) and box.held(both) == box.places):
                 kept.append(at)
-                reaches_out = any(high >= count for high, count in zip(box.last, self.array.grid, strict=True))
                 touched[at] = reaches_out or (len(self.leaving) > 0 and box.held(self.leaving) > 0)
         of_overlays, of_parts = self._divide([extents[at].count for at in kept])
         overlays, parts = [kept[at] for at in of_overlays], [kept[at] for at in of_parts]
@@ -276,7 +278,7 @@ class _List:
         for number, overlay in enumerate(overlays):
             if not every and overlay.count >= TIER * size:
                 return number, size
-            box = overlay if box is None else around([box, overlay])
+            box = overlay if box is None else box.around(overlay)
             size = box.count
         return len(overlays), size
 
