@@ -3,8 +3,12 @@ often they are written."""
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -12,11 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
-from frazil.repository.session.pending_chunks import PACK_BYTES, PACK_LIMIT, plan_packs
+from frazil.repository.session import changed_references, pending_chunks
+from frazil.repository.session.pending_chunks import PACK_BYTES, PACK_LIMIT, place_pending, plan_packs
+from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
 from frazil.stores import MemoryStore
 
 LIMIT = 2**18
+TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 60))
@@ -95,3 +102,56 @@ def test_chunks_that_are_rewritten(tmp_path: Path, size: int, count: int, turns:
     assert peak < 12 * LIMIT + 4 * values.nbytes
     session.commit("written")
     assert np.array_equal(repo.readonly_session().open("a")[...], values)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("most_inline", [None, 0])
+def test_interrupts_while_chunks_get_their_place(most_inline: int | None) -> None:
+    """At every line: the session reads what was written, and so does who reads what it commits."""
+    line, done = 0, False
+    while not done:
+        line += 1
+        repo = frazil.Repository.create(MemoryStore())
+        session = repo.writable_session()
+        arrays = {
+            name: session.root.create_array(name, shape=(4 * size,), dtype="u1", chunks=(size,), codecs=[])
+            for name, size in (("a", 700), ("b", 700), ("c", 10), ("d", 10))
+        }
+        for turn in (1, 2, 3):
+            for array in arrays.values():
+                array[...] = np.repeat(np.arange(4) + turn, array.shape[0] // 4).astype("u1")
+        done = interrupted(session._transaction, line, most_inline)
+        assert values(session) == [[3, 4, 5, 6]] * 4, line
+        session.commit("written")
+        assert values(repo.readonly_session()) == [[3, 4, 5, 6]] * 4, line
+    assert line > 100
+
+
+def values(session: frazil.Session) -> list[list[int]]:
+    """Of each array what its four chunks are full of."""
+    found = [array[...].reshape(4, -1) for _, array in session.root.arrays()]  # type: ignore[union-attr]
+    return [table[:, 0].tolist() for table in found if (table == table[:, :1]).all()]
+
+
+def interrupted(transaction: Transaction, line: int, most_inline: int | None) -> bool:
+    """Gives chunks their place, with an interrupt before a line of that number; whether there are fewer lines."""
+    files = {pending_chunks.__file__, changed_references.__file__}
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        nonlocal left
+        if frame.f_code.co_filename not in files:
+            return None
+        left -= event == "line"
+        if not left:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        place_pending(transaction.changes, transaction.files, packing=True, most_inline=most_inline)
+    except KeyboardInterrupt:
+        return False
+    finally:
+        sys.settrace(before)
+    return True

@@ -5,7 +5,7 @@ Which nodes a session changed is in change_set.py. Where pending chunks go when 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -82,23 +82,29 @@ def distinct_numbers(numbers: NDArray[np.integer]) -> tuple[list[int], Columns]:
 
 
 class PendingBytes:
-    """Bytes of chunks that no file holds yet, in segments: one for each call that wrote some. Whoever adds holds the session's lock."""
+    """Bytes of chunks that no file holds yet, in segments by ascending numbers, of which none is given twice: one for each call that wrote some. Whoever adds holds the
+    session's lock."""
 
-    __slots__ = ("nbytes", "segments")
+    __slots__ = ("_next", "nbytes", "segments")
 
-    def __init__(self, segments: Iterable[Octets] = ()) -> None:
-        self.segments = list(segments)
-        self.nbytes = sum([segment.size for segment in self.segments])
+    def __init__(self, segments: Mapping[int, Octets] = {}, following: int = 0) -> None:  # nobody changes it
+        self.segments, self._next = dict(segments), following
+        self.nbytes = sum([segment.size for segment in self.segments.values()])
 
     def copy(self) -> PendingBytes:
         """Another one with the same segments."""
-        return PendingBytes(self.segments)
+        return PendingBytes(self.segments, self._next)
+
+    def only(self, number: int) -> PendingBytes:
+        """Another one with one of the segments."""
+        return PendingBytes({number: self.segments[number]}, self._next)
 
     def append(self, segment: Octets) -> int:
         """Adds a segment as it is; its number."""
-        self.segments.append(segment)
+        number, self._next = self._next, self._next + 1
+        self.segments[number] = segment
         self.nbytes += segment.size
-        return len(self.segments) - 1
+        return number
 
     def add(self, pieces: Pieces, lengths: Columns, threads: int = 1) -> tuple[int, Columns]:
         """Copies values, one after the other; the number of their segment, and where each begins in it. Raises StoreError for a piece that cannot be read."""

@@ -56,8 +56,8 @@ class ChunkLookup(Record):
         mine = np.full(count, -1, np.int64) if changed is None else changed.find(coordinates)
         found = np.flatnonzero(mine >= 0)
         if changed is not None and len(found):
-            segments, location = changes.pending.segments, changes.locations.__getitem__
-            placed.take(found, changed.selected(mine[found]), segments, location, changes.location_checks)
+            segment, location = changes.pending.segments.__getitem__, changes.locations.__getitem__
+            placed.take(found, changed.selected(mine[found]), segment, location, changes.location_checks)
         part, row = np.full((2, count), -1, np.int64)
         if base is not None and len(found) < count:
             left = np.flatnonzero(mine < 0)
@@ -67,7 +67,8 @@ class ChunkLookup(Record):
                 manifest, which = base.manifest(number), row[of_part]
                 of_chunks = manifest.kinds, manifest.ids, manifest.locations, manifest.offsets, manifest.lengths
                 rows = Rows._make([coordinates[of_part], *(column[which] for column in of_chunks)])
-                placed.take(of_part, rows, [manifest.inline], manifest.location, base.checks(number))
+                inline = [manifest.inline].__getitem__
+                placed.take(of_part, rows, inline, manifest.location, base.checks(number))
         generations = (0 if changed is None else changed.generation, changes.generation)
         columns = placed.kind, placed.ids, placed.offsets, placed.lengths, (mine, part, row), generations
         return placed.located(self.files, coordinates, _Versions(count, partial(_versions, *columns)))
@@ -112,18 +113,18 @@ class _Placed:
         self,
         at: Columns,
         rows: Rows,
-        segments: Sequence[Octets],
+        segment: Callable[[int], Octets],
         location: Callable[[int], str],
         checks: Mapping[str, FileCheck],
     ) -> None:
-        """The chunks at some places, by their references. segments, location: by the number of an object; checks: by locations"""
+        """The chunks at some places, by their references. segment, location: by the number of an object; checks: by locations"""
         self.ids[at], self.offsets[at], self.lengths[at] = rows.ids, rows.offsets, rows.lengths
         self.kind[at] = _LOCATED[rows.kinds]
         pending, virtual = rows.kinds == PENDING, rows.kinds == VIRTUAL
         if pending.any():
             numbers, where = distinct_numbers(rows.objects[pending])
             self.objects[at[pending]] = where + len(self.buffers)
-            self.buffers += [segments[number] for number in numbers]
+            self.buffers += [segment(number) for number in numbers]
         if virtual.any():
             numbers, where = distinct_numbers(rows.objects[virtual])
             self.objects[at[virtual]] = where + len(self.texts)

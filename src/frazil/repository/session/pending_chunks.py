@@ -114,14 +114,15 @@ def _write_packs(
     parts.sort(key=lambda part: _NEW if part.change.base is None else part.change.base.id)
     firsts = np.cumsum([0, *(len(part.numbers) for part in parts)])
     order = np.concatenate([_order(part, by) + first for part, first in zip(parts, firsts, strict=False)])
-    rows = _sources(parts)[order]
+    sources, rows = _sources(changes.pending, parts)
+    rows = rows[order]
     packs = plan_packs(rows[:, 2], packing=packing)
     count = len(packs.bounds) - 1
     ids = np.frombuffer(os.urandom(ID_BYTES * count), np.uint8).reshape(count, ID_BYTES)
     names = [files.key(f"chunks/{text}") for text in encode_ids(ids)]
     if changes.begun is None:  # who else may refer to the files of a fork is not known here
         changes.packs.append(ids)
-    files.store.put_many(names, Pieces(Sources(None, changes.pending.segments), rows, packs.bounds), [None] * count)
+    files.store.put_many(names, Pieces(sources, rows, packs.bounds), [None] * count)
     place = np.argsort(order)
     for part, low, high in zip(parts, firsts, firsts[1:], strict=False):
         mine = place[low:high]
@@ -144,11 +145,13 @@ def _order(part: _Waiting, by: PackingOrder | None) -> Columns:
     return given.astype(np.int64)
 
 
-def _sources(parts: Sequence[_Waiting]) -> Columns:
-    """Where the bytes of chunks are, as rows of Pieces over the segments."""
-    columns = [np.concatenate(column) for column in zip(*[part.rows[3:] for part in parts], strict=True)]
-    columns[0] = -1 - columns[0]
-    return np.stack(columns, axis=1)
+def _sources(pending: PendingBytes, parts: Sequence[_Waiting]) -> tuple[Sources, Columns]:
+    """Where the bytes of chunks are, as rows of Pieces."""
+    objects, offsets, lengths = [
+        np.concatenate(column) for column in zip(*[part.rows[3:] for part in parts], strict=True)
+    ]
+    places = np.searchsorted(list(pending.segments), objects)
+    return Sources(None, list(pending.segments.values())), np.stack((-1 - places, offsets, lengths), axis=1)
 
 
 def _compact(changes: ChangeSet, parts: list[_Waiting]) -> None:
@@ -156,14 +159,16 @@ def _compact(changes: ChangeSet, parts: list[_Waiting]) -> None:
     old = changes.pending
     if old.nbytes <= 2 * sum(int(part.rows.lengths.sum()) for part in parts):
         return
-    changes.pending = PendingBytes()
     if not parts:
+        changes.pending = PendingBytes()
         return
-    rows = _sources(parts)
-    pieces = Pieces(Sources(None, old.segments), rows, np.arange(len(rows) + 1))
-    segment, offsets = changes.pending.add(pieces, rows[:, 2])
+    sources, rows = _sources(old, parts)
+    # whatever interrupts this, every row finds its bytes: in the old segments until all rows name the new one
+    changes.pending = pending = old.copy()
+    segment, offsets = pending.add(Pieces(sources, rows, np.arange(len(rows) + 1)), rows[:, 2])
     first = 0
     for part in parts:
         last = first + len(part.numbers)
         part.change.changed_references().place(part.numbers, offsets[first:last], segment=segment)
         first = last
+    changes.pending = pending.only(segment)
