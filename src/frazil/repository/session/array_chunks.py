@@ -87,8 +87,6 @@ class ArrayChunks:
         """The key of the array's node."""
         return self._key
 
-    # --- reading ---------------------------------------------------------------------------------------------------------------------
-
     def locate(self, coords: Columns) -> Located:
         if len(coords) == 1:
             return self.locate_one(tuple(coords[0].tolist()))
@@ -178,8 +176,6 @@ class ArrayChunks:
         there = np.flatnonzero(located.kind == STORED).tolist()
         found = [row for row in there if located.names[located.object[row]] == key]
         return tuple(coords[found[0]].tolist()) if len(found) == 1 else None  # it may hold many chunks
-
-    # --- writing ---------------------------------------------------------------------------------------------------------------------
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         owner = self._owner

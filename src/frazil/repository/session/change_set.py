@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.alpha.nodes import BrokenNode, Node, Nodes, NodeSnapshot
+from frazil.metadata.paths import ancestors
 from frazil.record import Record
 from frazil.repository.files.attributes import same_stored_attributes
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes, count_fork
@@ -353,10 +354,7 @@ def append_of(old: Sequence[int], new: Sequence[int]) -> Append | None:
 
 def above(path: str) -> list[str]:
     """The paths above a path, the root first."""
-    if path == "/":
-        return []
-    parts = path.split("/")
-    return ["/", *("/".join(parts[:count]) for count in range(2, len(parts)))]
+    return [f"/{at}" for at in ancestors(path[1:])]
 
 
 def _components(path: str) -> list[str]:

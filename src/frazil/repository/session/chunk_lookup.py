@@ -10,21 +10,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.formats.alpha.manifests import Octets
+from frazil.formats.alpha.manifests import NATIVE, VIRTUAL, Octets
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, encode_ids
 from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.references import BaseReferences
 from frazil.repository.session.change_set import ChangeSet
-from frazil.repository.session.changed_references import (
-    NATIVE,
-    PENDING,
-    REMOVED,
-    VIRTUAL,
-    ChangedReferences,
-    Rows,
-    distinct_numbers,
-)
+from frazil.repository.session.changed_references import PENDING, REMOVED, ChangedReferences, Rows, distinct_numbers
 from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, Located

@@ -34,7 +34,7 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["Batch", "ChunkBatch", "DocumentBatch", "HeldKeys", "digest", "expecting", "fetch_batches"]
+__all__ = ["Batch", "ChunkBatch", "DocumentBatch", "HeldKeys", "digest", "fetch_batches"]
 
 
 class DocumentBatch(Record):
@@ -106,7 +106,14 @@ class HeldKeys(list["SourceBuffer"]):
         self.batches = batches
 
 
-def fetch_batches(batches: Sequence[Batch], names: Sequence[str], spans: Columns, *, once: bool) -> Fetched:
+def fetch_batches(
+    batches: Sequence[Batch],
+    names: Sequence[str],
+    spans: Columns,
+    expect: Sequence[Version | None] | None,
+    *,
+    once: bool,
+) -> Fetched:
     """As Store.fetch. Each name is in one batch. once: the answer cannot be held, and keeps no file open"""
     left, read = iter(batches), list[Batch]()
 
@@ -118,11 +125,9 @@ def fetch_batches(batches: Sequence[Batch], names: Sequence[str], spans: Columns
 
     fetched = fetch_in_pages(fetch, names, spans, None, [batch.rows for batch in batches])
     buffers = list(fetched.sources.buffers)
-    return fetched._replace(sources=Sources(None, buffers if once else HeldKeys(buffers, read)))
-
-
-def expecting(fetched: Fetched, spans: Columns, expect: Sequence[Version | None]) -> Fetched:
-    """The answer where versions are expected: what has another one is STALE, and its rows MISSING."""
+    fetched = fetched._replace(sources=Sources(None, buffers if once else HeldKeys(buffers, read)))
+    if expect is None:
+        return fetched
     status = [
         state if wanted is None or wanted == (version or ABSENT) else STALE
         for state, version, wanted in zip(fetched.status, fetched.versions, expect, strict=True)

@@ -16,7 +16,7 @@ from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_ke
 from frazil.record import Record
 from frazil.stores.values import Columns
 
-__all__ = ["ChunkNames", "SortedKeys", "chunk_keys", "chunk_place", "grouped", "level_of", "no_key", "ordered"]
+__all__ = ["ChunkNames", "SortedKeys", "chunk_keys", "chunk_place", "grouped", "level_of", "ordered"]
 
 _SLASH, _DOT = DefaultKeys("/"), DefaultKeys(".")
 _LEAD: Final = "c"  # the first component of every chunk key
@@ -93,15 +93,6 @@ def chunk_place(key: str) -> tuple[str, tuple[int, ...], DefaultKeys] | None:
         return None
     coordinates = _SLASH.decode("/".join(parts[first - 1 :]), len(parts) - first)
     return None if coordinates is None else ("/".join(parts[: first - 1]), coordinates, _SLASH)
-
-
-def no_key(key: str) -> InvalidInputError:
-    """The error for a key that means nothing in a repository."""
-    return InvalidInputError(
-        "a repository holds nodes and chunks, and no other keys",
-        key=key,
-        hint='documents are "zarr.json" and "group/array/zarr.json", chunks "group/array/c/0/1"; keep other files beside the repository',
-    )
 
 
 def _chunk_mistake(key: str, path: str, node: object) -> InvalidInputError:

@@ -44,7 +44,7 @@ class Options(Record):
 
 
 class SessionState:
-    """Safe to use from many threads, as far as methods do not say that whoever calls them holds the lock. Arrays are named by the permanent keys of their nodes.
+    """What needs the lock says so. Arrays are named by the permanent keys of their nodes.
 
     tip     where the branch stood when the session began; None: the session only reads
     tips    the last that was seen of each branch; whoever opened the session may share it, so as not to look for what it committed
@@ -116,7 +116,7 @@ class SessionState:
         if self.read_only:
             raise ReadOnlyError(f"{self!r} can only be read", hint="use a writable session of a branch")
 
-    # --- arrays: whoever calls these holds the lock ----------------------------------------------------------------------------------
+    # Whoever calls the methods below holds the lock.
 
     def path_of(self, key: int) -> str:
         """Where a node is now. Raises NotFoundError."""

@@ -24,24 +24,8 @@ from frazil.metadata.paths import normalise
 from frazil.metadata.types.variable_length import with_variable_length
 from frazil.metadata.v3.documents import data_prefix, document_key, emit_node, parse_node
 from frazil.record import Record
-from frazil.repository.session.session_fetch import (
-    Batch,
-    ChunkBatch,
-    DocumentBatch,
-    HeldKeys,
-    digest,
-    expecting,
-    fetch_batches,
-)
-from frazil.repository.session.session_keys import (
-    ChunkNames,
-    chunk_keys,
-    chunk_place,
-    grouped,
-    level_of,
-    no_key,
-    ordered,
-)
+from frazil.repository.session.session_fetch import Batch, ChunkBatch, DocumentBatch, HeldKeys, digest, fetch_batches
+from frazil.repository.session.session_keys import ChunkNames, chunk_keys, chunk_place, grouped, level_of, ordered
 from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import join_pieces
@@ -101,8 +85,7 @@ class SessionStore(Store):
             batches = held.sources.buffers.batches
         else:
             raise InvalidInputError("the answer to hold came from another store")
-        fetched = fetch_batches(batches, names, spans, once=once)
-        return fetched if expect is None else expecting(fetched, spans, expect)
+        return fetch_batches(batches, names, spans, expect, once=once)
 
     def _batches(self, names: Sequence[str], *, once: bool = False) -> list[Batch]:
         """All names, in batches that are fetched at once. once: no more chunks each than there may be files open"""
@@ -162,8 +145,12 @@ class SessionStore(Store):
         MetadataError and UnknownExtensionError for a bad document, InvalidInputError for one that a repository cannot hold, before anything is written."""
         self._require("writable")
         keys = grouped(names)
-        for row in keys.others:
-            raise no_key(names[row])
+        if keys.others:
+            raise InvalidInputError(
+                "a repository holds nodes and chunks, and no other keys",
+                key=names[keys.others[0]],
+                hint='documents are "zarr.json" and "group/array/zarr.json", chunks "group/array/c/0/1"; keep other files beside the repository',
+            )
         values = join_pieces(picked(pieces, np.array([row for row, _ in keys.documents], np.int64)))
         new = {path: self._parsed(names[row], value) for (row, path), value in zip(keys.documents, values, strict=True)}
         arrays = {path: new.get(path) or self._node(path) for path, _ in keys.chunks}
