@@ -5,22 +5,19 @@ For libraries that want a file, such as h5py. What is read near each other is ke
 from __future__ import annotations
 
 import errno
-import io
 import itertools
-import os
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.errors import FrazilError, StoreError
+from frazil.integrations.files.positioned_file import PositionedFile
 from frazil.stores.fetched.content import read_values
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from typing_extensions import Buffer
 
     from frazil.stores.values import Version
 
@@ -34,7 +31,7 @@ _KEPT: Final = 2**9  # pages
 _LARGE: Final = 2**20  # bytes of a read that is not kept, as it is data, and read once; and of a file that is not small
 
 
-class RangedFile(io.RawIOBase):
+class RangedFile(PositionedFile):
     """A value of a store, read by ranges, all of one version. One reader at a time.
 
     size, version  of the object when it was opened
@@ -44,47 +41,25 @@ class RangedFile(io.RawIOBase):
 
     def __init__(self, store: Store, key: str, name: str) -> None:
         """name: for messages. Raises StoreError, also where nothing is there."""
+        super().__init__()
         self._store, self._keys, self.name = store, [key], name
-        self._at = 0
         self._pages: dict[int, bytes] = {}  # the last that was used is the last
         self._next, self._ahead = -1, 1  # behind the pages that were fetched last, and how many come at once
         self.failure: FrazilError | None = None
         self.requests, self.bytes_read = 1, 0
         self.size, self.version = _look_up(store, key, name)
 
-    # --- of io ---------------------------------------------------------------------------------------------------------------------
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
-        self._at = max(base + offset, 0)
-        return self._at
-
-    def readinto(self, buffer: Buffer) -> int:
-        view = memoryview(buffer).cast("B")
-        length = min(len(view), max(self.size - self._at, 0))
+    def read_at(self, start: int, length: int) -> bytes | memoryview:
         try:
-            view[:length] = self._bytes(self._at, length)
+            return self._bytes(start, length)
         except FrazilError as error:
             self.failure = error
             raise
-        self._at += length
-        return length
 
     # --- pages ---------------------------------------------------------------------------------------------------------------------
 
     def _bytes(self, start: int, length: int) -> bytes | memoryview:
         """Bytes of the object, all of them inside it."""
-        if length == 0:
-            return b""
         if length >= _LARGE:
             return self._fetch([(start, length)])[0]
         first, last = start // PAGE, (start + length - 1) // PAGE

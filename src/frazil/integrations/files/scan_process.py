@@ -5,7 +5,6 @@ What is scanned is in hdf5.py. A file at a distance is read by this process, so 
 from __future__ import annotations
 
 import atexit
-import io
 import os
 import signal
 import subprocess
@@ -17,12 +16,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StoreError
 from frazil.integrations.files.hdf5 import scan_hdf5
 from frazil.integrations.files.hdf5_types import load_h5py
+from frazil.integrations.files.positioned_file import PositionedFile
 from frazil.integrations.files.ranged_file import RangedFile
 from frazil.integrations.files.source import state_of
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from frazil.integrations.files.scanned import ScannedFile
     from frazil.repository.virtual.file_checks import FileCheck
 
@@ -144,36 +142,19 @@ class _Alarm:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-class _AskedFile(io.RawIOBase):
+class _AskedFile(PositionedFile):
     """A file whose bytes the first process reads."""
 
     def __init__(self, connection: Connection[Any, Any], size: int, alarm: _Alarm) -> None:
-        self._connection, self._size, self._alarm, self._at = connection, size, alarm, 0
+        super().__init__()
+        self._connection, self.size, self._alarm = connection, size, alarm
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        self._at = max(base + offset, 0)
-        return self._at
-
-    def readinto(self, buffer: Buffer) -> int:
-        view = memoryview(buffer).cast("B")
-        length = min(len(view), max(self._size - self._at, 0))
-        if length:
-            self._alarm.stop()
-            self._connection.send((_READ, (self._at, length)))
-            view[:length] = self._connection.recv_bytes()
-            self._alarm.set()
-        self._at += length
-        return length
+    def read_at(self, start: int, length: int) -> bytes:
+        self._alarm.stop()
+        self._connection.send((_READ, (start, length)))
+        read = self._connection.recv_bytes()
+        self._alarm.set()
+        return read
 
 
 def work(number: int) -> None:

@@ -19,12 +19,11 @@ from frazil.stores.objects.clients import Clients
 from frazil.stores.values import Version, clip_span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from obstore import GetResult, ObjectMeta
 
 __all__ = [
-    "LONG_SUFFIX",
     "MARK",
     "SHORT",
     "Answer",
@@ -34,6 +33,7 @@ __all__ = [
     "condition_of",
     "most_bytes",
     "pause",
+    "read_suffix",
     "update_mode",
     "version_of",
 ]
@@ -43,7 +43,7 @@ MARK: Final = (
 )
 _LAST_BYTE: Final = 2**63 - 1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
-LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are rather read over than found out about by another request
+_LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are rather read over than found out about by another request
 SHORT: Final = "its answers are shorter than they say"
 _PIECE: Final = 2**20  # bytes of a body that are taken over at once
 _ATTEMPTS: Final = 10  # times that an object may be replaced between two requests
@@ -73,6 +73,37 @@ class Answer(Record):
 
 _ABSENT: Final = Answer("absent")
 _CHANGED: Final = Answer("changed")
+
+
+def read_suffix(
+    asked: Asked,
+    get: Callable[[int], Answer] | None,
+    look_up: Callable[[Asked], Answer],
+    read_range: Callable[[Asked], Answer],
+) -> Answer:
+    """The answer for a range that begins at a place counted from the end. What is wanted of it is from its beginning; a short one is read whole, and cut.
+
+    get         asks for so many last bytes; None: the server does not know such ranges, and the size is asked for first
+    look_up     tells size and version of the object
+    read_range  reads a range that begins at a place counted from the start"""
+    count, length = min(-asked.start, _LAST_BYTE), asked.length
+    whole = length < 0 or length >= count
+    if get is not None and (whole or count <= _LONG_SUFFIX):
+        found = get(count)
+        if found.state != "found" or whole:
+            return found
+        return found._replace(data=found.data[: clip_span(asked.start, length, found.size)[1]])
+    for _ in range(_ATTEMPTS):
+        seen = look_up(asked._replace(length=0))
+        if seen.state != "found":
+            return seen
+        start, length = clip_span(asked.start, asked.length, seen.size)
+        if length == 0:
+            return seen
+        part = read_range(Asked(asked.key, start, length, seen.version))
+        if part.state == "found" or asked.expect is not None:
+            return part
+    return _CHANGED
 
 
 def most_bytes(asked: Asked, limit: int) -> int | None:
@@ -219,25 +250,10 @@ class ObjectReader:
         return _CHANGED
 
     def _suffix(self, asked: Asked) -> Answer:
-        """What is wanted of a suffix is from its beginning; a short one is read whole, and cut."""
-        count, length = min(-asked.start, _LAST_BYTE), asked.length
-        whole = length < 0 or length >= count
-        if self._suffixes and (whole or count <= LONG_SUFFIX):
-            found = self._get(asked, {"range": {"suffix": count}})
-            if found.state != "found" or whole:
-                return found
-            return found._replace(data=found.data[: clip_span(asked.start, length, found.size)[1]])
-        for _ in range(_ATTEMPTS):
-            seen = self._look_up(asked._replace(length=0))
-            if seen.state != "found":
-                return seen
-            start, length = clip_span(asked.start, asked.length, seen.size)
-            if length == 0:
-                return seen
-            part = self._range(Asked(asked.key, start, length, seen.version))
-            if part.state == "found" or asked.expect is not None:
-                return part
-        return _CHANGED
+        def get(count: int) -> Answer:
+            return self._get(asked, {"range": {"suffix": count}})
+
+        return read_suffix(asked, get if self._suffixes else None, self._look_up, self._range)
 
     def _get(self, asked: Asked, options: Mapping[str, object]) -> Answer:
         import obstore

@@ -14,13 +14,13 @@ import numpy as np
 from frazil.errors import StoreError
 from frazil.stores.objects.client_errors import status_failure
 from frazil.stores.objects.range_requests import (
-    LONG_SUFFIX,
     SHORT,
     Answer,
     Asked,
     check_length,
     condition_of,
     most_bytes,
+    read_suffix,
 )
 from frazil.stores.values import Version, clip_span
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["WebReader", "web_version"]
 
 _LAST_BYTE: Final = 2**63 - 1
-_ATTEMPTS: Final = 10  # times that a file may be replaced between two requests
 _PIECE: Final = 2**22  # bytes by which a body grows that does not tell its length
 _SETTLED: Final = (
     2  # seconds after which a file's time of change, which servers tell in whole seconds, is not that of another change
@@ -112,25 +111,10 @@ class WebReader:
         return refused or self._found(answer, asked, b"", -1 if told is None else int(told[3]))
 
     def _suffix(self, asked: Asked) -> Answer:
-        """What is wanted of a suffix is from its beginning; a short one is read whole, and cut."""
-        count, length = min(-asked.start, _LAST_BYTE), asked.length
-        whole = length < 0 or length >= count
-        if self._suffixes and (whole or count <= LONG_SUFFIX):
-            found = self._get(asked, f"bytes=-{count}")
-            if found.state != "found" or whole:
-                return found
-            return found._replace(data=found.data[: clip_span(asked.start, length, found.size)[1]])
-        for _ in range(_ATTEMPTS):
-            seen = self._look_up(asked._replace(length=0))
-            if seen.state != "found":
-                return seen
-            start, length = clip_span(asked.start, asked.length, seen.size)
-            if length == 0:
-                return seen
-            part = self.answer(Asked(asked.key, start, length, seen.version))
-            if part.state == "found" or asked.expect is not None:
-                return part
-        return _CHANGED
+        def get(count: int) -> Answer:
+            return self._get(asked, f"bytes=-{count}")
+
+        return read_suffix(asked, get if self._suffixes else None, self._look_up, self.answer)
 
     def _get(self, asked: Asked, ranged: str | None) -> Answer:
         headers = {} if ranged is None else {"Range": ranged}
