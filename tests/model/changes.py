@@ -77,6 +77,16 @@ def chunks_of(box: tuple[tuple[int, int], ...] | list[tuple[int, int]], chunk: C
     )
 
 
+def shift_edges(log: Log, base: State, state: State) -> None:
+    """After a rebase from base to state, in which appended rows may have gone further on: all chunks behind the old end count as theirs."""
+    was = {node.uid: node.values for node in base.values()}
+    for node in state.values():
+        old = was.get(node.uid)
+        if node.uid in log.edges and node.values is not None and old is not None:
+            rest = [(0, extent) for extent in node.values.shape[1:]]
+            log.edges[node.uid] |= chunks_of([(len(old), len(node.values)), *rest], node.chunk)
+
+
 def may_conflict(ours: Log, theirs: Log) -> bool:
     """Whether two sides touched the same thing, or places of which one is above the other."""
     for path in ours.paths:

@@ -20,7 +20,7 @@ from frazil.stores import LocalStore, MemoryStore
 from frazil.testing.simulation.hierarchy import Act, Node, State, act_on, acted, choose, difference, read, shapes
 from frazil.testing.simulation.merging import Side, lost, merged
 from frazil.testing.simulation.plan import ACTS
-from tests.model.changes import Log, log_of, may_conflict, without_idle
+from tests.model.changes import Log, log_of, may_conflict, shift_edges, without_idle
 from tests.model.interrupting import INTERRUPTS, InterruptingStore
 from tests.model.looking import Commit, Looking
 from tests.model.programs import Step
@@ -344,7 +344,9 @@ class Run(Looking):
         tip = self.commits[self.tip].state
         if self.tip == one.began:
             return
-        self._adopt(one, self._shown(one, list(merged(one.side, tip)), "a rebase"))
+        state = self._shown(one, list(merged(one.side, tip)), "a rebase")
+        shift_edges(one.log, one.side.base, state)
+        self._adopt(one, state)
 
     def _shown(self, one: Open, wanted: list[dict[str, Node]], what: str) -> State:
         """The state that a session shows, of those that may come out; of a serializable one, in which looking counts, the first."""
@@ -454,6 +456,7 @@ class Run(Looking):
             assert np.array_equal(node.values[: len(seen)], seen), (
                 "a serializable commit rests on values that others changed"
             )  # type: ignore[index]
+        shift_edges(one.log, one.side.base, told[None])
         self.commits[identity] = Commit(self.tip, told[None], one.log)
         self.tip = identity
         one.began, one.side, one.log, one.reads, one.tokens = identity, Side(told[None], told[None]), Log(), {}, []

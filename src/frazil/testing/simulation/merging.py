@@ -141,7 +141,7 @@ def lost(base: State, state: State, other: State, found: Found, spared: Collecti
     elsewhere = {node.uid: path for path, node in other.items()}
     for uid, (path, old) in was.items():
         if uid not in now and path in found and not _near(path, spared):
-            if not any(node.uid != uid for at, node in state.items() if at == path):
+            if not any(side[path].uid != uid for side in (state, other) if path in side):
                 yield f"{path} was removed, and is there"
         elif uid in now:
             there, new = now[uid]
