@@ -46,6 +46,7 @@ LATE: dict[str, str] = {
     "frazil.metadata.types.variable_length": "arrays in plain stores have no such types",
     "frazil.operations.checksum": "few programs need checksums",
     "frazil.operations.convert.convert": "few programs convert anything",
+    "frazil.operations.rechunk.rechunk": "few programs rechunk anything",
     "frazil.operations.shards.shards": "asked for by name",
     "frazil.operations.validate.validate": "few programs validate anything",
     "frazil.operations.serve.server": "one command alone serves anything",

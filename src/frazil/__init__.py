@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from frazil.operations.checksum import checksum
     from frazil.operations.convert.convert import convert
     from frazil.operations.copy.copy import copy
+    from frazil.operations.rechunk.rechunk import rechunk
     from frazil.operations.shards.shards import shards
     from frazil.operations.validate.validate import validate
 
@@ -47,6 +48,7 @@ __all__ = [
     "open",
     "open_array",
     "open_group",
+    "rechunk",
     "shards",
     "stores",
     "validate",
@@ -64,6 +66,7 @@ if not TYPE_CHECKING:
             "copy": "frazil.operations.copy.copy",
             "dask": "frazil.dask",
             "extensions": "frazil.extensions",
+            "rechunk": "frazil.operations.rechunk.rechunk",
             "shards": "frazil.operations.shards.shards",
             "validate": "frazil.operations.validate.validate",
         },

@@ -43,6 +43,16 @@ class SlabPlan(Record):
             if length
         )
 
+    @property
+    def slab_count(self) -> int:
+        """Number of slabs."""
+        if not self.shape or not prod(self.shape):
+            return prod(self.shape)
+        across = [
+            -(-n // extent) for a, (n, extent) in enumerate(zip(self.shape, self.column, strict=True)) if a != self.axis
+        ]
+        return prod(across) * (len(_slab_starts(self)) - 1)
+
     def columns(self) -> Iterator[tuple[slice, ...]]:
         """The columns, in C order."""
         cuts = [

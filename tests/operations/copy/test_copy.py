@@ -18,7 +18,8 @@ from tests.faults.together import fork
 import frazil
 from frazil import Runtime
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
-from frazil.operations.copy.plan import NOTE_NAME, Note, Seen, in_order, is_document, is_reference, is_same, parse_note
+from frazil.operations.copy.note import NOTE_NAME, Note, parse_note
+from frazil.operations.copy.plan import Seen, in_order, is_document, is_reference, is_same
 from frazil.stores import Changed, LocalStore, MemoryStore, Pieces, Store, Version, WrappedStore
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 

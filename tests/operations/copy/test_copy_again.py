@@ -14,7 +14,7 @@ import frazil
 from frazil import Runtime
 from frazil.errors import AlreadyExistsError, StoreError
 from frazil.operations.copy.copy import prepare_copy
-from frazil.operations.copy.plan import NOTE_NAME
+from frazil.operations.copy.note import NOTE_NAME
 from frazil.stores import Capabilities, Fetched, LocalStore, MemoryStore, Store, WrappedStore
 from frazil.stores.values import Columns
 from frazil.testing import Fault, FaultPlan, FaultyStore

@@ -14,7 +14,7 @@ import frazil
 from frazil.cli.main import main
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.operations.copy.copy import prepare_copy
-from frazil.operations.copy.plan import NOTE_NAME
+from frazil.operations.copy.note import NOTE_NAME
 from frazil.stores import LocalStore, Store
 
 VALUES = np.random.default_rng(3).integers(0, 2**16, (600, 700), np.uint16)

@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil.errors import FrazilError, StoreError
-from frazil.operations.copy.plan import NOTE_NAME
+from frazil.operations.copy.note import NOTE_NAME
 from frazil.stores import Changed, MemoryStore, Pieces, Store, Version, WrappedStore
 
 OLD, NEW = np.full((8, 8), 1, np.int32), np.full((8, 8), 2, np.int32)

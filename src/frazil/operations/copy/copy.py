@@ -3,7 +3,6 @@ planned in plan.py, batches are carried out in run.py."""
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,15 +13,17 @@ from frazil.array.arguments import check_flag
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.refs import REFS, folder_of
 from frazil.operations.copy.draft_documents import complete_documents
-from frazil.operations.copy.plan import (
+from frazil.operations.copy.note import (
     NOTE_NAME,
     Note,
-    differences,
-    in_order,
-    is_document,
-    is_reference,
+    empty_destination,
+    erase_note,
+    forget_note,
     parse_note,
+    put_note,
+    require_only_note,
 )
+from frazil.operations.copy.plan import differences, in_order, is_document, is_reference
 from frazil.operations.copy.report import Copied, Kind
 from frazil.operations.copy.run import Crew, Done, Route, erase_names, names_below
 from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
@@ -31,7 +32,7 @@ from frazil.repository.session.session_store import SessionStore
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
-from frazil.stores.values import ABSENT, ANY, Changed, Version, pieces_of
+from frazil.stores.values import ABSENT, ANY, Version, pieces_of
 
 __all__ = ["CopyTask", "copy", "prepare_copy"]
 
@@ -169,7 +170,8 @@ class CopyTask(Record):
     def run(self, report: Callable[[int], object]) -> Copied:
         """Does it. report is called, by this thread, with the bytes that were copied since the last call."""
         begun = time.monotonic()
-        route, into_session = self.route, isinstance(self.route.to_store, SessionStore)
+        route, to_store, to_root = self.route, self.route.to_store, self.route.to_root
+        into_session = isinstance(to_store, SessionStore)
         if into_session:
             if self.replace:
                 route.to_store.erase_prefix(route.to_root)
@@ -178,64 +180,20 @@ class CopyTask(Record):
         else:
             held = self.held
             if self.replace:
-                held = _put_note(route, self.note._replace(emptying=True), held)
-                _empty(route.to_store, route.to_root)
-            _put_note(route, self.note, held)
+                held = put_note(to_store, to_root, self.note._replace(emptying=True), held)
+                empty_destination(to_store, to_root)
+            put_note(to_store, to_root, self.note, held)
             if not route.again:
-                _require_only_note(route)
+                require_only_note(to_store, to_root)
             try:
                 with Crew(route, self.runtime, report) as crew:
                     done, removed = _into_store(route, crew, self.kind == "repository", report)
             except FrazilError:
-                _forget(route, self.note)
+                forget_note(to_store, to_root, self.note)
                 raise
-            _erase_note(route, self.note)
+            erase_note(to_store, to_root, self.note)
         seconds = time.monotonic() - begun
         return Copied(*self.names, self.kind, done.keys, done.nbytes, done.found, removed, route.verify, seconds)
-
-
-def _put_note(route: Route, note: Note, held: Version | None) -> Version | None:
-    """Writes the note in place of the one of this version; the version that it has. Of two copies to one place, one gets it. Raises AlreadyExistsError."""
-    store = route.to_store
-    answer = store.put(route.to_root + NOTE_NAME, note.emit(), held if store.capabilities.expects else ANY)
-    if isinstance(answer, Changed):
-        raise _taken(route)
-    return answer
-
-
-def _require_only_note(route: Route) -> None:
-    """Refuses a destination where something was written since it was looked at; it is left as it is."""
-    keys = route.to_store.list_keys(route.to_root, "", 2)
-    if any(key != route.to_root + NOTE_NAME for key in keys):
-        route.to_store.erase(route.to_root + NOTE_NAME)
-        raise _taken(route)
-
-
-def _erase_note(route: Route, note: Note) -> None:
-    """Removes the note, which makes the copy one that is finished. Raises AlreadyExistsError where another run took over: it may have removed what was copied here."""
-    store, key = route.to_store, route.to_root + NOTE_NAME
-    there = store.get_versioned(key)
-    found = None if there is None else parse_note(there[0])
-    if there is None or (found is not None and found != note):
-        raise _taken(route)
-    conditional = store.capabilities.expects and store.capabilities.conditional_erase
-    if isinstance(store.erase_many([key], [there[1] if conditional else ANY])[0], Changed):
-        raise _taken(route)
-
-
-def _forget(route: Route, note: Note) -> None:
-    """Removes the note of a copy that failed before anything was copied: there is nothing to go on with."""
-    with contextlib.suppress(FrazilError):
-        if route.to_store.list_keys(route.to_root, "", 2) == [route.to_root + NOTE_NAME]:
-            _erase_note(route, note)
-
-
-def _taken(route: Route) -> AlreadyExistsError:
-    return AlreadyExistsError(
-        f"somebody else writes to the same destination, {route.to_store!r}",
-        path=route.to_root or "/",
-        hint="let that finish; or copy to another place",
-    )
 
 
 def _into_store(route: Route, crew: Crew, is_repository: bool, report: Callable[[int], object]) -> tuple[Done, int]:
@@ -322,18 +280,6 @@ def _write_references(route: Route, references: dict[str, bytes], report: Callab
             done = done.plus(Done(len(part), sum(map(len, values))))
     report(done.nbytes)
     return done
-
-
-def _empty(store: Store, root: str) -> None:
-    """Removes all that is at the destination but the note. What others find things by goes first, of all nodes: whoever reads one meanwhile is told that it is
-    gone, and takes no chunk that is gone for one of fill values."""
-    for is_first in (is_reference, is_document):
-        for names in names_below(store, root):
-            erase_names(store, root, [name for name in names if is_first(name)])
-    keys, prefixes = store.list_dir(root)
-    erase_names(store, "", [key for key in keys if key != root + NOTE_NAME])
-    for prefix in prefixes:
-        store.erase_prefix(prefix)
 
 
 def _ignore(nbytes: int) -> None:

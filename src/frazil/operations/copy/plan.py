@@ -1,4 +1,4 @@
-"""What a copy does first and what last, what need not be copied again, and the note that it leaves while it runs. Pure; names are keys below the root of
+"""What a copy does first and what last, and what need not be copied again. Pure; names are keys below the root of
 the copy.
 
 Chunks come first, then documents, the deepest first: a reader of an unfinished copy finds no array that is not whole. Of a repository, files that others
@@ -10,28 +10,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from frazil.errors import MetadataError
 from frazil.formats.alpha.refs import REFS, parse_folder
-from frazil.metadata.json_text import dump_json, parse_json
 from frazil.record import Record
 from frazil.stores.values import Version
 
 __all__ = [
-    "NOTE_NAME",
-    "Note",
     "Seen",
     "digest_of",
     "in_order",
     "is_document",
     "is_reference",
     "is_same",
-    "parse_note",
     "share_out",
 ]
 
-NOTE_NAME: Final = "__frazil_copy.json"  # no node has a name that begins so, and no dialect looks for it
-
-_MARK: Final = "frazil_copy"
 _DOCUMENTS: Final = frozenset(("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"))
 _OF_THE_DRAFT: Final = re.compile(r"(?:^|/)meta/(?:.*\.)?(?:array|group)(?:\.[^/.]*)?$", re.DOTALL)
 _DIGEST: Final = re.compile(rb'"?([0-9a-fA-F]{32})"?')  # as object stores give for what was put in one piece
@@ -45,40 +37,6 @@ class Seen(Record):
     size: int
     version: Version | None = None
     changed: int | None = None
-
-
-class Note(Record):
-    """A note under a key of its own, at the destination, which is there as long as a copy is under way.
-
-    origin    where what is copied comes from, in words
-    emptying  what was there before is being removed
-    run       which run wrote it: of two runs the later one takes over, and the other fails"""
-
-    origin: str
-    emptying: bool = False
-    run: str = ""
-
-    def emit(self) -> bytes:
-        return dump_json(
-            {
-                _MARK: 1,
-                "origin": self.origin,
-                **({"emptying": True} if self.emptying else {}),
-                **({"run": self.run} if self.run else {}),
-                "note": "a copy is under way; run it again with the same arguments to finish it",
-            }
-        )
-
-
-def parse_note(value: bytes | None) -> Note | None:
-    """None for what is no note."""
-    try:
-        document = None if value is None else parse_json(value)
-    except MetadataError:
-        return None
-    if isinstance(document, dict) and document.get(_MARK) == 1 and isinstance(document.get("origin"), str):
-        return Note(str(document["origin"]), document.get("emptying") is True, str(document.get("run", "")))
-    return None
 
 
 def is_document(name: str) -> bool:

@@ -15,7 +15,7 @@ from tests.cli.conftest import SEA, TEMP
 
 import frazil
 from frazil.cli.main import main
-from frazil.operations.copy.plan import NOTE_NAME
+from frazil.operations.copy.note import NOTE_NAME
 from frazil.stores import LocalStore, MemoryStore
 
 

@@ -1,0 +1,179 @@
+"""`frazil rechunk`: an array written anew with other chunks, shards or codecs. What that takes is in operations/rechunk/."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+
+import frazil
+from frazil.array.array import Array
+from frazil.cli.command import Command
+from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot, on_branch
+from frazil.cli.output import add_json, say, say_json
+from frazil.cli.progress import Progress
+from frazil.errors import AlreadyExistsError
+from frazil.operations.array_source import open_source
+from frazil.operations.rechunk.rechunk import SAME, RechunkTask, prepare_rechunk
+from frazil.stores.locations import resolve
+
+_UNITS = {"": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="an array: a folder or URL, nodes below it may follow as in sea.zarr/level1; or one in a repository, as in sea.repo@v1/level1",
+    )
+    parser.add_argument(
+        "destination",
+        metavar="DESTINATION",
+        help="an empty place, or what an interrupted run left; or a new node on a branch of a repository, as in sea.repo@main/new",
+    )
+    parser.add_argument(
+        "--chunks",
+        metavar="N,N,...",
+        type=_extents,
+        default=SAME,
+        help="of the new array, or auto; same, where it is left out",
+    )
+    parser.add_argument(
+        "--shards",
+        metavar="N,N,...",
+        type=_shards,
+        default=SAME,
+        help="of the new array, auto, or none; same, where it is left out",
+    )
+    parser.add_argument(
+        "--codecs",
+        metavar="NAMES",
+        type=_codecs,
+        default=SAME,
+        help="names as in zstd or transpose,zstd, auto, none, or a list of objects in JSON; same, where it is left out",
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=_memory,
+        help="bytes for elements, as in 512MiB (64MiB): with more, chunks are decoded fewer times",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="write nothing, and tell what would be done")
+    parser.add_argument("--overwrite", action="store_true", help="first remove what is at DESTINATION")
+    parser.add_argument("-m", "--message", metavar="TEXT", help="of the commit, where DESTINATION is on a branch")
+    add_virtual_prefix(parser)
+    add_json(parser)
+
+
+def _extents(text: str) -> tuple[int, ...] | str:
+    if text in ("auto", SAME):
+        return text
+    parts = text.replace(" ", "").split(",")
+    if not all(part.isdecimal() and 0 < int(part) < 2**63 for part in parts):
+        raise ArgumentTypeError(f"{text!r} is neither extents, as in 64,64, nor auto")
+    return tuple(map(int, parts))
+
+
+def _shards(text: str) -> tuple[int, ...] | str | None:
+    return None if text == "none" else _extents(text)
+
+
+def _codecs(text: str) -> object:
+    if text.lstrip().startswith("["):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
+    if text in ("auto", SAME, "none"):
+        return [] if text == "none" else text
+    return [name.strip() for name in text.split(",")]
+
+
+def _memory(text: str) -> int:
+    number = text.strip().rstrip("BKMGikmgb")
+    unit = text.strip()[len(number) :].upper()
+    if not number.isdecimal() or not int(number) or unit not in _UNITS:
+        raise ArgumentTypeError(f"{text!r} is no number of bytes, as in 512MiB")
+    return int(number) * _UNITS[unit]
+
+
+def run(options: Namespace) -> None:
+    source, target = _snapshot(options), on_branch(options.destination)
+    if target is None and options.message is not None:
+        options.refuse("-m is for a branch of a repository: give DESTINATION as sea.repo@main/new")
+    snapshot = None
+    try:
+        task = _prepared(options, _opened(options, source), source, target)
+        if options.dry_run:
+            done = task.survey()
+        else:
+            with Progress("writing", task.array.nbytes) as report:
+                done = task.run(report)
+                if target is not None:
+                    snapshot = target.session.commit(options.message or f"Rechunk {options.source}", rebase="disjoint")
+    finally:
+        if target is not None and target.session.has_changes:
+            target.session.discard()
+    if options.json:
+        say_json({**done.to_json(), "snapshot": snapshot})
+    else:
+        say(str(done) + ("" if snapshot is None else f"\n  committed as {snapshot}"))
+
+
+def _snapshot(options: Namespace) -> InSession | None:
+    """The point in a repository that SOURCE names. A store that cannot list has none (plain web servers)."""
+    listable = resolve(options.source)[0].capabilities.listable
+    return in_snapshot(options.source, options.virtual_prefix) if listable else None
+
+
+def _opened(options: Namespace, source: InSession | None) -> Array:
+    runtime = frazil.Runtime()
+    if options.memory is not None:
+        runtime = runtime._replace(bytes_in_flight=options.memory)
+    if source is None:
+        return open_source(options.source, runtime=runtime)
+    found = source.session.open(source.path)
+    return open_source(found, runtime=runtime)  # type: ignore[arg-type] # which refuses a group
+
+
+def _prepared(options: Namespace, array: Array, source: InSession | None, target: InSession | None) -> RechunkTask:
+    try:
+        return prepare_rechunk(
+            array,
+            options.destination if target is None else target.session.store,
+            chunks=options.chunks,
+            shards=options.shards,
+            codecs=options.codecs,
+            to="" if target is None else target.path,
+            overwrite=options.overwrite,
+            named=(None if source is None else source.name, None if target is None else target.name),
+        )
+    except AlreadyExistsError as error:
+        error.hint = None if error.hint is None else error.hint.replace("overwrite=True", "--overwrite")
+        raise
+
+
+COMMAND = Command(
+    "rechunk",
+    "an array with other chunks, shards or codecs, at another place",
+    "Writes an array anew: elements, fill value, attributes and names of dimensions stay, the rest is as asked for. Memory is bounded by --memory, or by one new shard where\n"
+    "that is more; --dry-run tells how often chunks would be decoded. The document is written last, so that nobody finds an array that is not whole. Interrupted, it\n"
+    "goes on where it was when it is run again with the same arguments. A DESTINATION on a branch gets one commit.",
+    (
+        ("frazil rechunk sea.zarr tiles.zarr --chunks 100,100 --shards 300,700", "other chunks and shards"),
+        (
+            "frazil rechunk ocean.zarr/level1/temp series.zarr --chunks 3,8,8 --memory 256MiB",
+            "maps into series in time",
+        ),
+        (
+            "frazil rechunk sea.zarr plain.zarr --shards none --codecs zstd --json",
+            "without shards; what was done, for programs",
+        ),
+        (
+            "frazil rechunk sea.repo@v1/level1/temp sea.repo@main/rows --chunks 1,1,50 -m rows",
+            "within a repository, as one commit",
+        ),
+        ("frazil rechunk sea.zarr big.zarr --chunks auto --shards auto --dry-run", "what would be done"),
+    ),
+    add_arguments,
+    run,
+)

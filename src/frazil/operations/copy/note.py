@@ -1,0 +1,132 @@
+"""The note that lies at a destination while something is written there: what it is, whose it is, and how far it is. A copy has one, and a rechunk.
+
+Without it nothing would distinguish half of an array from somebody's data. Which keys are written, and in which order, is the matter of those who write."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Final
+
+from frazil.errors import AlreadyExistsError, FrazilError, MetadataError
+from frazil.metadata.json_text import Json, dump_json, parse_json
+from frazil.operations.copy.plan import is_document, is_reference
+from frazil.operations.copy.run import erase_names, names_below
+from frazil.record import Record
+from frazil.stores.store import Store
+from frazil.stores.values import ANY, Changed, Version
+
+__all__ = [
+    "NOTE_NAME",
+    "Note",
+    "empty_destination",
+    "erase_note",
+    "forget_note",
+    "parse_note",
+    "put_note",
+    "require_only_note",
+]
+
+NOTE_NAME: Final = "__frazil_copy.json"  # no node has a name that begins so, and no dialect looks for it
+
+_MARK: Final = "frazil_copy"
+
+
+class Note(Record):
+    """A note under a key of its own, at the destination, which is there as long as a copy or a rechunk is under way.
+
+    origin    where what is written comes from, in words
+    emptying  what was there before is being removed
+    run       which run wrote it: of two runs the later one takes over, and the other fails
+    state     of a rechunk: how far it is, for the run that goes on"""
+
+    origin: str
+    emptying: bool = False
+    run: str = ""
+    state: Mapping[str, Json] = {}
+
+    def emit(self) -> bytes:
+        """The bytes under its key."""
+        return dump_json(
+            {
+                _MARK: 1,
+                "origin": self.origin,
+                **({"emptying": True} if self.emptying else {}),
+                **({"run": self.run} if self.run else {}),
+                **({"state": dict(self.state)} if self.state else {}),
+                "note": "a copy is under way; run it again with the same arguments to finish it",
+            }
+        )
+
+
+def parse_note(value: bytes | None) -> Note | None:
+    """None for what is no note."""
+    try:
+        document = None if value is None else parse_json(value)
+    except MetadataError:
+        return None
+    if isinstance(document, dict) and document.get(_MARK) == 1 and isinstance(document.get("origin"), str):
+        state = document.get("state")
+        return Note(
+            str(document["origin"]),
+            document.get("emptying") is True,
+            str(document.get("run", "")),
+            state if isinstance(state, dict) else {},
+        )
+    return None
+
+
+def put_note(store: Store, root: str, note: Note, held: Version | None) -> Version | None:
+    """Writes the note in place of the one of this version (ABSENT: of none); the version that it has. Of two runs to one place, one gets it. Raises AlreadyExistsError."""
+    answer = store.put(root + NOTE_NAME, note.emit(), held if store.capabilities.expects else ANY)
+    if isinstance(answer, Changed):
+        raise _taken(store, root)
+    return answer
+
+
+def require_only_note(store: Store, root: str) -> None:
+    """Refuses a destination where something was written since it was looked at; it is left as it is. Raises AlreadyExistsError."""
+    keys = store.list_keys(root, "", 2)
+    if any(key != root + NOTE_NAME for key in keys):
+        store.erase(root + NOTE_NAME)
+        raise _taken(store, root)
+
+
+def erase_note(store: Store, root: str, note: Note) -> None:
+    """Removes the note of this run, whatever its state, which says that all is finished. Raises AlreadyExistsError where another run took over: it may have removed what
+    was written here."""
+    key = root + NOTE_NAME
+    there = store.get_versioned(key)
+    found = None if there is None else parse_note(there[0])
+    if there is None or (found is not None and found._replace(state=note.state) != note):
+        raise _taken(store, root)
+    conditional = store.capabilities.expects and store.capabilities.conditional_erase
+    if isinstance(store.erase_many([key], [there[1] if conditional else ANY])[0], Changed):
+        raise _taken(store, root)
+
+
+def forget_note(store: Store, root: str, note: Note) -> None:
+    """Removes the note of a run that failed before anything was written: there is nothing to go on with."""
+    with contextlib.suppress(FrazilError):
+        if store.list_keys(root, "", 2) == [root + NOTE_NAME]:
+            erase_note(store, root, note)
+
+
+def _taken(store: Store, root: str) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"somebody else writes to the same destination, {store!r}",
+        path=root or "/",
+        hint="let that finish; or choose another place",
+    )
+
+
+def empty_destination(store: Store, root: str) -> None:
+    """Removes all that is at the destination but the note. What others find things by goes first, of all nodes: whoever reads one meanwhile is told that it is
+    gone, and takes no chunk that is gone for one of fill values."""
+    for is_first in (is_reference, is_document):
+        for names in names_below(store, root):
+            erase_names(store, root, [name for name in names if is_first(name)])
+    keys, prefixes = store.list_dir(root)
+    erase_names(store, "", [key for key in keys if key != root + NOTE_NAME])
+    for prefix in prefixes:
+        store.erase_prefix(prefix)

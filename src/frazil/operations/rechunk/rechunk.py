@@ -1,0 +1,379 @@
+"""frazil.rechunk: an array written anew with other chunks, shards or codecs. What may go where, in which order it is written, and how an interrupted run is gone on with
+(docs/design/029-rechunk.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from frazil.api.destinations import check_destination
+from frazil.api.places import create_array
+from frazil.api.session import Session
+from frazil.array.arguments import check_flag
+from frazil.array.array import Array
+from frazil.array.hierarchy.new_array import Lengths
+from frazil.array.hierarchy.nodes import Place, check_above, create_groups, drop_copies, find_nodes
+from frazil.array.hierarchy.root import for_creation
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError
+from frazil.metadata.json_text import Json
+from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.paths import ancestors
+from frazil.metadata.v3.documents import emit_node
+from frazil.operations.array_source import checked_progress, open_source, with_limit
+from frazil.operations.copy.note import (
+    NOTE_NAME,
+    Note,
+    empty_destination,
+    erase_note,
+    forget_note,
+    parse_note,
+    put_note,
+    require_only_note,
+)
+from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
+from frazil.operations.rechunk.report import Rechunked
+from frazil.operations.shard_index import grid_extents
+from frazil.operations.slabs import SlabPlan, plan_slabs, read_slabs
+from frazil.record import Record
+from frazil.repository.session.session_store import SessionStore
+from frazil.runtime import Runtime
+from frazil.stores.locations import Location, resolve
+from frazil.stores.memory import MemoryStore
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, Changed, Version
+
+__all__ = ["RechunkTask", "prepare_rechunk", "rechunk"]
+
+SAME = "same"
+_PROCESS = secrets.token_hex(8)
+Extents: TypeAlias = "Lengths | str"
+
+
+def rechunk(
+    source: Location | Array,
+    destination: Location | Session,
+    *,
+    chunks: Extents = SAME,
+    shards: Extents | None = SAME,
+    codecs: object = SAME,
+    path: str = "",
+    to: str = "",
+    overwrite: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[int], object] | None = None,
+    runtime: Runtime | None = None,
+) -> Rechunked:
+    """Writes an array anew with other chunks, shards or codecs; elements, fill value, attributes and names of dimensions stay. The new array is final Zarr v3.
+
+    source       an Array, or the location of one;  path: of the node there
+    destination  an empty place, or one that an interrupted run with the same arguments left, which is gone on with; a writable Session, or its store: then commit it
+    to           path of the new node at the destination
+    chunks       elements along each dimension, or "auto"; "same" as the source has them
+    shards       elements along each dimension, "auto", None for none; "same" as the source has them
+    codecs       as in create_array; "same" as the inner chunks of the source have them
+    overwrite    whether what is at the destination is removed first
+    dry_run      nothing is written: what would be done
+    progress     called with the bytes of elements that were written since the last call
+    runtime      bytes_in_flight: bytes in memory, at least what one new shard has; None: that of the Array, or the default
+    The document is written last: until then nobody finds the new array. Nobody should write to the source meanwhile. Raises NotFoundError, AlreadyExistsError,
+    InvalidInputError (also where source and destination are the same place, or one lies in the other), ReadOnlyError, StoreError, DataError."""
+    report = checked_progress(progress)
+    check_flag(dry_run, "dry_run")
+    array = open_source(source, path, runtime)
+    task = prepare_rechunk(array, destination, chunks=chunks, shards=shards, codecs=codecs, to=to, overwrite=overwrite)
+    return task.survey() if dry_run else task.run(report)
+
+
+def prepare_rechunk(
+    array: Array,
+    destination: Location | Session,
+    *,
+    chunks: Extents = SAME,
+    shards: Extents | None = SAME,
+    codecs: object = SAME,
+    to: str = "",
+    overwrite: bool = False,
+    named: tuple[str | None, str | None] = (None, None),
+) -> RechunkTask:
+    """All that can be found out and refused before anything is written. named: what to call the two places; arguments and errors else as in `rechunk`."""
+    check_flag(overwrite, "overwrite")
+    location = destination.store if isinstance(destination, Session) else destination
+    limits = array._place.runtime.checked()
+    store, root = resolve(
+        location, to, requests_in_flight=limits.requests_in_flight, bytes_in_flight=limits.bytes_in_flight
+    )
+    _check_apart(array, store, root)
+    can = store.capabilities
+    if not can.writable:
+        raise ReadOnlyError(f"{store!r} can only be read", hint="open it for writing, or choose another destination")
+    if not can.listable or not can.erasable:
+        raise StoreError(
+            f"{store!r} cannot list or remove keys, which the note of a rechunk needs", hint="copy it there"
+        )
+    metadata = _new_metadata(array, chunks, shards, codecs)
+    origin = named[0] or _origin(array)
+    names = named[0] or shown(array.store, array.path and f"{array.path}/"), named[1] or shown(store, root)
+    plan, note, held, replaces = _plan(array, metadata), Note(_with_documents(origin, array, metadata)), ABSENT, False
+    if isinstance(store, SessionStore):
+        if not store.is_empty(root) and not overwrite:
+            raise _not_empty(store, root)
+        return RechunkTask(array, location, to, store, root, metadata, plan, None, ABSENT, names, overwrite)
+    found = store.get_versioned(root + NOTE_NAME)
+    noted = None if found is None else parse_note(found[0])
+    own = noted if noted is not None and noted.origin == note.origin else None
+    is_empty = store.is_empty(root)
+    again = own is not None and not own.emptying
+    if own is None and not is_empty and not overwrite:
+        raise _not_empty(store, root)
+    replaces = not is_empty and not again
+    check_destination(
+        location, store, root, overwrite=replaces and own is None, may_be_repository=is_empty or own is not None
+    )
+    _check_place(store, root)
+    if again and own is not None:
+        plan, done = _of_state(own.state, plan)
+        note = note._replace(state=_state(plan, done))
+    held = ABSENT if found is None or found[1] is None else found[1]
+    note = note._replace(run=secrets.token_hex(8))
+    return RechunkTask(array, location, to, store, root, metadata, plan, note, held, names, replaces)
+
+
+class RechunkTask(Record):
+    """A rechunk that may begin.
+
+    location, to  the destination as its user named it;  store, root: the same
+    metadata  of the new array;  note: what lies at the destination meanwhile; None in a session, where nobody sees what is unfinished
+    held      the version of the note that is there, ABSENT for none;  replaces: the destination is emptied first"""
+
+    array: Array
+    location: Location
+    to: str
+    store: Store
+    root: str
+    metadata: ArrayMetadata
+    plan: SlabPlan
+    note: Note | None
+    held: Version
+    names: tuple[str, str]
+    replaces: bool
+
+    def survey(self) -> Rechunked:
+        """What would be done."""
+        return self._report(0.0, dry_run=True)
+
+    def run(self, report: Callable[[int], object]) -> Rechunked:
+        """Does it. report is called, by this thread, with the bytes of elements that were written since the last call. Safe to be interrupted anywhere, and to be run again."""
+        begun = time.monotonic()
+        if self.note is None:
+            target = create_array(
+                self.location,
+                path=self.to,
+                overwrite=self.replaces,
+                **_arguments(self.metadata, self.array),  # type: ignore[arg-type]
+            )
+            self._write(target, report, None, None)
+            return self._report(time.monotonic() - begun)
+        store, root, note, held = self.store, self.root, self.note, self.held
+        if self.replaces:
+            version = put_note(store, root, note._replace(emptying=True), held)
+            held = version if version is not None else held
+            empty_destination(store, root)
+        version = put_note(store, root, note, held)
+        try:
+            if not note.state:
+                require_only_note(store, root)
+            self._write(Array(self._place(), self.metadata, documented=False), report, note, version)
+            self._finish()
+        except FrazilError:
+            forget_note(store, root, note)
+            raise
+        erase_note(store, root, note)
+        return self._report(time.monotonic() - begun)
+
+    def _place(self) -> Place:
+        place = self.array._place
+        return Place(self.store, self.root[:-1] if self.root else "", place.registry, place.runtime)
+
+    def _write(
+        self, target: Array, report: Callable[[int], object], note: Note | None, version: Version | None
+    ) -> None:
+        """Slab by slab. A half of the bytes is for the slab, the rest for what reading and writing it have in flight."""
+        quarter = self.array._place.runtime.checked().bytes_in_flight // 4
+        if note is None:
+            target = Array(target._place._replace(runtime=_limited(target, quarter)), target.metadata)
+        else:
+            target = Array(target._place._replace(runtime=_limited(target, quarter)), self.metadata, documented=False)
+        done = _done(note)
+        for slab in read_slabs(with_limit(self.array, quarter), self.plan, done):
+            target[slab.box] = slab.values
+            if note is not None:
+                note = note._replace(state=_state(self.plan, slab.number + 1))
+                version = put_note(self.store, self.root, note, version)
+            report(slab.values.nbytes)
+
+    def _finish(self) -> None:
+        """The document, which makes the array one that others find; groups above it before."""
+        place = self._place()
+        nodes = {place.path: self.metadata}
+        above = sorted(ancestors(place.path))
+        there = find_nodes(place, above) if above else {}
+        check_above(nodes, there)
+        drop_copies(place, there)
+        create_groups(place, [path for path in above if path not in there], nodes)
+        key = place.layout.document_key(place.path, ArrayMetadata)
+        expect = ABSENT if self.store.capabilities.expects else None
+        document = place.layout.emit(self.metadata)
+        if isinstance(self.store.put(key, document, expect), Changed) and self.store.get(key) != document:
+            raise AlreadyExistsError("somebody else has put a node there meanwhile", key=key, path=place.path or "/")
+
+    def _report(self, seconds: float, *, dry_run: bool = False) -> Rechunked:
+        array = self.array
+        made = Array(self._place()._replace(nodes=None), self.metadata, documented=False)
+        return Rechunked(
+            *self.names,
+            array.shape,
+            made.chunks,
+            made.shards,
+            array.nbytes,
+            self.plan.slab_count,
+            _done(self.note),
+            self.plan.nbytes,
+            self.plan.reads(array.chunks),
+            seconds,
+            dry_run,
+        )
+
+
+def _limited(array: Array, nbytes: int) -> Runtime:
+    return array._place.runtime._replace(bytes_in_flight=max(1, nbytes))
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------------------------
+
+
+def _check_apart(array: Array, store: Store, root: str) -> None:
+    layout_root = getattr(
+        array._place.layout, "root", None
+    )  # of a hierarchy of the drafts, whose nodes have no folder of their own
+    prefix = f"{array.path}/" if array.path else ""
+    source = array.store, prefix if layout_root is None else layout_root
+    check_apart(
+        address_of(*source), address_of(store, root), "an array is not rechunked in place: choose another destination"
+    )
+
+
+def _check_place(store: Store, root: str) -> None:
+    """Refuses a place in a hierarchy of a draft, or below an array."""
+    path = root[:-1] if root else ""
+    place, _ = for_creation(Place(store), path, None, overwrite=False)
+    if place.layout.zarr_format != 3:
+        raise InvalidInputError(
+            "the destination is in a hierarchy of a draft, and the new array is final Zarr v3",
+            path=path or "/",
+            hint="choose a place beside it; `frazil convert` makes a draft of it",
+        )
+    above = sorted(ancestors(path))
+    if above:
+        check_above([path], find_nodes(place, above))
+
+
+def _not_empty(store: Store, root: str) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"something is there already in {store!r}",
+        path=root or "/",
+        hint="choose another place, or replace it with overwrite=True",
+    )
+
+
+# --- what is made ----------------------------------------------------------------------------------------------------------------------
+
+
+def _new_metadata(array: Array, chunks: Extents, shards: Extents | None, codecs: object) -> ArrayMetadata:
+    """Raises MetadataError, which names the argument."""
+    made = create_array(
+        MemoryStore(),
+        shape=array.shape,
+        dtype=array.metadata.data_type,
+        chunks=array.chunks if _is_same(chunks) else chunks,
+        shards=array.shards if _is_same(shards) else shards,
+        codecs=list(array.codecs) if _is_same(codecs) else codecs,
+        fill_value=array.metadata.fill_value,
+        attributes=array.metadata.attributes,
+        dimension_names=array.dimension_names,
+        registry=array._place.registry,
+        zarr_format=3,
+    )
+    return made.metadata
+
+
+def _is_same(value: object) -> bool:
+    return isinstance(value, str) and value == SAME
+
+
+def _arguments(metadata: ArrayMetadata, array: Array) -> dict[str, object]:
+    """What makes an array of this metadata in a session."""
+    made = Array(Place(MemoryStore(), "", array._place.registry), metadata, documented=False)
+    return {
+        "shape": metadata.shape,
+        "dtype": metadata.data_type,
+        "chunks": made.chunks,
+        "shards": made.shards,
+        "codecs": list(made.codecs),
+        "fill_value": metadata.fill_value,
+        "attributes": metadata.attributes,
+        "dimension_names": metadata.dimension_names,
+        "registry": array._place.registry,
+    }
+
+
+def _plan(array: Array, metadata: ArrayMetadata) -> SlabPlan:
+    """The walk in which whole new shards are written, each once."""
+    made = Array(Place(MemoryStore(), "", array._place.registry), metadata, documented=False)
+    half = array._place.runtime.checked().bytes_in_flight // 2
+    return plan_slabs(array.shape, array.dtype.itemsize, grid_extents(made), array.chunks, half, array.shards)
+
+
+# --- the note --------------------------------------------------------------------------------------------------------------------------
+
+
+def _origin(array: Array) -> str:
+    """The source as another process would call it too."""
+    nodes = array._place.nodes
+    if nodes is not None:
+        return f"{nodes.version!r} {array.path}"
+    prefix = f"{array.path}/" if array.path else ""
+    kind, _ = address_of(array.store, prefix)
+    if isinstance(kind, str):
+        return origin_of(array.store, prefix)
+    return f"{kind!r} {prefix} in process {_PROCESS}"  # memory is another one in the next process, by whatever name
+
+
+def _with_documents(origin: str, array: Array, metadata: ArrayMetadata) -> str:
+    """The origin with a digest of what the source is, and of what it is to become: the same arguments have the same."""
+    told = repr((array.shape, array.metadata.data_type.label, array.chunks, array.shards)).encode() + emit_node(
+        metadata
+    )
+    return f"rechunk {hashlib.sha256(told).hexdigest()[:32]} of {origin}"
+
+
+def _state(plan: SlabPlan, done: int) -> dict[str, Json]:
+    return {"slabs": done, "axis": plan.axis, "column": list(plan.column), "nbytes": plan.nbytes}
+
+
+def _done(note: Note | None) -> int:
+    done = 0 if note is None else note.state.get("slabs", 0)
+    return done if isinstance(done, int) else 0
+
+
+def _of_state(state: object, plan: SlabPlan) -> tuple[SlabPlan, int]:
+    """The plan of an interrupted run, and how many of its slabs are written; with the memory of today's run where nothing is."""
+    if isinstance(state, dict):
+        done, axis, column, nbytes = (state.get(name) for name in ("slabs", "axis", "column", "nbytes"))
+        if isinstance(done, int) and isinstance(axis, int) and isinstance(column, list) and isinstance(nbytes, int):
+            lengths = tuple(length for length in column if isinstance(length, int) and length > 0)
+            if done > 0 and len(lengths) == len(plan.shape) and 0 <= axis < max(1, len(plan.shape)):
+                return plan._replace(axis=axis, column=lengths, nbytes=nbytes), done
+    return plan, 0

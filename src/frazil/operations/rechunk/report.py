@@ -1,0 +1,59 @@
+"""What a rechunk did: the value that users get, and its text. Pure."""
+
+from __future__ import annotations
+
+from frazil.array.info import human
+from frazil.errors import one_line
+from frazil.metadata.json_text import Json
+from frazil.record import Record
+
+__all__ = ["Rechunked"]
+
+
+class Rechunked(Record):
+    """What frazil.rechunk did, or would do.
+
+    shape, chunks, shards  of the new array;  nbytes: of its elements
+    slabs   parts that the array was taken in, of which an interrupted run had written `found`;  slab_nbytes: of the buffer for one
+    reads   how often each chunk of the source is decoded, on average: 1.0 is once; more memory (Runtime.bytes_in_flight) makes it less
+    seconds how long it took; dry_run: nothing was written"""
+
+    source: str
+    destination: str
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    nbytes: int
+    slabs: int
+    found: int
+    slab_nbytes: int
+    reads: float
+    seconds: float
+    dry_run: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        """The same as JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in self._asdict().items()}
+
+    def __repr__(self) -> str:
+        """What print shows, for those who evaluate it at a prompt."""
+        return str(self)
+
+    def __str__(self) -> str:
+        chunks = f"chunks {_extents(self.chunks)}" + (f" in shards {_extents(self.shards)}" if self.shards else "")
+        verb = "would be written" if self.dry_run else "written"
+        slabs = f"{self.slabs:,} slab{'' if self.slabs == 1 else 's'} of at most {human(self.slab_nbytes)}"
+        lines = [
+            one_line(f"{self.source} {verb} to {self.destination}, {chunks}"),
+            f"  {human(self.nbytes)} in {slabs}; each chunk of the source is decoded {self.reads:.3g} times",
+        ]
+        if self.found:
+            lines.append(f"  {self.found:,} of the slabs had been written before")
+        if not self.dry_run:
+            rate = f", {human(self.nbytes / self.seconds)}/s" if self.seconds > 0 and not self.found else ""
+            lines.append(f"  {self.seconds:.1f} s{rate}")
+        return "\n".join(lines)
+
+
+def _extents(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "()"
