@@ -90,3 +90,13 @@ def test_what_a_plan_says_of_reads_is_so(walk: tuple) -> None:
         for box in reads
     )
     assert touched == pytest.approx(plan.reads(chunks) * array.nchunks)
+
+
+def test_all_slabs_share_one_buffer() -> None:
+    """Whoever looks at a slab holds its memory while the next is read, also where a column ends."""
+    values = np.arange(60 * 50, dtype=np.int16).reshape(60, 50)
+    array = frazil.create_array(MemoryStore(), data=values, chunks=(7, 11))
+    plan = plan_slabs((60, 50), 2, (10, 10), (7, 11), 800)
+    slabs = list(read_slabs(array, plan))
+    assert len({slab.box[1 - plan.axis].start for slab in slabs}) > 1
+    assert all(np.may_share_memory(slabs[0].values, slab.values) for slab in slabs)

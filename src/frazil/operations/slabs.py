@@ -169,11 +169,14 @@ def read_slabs(array: Array, plan: SlabPlan, skip: int = 0) -> Iterator[Slab]:
             yield Slab(0, (), array.read())
         return
     number = 0
+    memory = np.empty(
+        plan.nbytes // array.dtype.itemsize, array.dtype
+    )  # of all columns: who has a slab would keep the memory of its column
     for column in plan.columns():
         starts = _slab_starts(plan)
         first, number = number, number + len(starts) - 1
         if number > skip:
-            yield from _read_column(array, plan, column, starts[max(0, skip - first) :], max(first, skip))
+            yield from _read_column(array, plan, column, starts[max(0, skip - first) :], max(first, skip), memory)
 
 
 def _slab_starts(plan: SlabPlan) -> list[int]:
@@ -184,12 +187,14 @@ def _slab_starts(plan: SlabPlan) -> list[int]:
 
 
 def _read_column(
-    array: Array, plan: SlabPlan, column: tuple[slice, ...], starts: list[int], number: int
+    array: Array, plan: SlabPlan, column: tuple[slice, ...], starts: list[int], number: int, memory: Values
 ) -> Iterator[Slab]:
+    """The slabs of a column from the row starts[0] on. memory: for the rows that are read at once, and what is kept of those before"""
     axis, step, length = plan.axis, plan.column[plan.axis], plan.shape[plan.axis]
     whole = [part.stop - part.start for part in column]
     rows = min(length, step if step % plan.blocks[axis] == 0 else step + plan.blocks[axis])
-    buffer = np.empty((*whole[:axis], rows, *whole[axis + 1 :]), array.dtype)
+    extents = (*whole[:axis], rows, *whole[axis + 1 :])
+    buffer = memory[: prod(extents)].reshape(extents)
     along = (slice(None),) * axis
     base = read = starts[0]
     for at, end in enumerate(starts[1:]):

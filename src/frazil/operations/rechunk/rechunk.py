@@ -200,14 +200,15 @@ class RechunkTask(Record):
     def _write(
         self, target: Array, report: Callable[[int], object], note: Note | None, version: Version | None
     ) -> None:
-        """Slab by slab. A half of the bytes is for the slab, the rest for what reading and writing it have in flight."""
-        quarter = self.array._place.runtime.checked().bytes_in_flight // 4
+        """Slab by slab. A half of the bytes is for the slab. An eighth each is for what reading and writing it have in flight: clients of remote stores hold up to twice as
+        much, and what they freed is not back at once."""
+        eighth = self.array._place.runtime.checked().bytes_in_flight // 8
         if note is None:
-            target = Array(target._place._replace(runtime=_limited(target, quarter)), target.metadata)
+            target = Array(target._place._replace(runtime=_limited(target, eighth)), target.metadata)
         else:
-            target = Array(target._place._replace(runtime=_limited(target, quarter)), self.metadata, documented=False)
+            target = Array(target._place._replace(runtime=_limited(target, eighth)), self.metadata, documented=False)
         done = _done(note)
-        for slab in read_slabs(with_limit(self.array, quarter), self.plan, done):
+        for slab in read_slabs(with_limit(self.array, eighth), self.plan, done):
             target[slab.box] = slab.values
             if note is not None:
                 note = note._replace(state=_state(self.plan, slab.number + 1))

@@ -46,8 +46,8 @@ class Validation(Record):
     """What frazil.validate found.
 
     location  what was looked at;  decoded: whether every chunk was decoded
-    groups, arrays  that can be opened;  objects: stored chunks and shards, nbytes: their bytes, so far as these are known
-    chunks    elements of stored chunks that were decoded, in bytes
+    groups, arrays  that can be opened;  objects: stored chunks and shards;  indexes: of shards, those of shards in shards too
+    decoded_nbytes  bytes of the elements that were decoded
     problems  the first of them that were found, sorted by path and key; omitted: how many more there are
     unlisted  the store cannot list: keys that belong to nothing cannot be found"""
 

@@ -1,5 +1,5 @@
 """frazil.validate: a hierarchy or an array looked through. Keys are listed once and assigned to nodes (convert/hierarchy_keys.py says which belong to what); indexes are read by
-shard_index.py, chunks decoded by decoding.py."""
+shard_index.py, chunks decoded by chunk_faults.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frazil.operations.array_source import checked_progress, with_limit
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
 from frazil.operations.location_overlap import shown
 from frazil.operations.shard_index import chunk_keys, chunk_store, levels_of, read_tables, tables_below
-from frazil.operations.validate.decoding import decode_objects
+from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
@@ -66,7 +66,7 @@ def validate(
         return Validation(name, decode, 0, 0, 0, 0, 0, (problem_of("document", error, path),))
     found = _Findings(limit)
     run = _Run(node, found, decode, runtime.checked().bytes_in_flight, report)
-    run.look()
+    run.check_all()
     return Validation(
         shown(node.store, node.path and f"{node.path}/"),
         decode,
@@ -123,7 +123,7 @@ class _Run:
         self._top, self._found, self._decode, self._limit, self._report = node, found, decode, limit, report
         self.arrays = self.groups = self.objects = self.indexes = self.decoded_nbytes = 0
 
-    def look(self) -> None:
+    def check_all(self) -> None:
         nodes = dict(self._nodes())
         arrays = {path: array for path, node in nodes.items() if (array := self._opened(path, node)) is not None}
         self.groups = sum(isinstance(node, GroupMetadata) for node in nodes.values())
@@ -132,11 +132,11 @@ class _Run:
             for path, array in arrays.items():
                 for coords in _grid_pages(array):
                     there = chunk_store(array).sizes(chunk_keys(array, coords)) >= 0
-                    self._look_at(path, array, coords[there])
+                    self._check_objects(path, array, coords[there])
             return
         for path, coords in self._sweep(nodes):
             if path in arrays:
-                self._look_at(path, arrays[path], coords)
+                self._check_objects(path, arrays[path], coords)
 
     # --- documents -------------------------------------------------------------------------------------------------------------------
 
@@ -188,11 +188,11 @@ class _Run:
 
     # --- shards and chunks -----------------------------------------------------------------------------------------------------------
 
-    def _look_at(self, path: str, array: Array, coords: Columns) -> None:
+    def _check_objects(self, path: str, array: Array, coords: Columns) -> None:
         self.objects += len(coords)
         good = np.ones(len(coords), np.bool_)
         if levels_of(array) and array.ndim:
-            good = self._look_at_indexes(path, array, coords)
+            good = self._check_indexes(path, array, coords)
         if self._decode:
             reader = with_limit(array, self._limit // 2)
             for done in decode_objects(reader, coords[good], self._limit // 2, self._report):
@@ -201,7 +201,7 @@ class _Run:
                 else:
                     self.decoded_nbytes += done
 
-    def _look_at_indexes(self, path: str, array: Array, coords: Columns) -> np.ndarray:
+    def _check_indexes(self, path: str, array: Array, coords: Columns) -> np.ndarray:
         """Which shards have good indexes: bool[n]."""
         keys = chunk_keys(array, coords)
         good = np.ones(len(coords), np.bool_)
