@@ -1,1 +1,3 @@
-"""What is done with whole arrays, on top of the engine: walking through selections, overviews, pictures."""
+"""What is done with whole arrays and hierarchies, on top of the engine: copies, conversions, rechunks, checksums, validation, pictures, serving.
+
+How elements are read and written is array/'s matter; commands that print are in cli/."""

@@ -9,8 +9,8 @@ import pytest
 
 import frazil
 from frazil.codecs.shard import Level
-from frazil.operations.shard_index import levels_of
 from frazil.operations.shards.order import morton_keys, order_of
+from frazil.operations.shards.shard_index import levels_of
 from frazil.stores import MemoryStore
 
 

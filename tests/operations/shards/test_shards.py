@@ -16,8 +16,8 @@ import frazil
 from frazil.codecs import Bytes, Gzip, ShardingIndexed
 from frazil.codecs.shard import build_index
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.operations.shard_index import levels_of
 from frazil.operations.shards.picture import draw_shard, shard_text
+from frazil.operations.shards.shard_index import levels_of
 from frazil.operations.shards.shards import Shard
 from frazil.operations.view.png import encode_png
 from frazil.stores import MemoryStore

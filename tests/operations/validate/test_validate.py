@@ -18,7 +18,7 @@ from frazil import Runtime
 from frazil.codecs import Bytes, Gzip, ShardingIndexed
 from frazil.codecs.shard import build_index
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
-from frazil.operations.shard_index import levels_of
+from frazil.operations.shards.shard_index import levels_of
 from frazil.operations.validate.report import Problem
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.values import Columns, Fetched

@@ -35,7 +35,7 @@ from frazil.operations.copy.note import (
 )
 from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.operations.rechunk.report import Rechunked
-from frazil.operations.shard_index import grid_extents
+from frazil.operations.shards.shard_index import grid_extents
 from frazil.operations.slabs import SlabPlan, plan_slabs, read_slabs
 from frazil.record import Record
 from frazil.repository.session.session_store import SessionStore

@@ -1,4 +1,4 @@
-"""frazil.shards: where the inner chunks of stored shards lie, and which bytes nothing refers to. Indexes are read by operations/shard_index.py; pictures are in picture.py."""
+"""frazil.shards: where the inner chunks of stored shards lie, and which bytes nothing refers to. Indexes are read by operations/shards/shard_index.py; pictures are in picture.py."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from frazil.errors import InvalidInputError, NotFoundError, one_line
 from frazil.metadata.json_text import Json
 from frazil.operations.array_source import open_source
 from frazil.operations.location_overlap import shown
-from frazil.operations.shard_index import ShardTable, chunk_keys, levels_of, read_tables
 from frazil.operations.shards.order import Order, grid_coordinates, order_of
+from frazil.operations.shards.shard_index import ShardTable, chunk_keys, levels_of, read_tables
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.locations import Location

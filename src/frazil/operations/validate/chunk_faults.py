@@ -9,7 +9,7 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.errors import DataError, StoreError
-from frazil.operations.shard_index import grid_extents
+from frazil.operations.shards.shard_index import grid_extents
 from frazil.operations.validate.report import Problem, problem_of
 from frazil.operations.window import window
 from frazil.stores.values import Columns

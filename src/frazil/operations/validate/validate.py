@@ -1,5 +1,5 @@
 """frazil.validate: a hierarchy or an array looked through. Keys are listed once and assigned to nodes (convert/hierarchy_keys.py says which belong to what); indexes are read by
-shard_index.py, chunks decoded by chunk_faults.py."""
+shards/shard_index.py, chunks decoded by chunk_faults.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.operations.array_source import checked_progress, with_limit
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
 from frazil.operations.location_overlap import shown
-from frazil.operations.shard_index import chunk_keys, chunk_store, levels_of, read_tables, tables_below
+from frazil.operations.shards.shard_index import chunk_keys, chunk_store, levels_of, read_tables, tables_below
 from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
