@@ -350,10 +350,13 @@ def order_references(nodes: Buffer, starts: Buffer, coordinates: Buffer) -> Segm
 
 # --- snapshots ------------------------------------------------------------------------------------------------------------------------
 
-def find_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | None, int, Failures]:
+def skip_values(data: bytes, at: int, count: int) -> int:
+    """Where `count` values of MessagePack that begin at `at` end; -1 where the bytes end first, or where no value begins."""
+
+def find_nodes(data: Buffer, at: int, count: int) -> tuple[list[str], Segment | None, int, bool, Failures]:
     """Where the nodes of a snapshot of the Icechunk alpha lie: `count` entries of a map, the first at `at`.
 
     Returns the paths as they come, the place behind the last entry, and rows of 8 int64, one for each entry: where it begins (with its key), where its value begins and
     ends, the node's id, its kind (0 group, 1 array), and where its attributes, the metadata of an array and its list of manifests begin; -1 for what the first look does
-    not tell, and for the parts of a node of which more than attributes and metadata may be wrong. Where the bytes end first, or a key is
-    no text, there are no rows, but one failure, whose unit is the position in the file."""
+    not tell, and for the parts of a node of which more than attributes and metadata may be wrong; and whether every node has an id that is known, and no other node has
+    it. Where the bytes end first, or a key is no text, there are no rows, but one failure, whose unit is the position in the file."""

@@ -8,12 +8,13 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from tests.formats.documents import encoded_snapshot
 
 import frazil
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.alpha.manifests import NATIVE, decode_manifest, encode_manifest
 from frazil.formats.alpha.nodes import NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_snapshot
+from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot
 from frazil.formats.ids import decode_id, encode_id
 from frazil.stores import MemoryStore
 
@@ -172,7 +173,7 @@ def test_a_snapshot_that_is_lost_or_another_file() -> None:
 
 
 def with_history(snapshot: Snapshot, history: tuple[SnapshotInfo, ...], total: int) -> bytes:
-    return bytes(encode_snapshot(snapshot._replace(history=history, total_parents=total)))
+    return bytes(encoded_snapshot(snapshot._replace(history=history, total_parents=total)))
 
 
 def test_histories_that_go_in_circles() -> None:

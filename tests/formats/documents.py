@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from frazil.formats.alpha.snapshots import Snapshot, encode_and_index
 from tests.formats.encoding import Pairs, Single, encoded
 
 ID = "PGFG33J5SJNP38N7NFV0"
@@ -66,3 +67,8 @@ def named(kind: str, values: list[object]) -> dict[str, object]:
     """A struct as a map, its fields backwards, and one more that nobody knows."""
     pairs = [*zip(NAMED[kind], values, strict=True)]
     return {**dict(reversed(pairs)), "a later field": [1, {"x": None}]}
+
+
+def encoded_snapshot(snapshot: Snapshot) -> bytes:
+    """The bytes of a snapshot file."""
+    return encode_and_index(snapshot)[0]

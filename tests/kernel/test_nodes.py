@@ -11,7 +11,7 @@ from frazil import _kernel
 from frazil.errors import FormatError
 from frazil.formats.alpha.node_values import path_mistake
 from frazil.formats.ids import decode_id
-from frazil.formats.msgpack import Reader, pack, skip_values
+from frazil.formats.msgpack import Reader, pack
 from tests.formats import documents
 from tests.formats.encoding import Pairs, Wide, encoded
 
@@ -44,15 +44,17 @@ FILE = encoded(Pairs([(_path_of(node, at), node) for at, node in enumerate(NODES
 
 
 def by_kernel(data: bytes, at: int, count: int) -> tuple[list[str], list[list[int]], int] | None:
-    paths, rows, end, failures = _kernel.find_nodes(data, at, count)
+    paths, rows, end, distinct, failures = _kernel.find_nodes(data, at, count)
     if failures:
-        assert (paths, rows, end, len(failures)) == ([], None, at, 1)
+        assert (paths, rows, end, distinct, len(failures)) == ([], None, at, False, 1)
         position, _, text = failures[0]
         assert at <= position <= len(data)
         assert text
         return None
     assert rows is not None
-    return paths, np.frombuffer(rows, np.int64).reshape(-1, 8).tolist(), end
+    found = np.frombuffer(rows, np.int64).reshape(-1, 8)
+    assert distinct == (len(set(found[:, 3])) == count and -1 not in found[:, 3])
+    return paths, found.tolist(), end
 
 
 def by_hand(data: bytes, at: int, count: int) -> tuple[list[str], list[list[int]], int] | None:
@@ -78,7 +80,7 @@ def _glance(reader: Reader) -> tuple[int, int]:
         number = reader.integer("an id", 0, 2**32 - 1)
     except FormatError:
         return -1, -1
-    reader.at = skip_values(reader.data, reader.at, 2)
+    reader.skip("a path and attributes", 2)
     try:
         return number, {("Group", False): 0, ("Array", True): 1}.get(reader.variant("a kind"), -1)
     except FormatError:

@@ -64,9 +64,13 @@ class PlainNodes:
         create_nodes(self.place, nodes, overwrite=overwrite)
 
     def check(self, path: str, metadata: Metadata) -> None:
-        from_attributes(metadata, f"{path}/zarr.json")
-        if isinstance(metadata, ArrayMetadata):
-            from_metadata(metadata, f"{path}/zarr.json")
+        try:
+            from_attributes(metadata, f"{path}/zarr.json")
+            if isinstance(metadata, ArrayMetadata):
+                from_metadata(metadata)
+        except FrazilError as error:
+            error.key = f"{path}/zarr.json"
+            raise
 
     def remove(self, path: str) -> None:
         remove_node(self.place.at(path))

@@ -31,6 +31,15 @@ struct Index<'a> {
     end: usize,
 }
 
+impl Index<'_> {
+    /// Whether every node has an id that is known, and no other node has it.
+    fn has_distinct_ids(&self) -> bool {
+        let mut ids: Vec<i64> = self.rows.iter().map(|row| row[3]).collect();
+        ids.sort_unstable();
+        ids.first().is_none_or(|&lowest| lowest != UNKNOWN) && ids.is_sorted_by(|one, next| one < next)
+    }
+}
+
 fn index(data: &[u8], at: usize, count: usize) -> Read<Index<'_>> {
     let mut reader = Reader::new(data);
     reader.go(at);
@@ -111,8 +120,8 @@ fn plain(mut reader: Reader<'_>, path: &str) -> Read<Option<[i64; 3]>> {
     Ok(Some([attributes, metadata, manifests]))
 }
 
-/// Paths, rows, the place behind the last entry.
-type Found = (Vec<Py<PyString>>, Option<Segment>, usize, FailureRows);
+/// Paths, rows, the place behind the last entry, whether all ids are known and distinct.
+type Found = (Vec<Py<PyString>>, Option<Segment>, usize, bool, FailureRows);
 
 #[pyfunction]
 fn find_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) -> PyResult<Found> {
@@ -121,17 +130,28 @@ fn find_nodes(py: Python<'_>, data: &Bound<'_, PyAny>, at: usize, count: usize) 
     if at > data.len() {
         return Err(wrong("at: beyond the data"));
     }
-    Ok(match detached(py, || index(data, at, count))? {
-        Ok(index) => {
+    let indexed = detached(py, || index(data, at, count).map(|index| (index.has_distinct_ids(), index)))?;
+    Ok(match indexed {
+        Ok((distinct, index)) => {
             let paths = index.paths.into_iter().map(|path| PyString::new(py, path).unbind()).collect();
             let rows = index.rows.into_iter().flatten().flat_map(i64::to_ne_bytes).collect();
-            (paths, Some(segment(rows)), index.end, Vec::new())
+            (paths, Some(segment(rows)), index.end, distinct, Vec::new())
         }
-        Err(found) => (Vec::new(), None, at, vec![(found.at, Code::Decode as i64, found.text)]),
+        Err(found) => (Vec::new(), None, at, false, vec![(found.at, Code::Decode as i64, found.text)]),
     })
 }
 
+/// Where `count` values that begin at `at` end; -1 where the bytes end first, or where no value begins.
+#[pyfunction]
+fn skip_values(data: &[u8], at: usize, count: usize) -> i64 {
+    let mut reader = Reader::new(data);
+    reader.go(at);
+    let skipped = at <= data.len() && (0..count).all(|_| reader.skip().is_ok());
+    if skipped { reader.at() as i64 } else { -1 }
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(skip_values, module)?)?;
     module.add_function(wrap_pyfunction!(find_nodes, module)?)
 }
 
@@ -166,6 +186,16 @@ mod tests {
             assert!(row[0] < row[1] && row[1] < row[2]);
             end = row[2];
         }
+    }
+
+    #[test]
+    fn ids_are_distinct_unless_two_nodes_have_one_or_one_is_unknown() {
+        let distinct = |bytes: &[u8], count| index(bytes, 0, count).unwrap_or_else(|broken| panic!("{broken:?}")).has_distinct_ids();
+        let two = |number| [&b"\xa2/a\x94\x07\xa2/a\xc0\xa5Group\xa2/b\x94"[..], &[number], b"\xa2/b\xc0\xa5Group"].concat();
+        assert!(distinct(b"", 0));
+        assert!(distinct(&two(6), 2));
+        assert!(!distinct(&two(7), 2));
+        assert!(!distinct(&two(0xff), 2));
     }
 
     #[test]

@@ -1,97 +1,68 @@
 """MessagePack, as repository files use it: a strict reader that names the place of what is wrong, and functions that write.
 
-The reader takes every form of a value that its writer had to choose (wide headers, numbers longer than needed), a struct as array or as map with names, and
-allocates in proportion to the bytes that are there, never to a length that they claim. What the values mean lives beside: snapshots.py, nodes.py."""
+The reader takes every form of a value (wide headers, long numbers, a struct as array or as map with names), and allocates in proportion to the bytes that are there,
+never to a length that they claim. What the values mean is in alpha/."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar
 
+from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError, shown
 
 __all__ = [
     "DEPTH_LIMIT",
     "Json",
+    "Packed",
     "Reader",
+    "checked",
     "pack",
-    "skip_values",
     "unpack",
     "write_array",
-    "write_integer",
     "write_map",
-    "write_natural",
-    "write_text",
     "write_value",
 ]
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+T = TypeVar("T")
 
 DEPTH_LIMIT: Final = 200  # levels of nesting; the functions below recurse once a level
 
 _HIGH: Final = 2**64 - 1
 _LOW: Final = -(2**63)
 
-
-def _kinds() -> list[str]:
-    kinds = ["a number without fraction"] * 128 + ["a map"] * 16 + ["an array"] * 16 + ["a string"] * 32
-    kinds += [
-        "nil",
-        "a byte that begins no value",
-        "a boolean",
-        "a boolean",
-        *["binary data"] * 3,
-        *["an extension"] * 3,
-    ]
-    kinds += ["a 32-bit float", "a 64-bit float", *["a number without fraction"] * 8, *["an extension"] * 5]
-    return kinds + ["a string"] * 3 + ["an array"] * 2 + ["a map"] * 2 + ["a number without fraction"] * 32
-
-
-def _steps() -> list[int]:
-    steps = [1] * 160 + [1 + n for n in range(32)] + [1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 5, 9]
-    return steps + [2, 3, 5, 9, 2, 3, 5, 9, 3, 4, 6, 10, 18] + [0] * 7 + [1] * 32
-
-
-def _more() -> list[int]:
-    more = [-1] * 256
-    more[0x80:0x90] = [2 * n - 1 for n in range(16)]
-    more[0x90:0xA0] = [n - 1 for n in range(16)]
-    return more
-
-
-_KINDS: Final = _kinds()  # of each first byte: what begins there
-_STEPS: Final = _steps()  # the bytes that it takes with all that has a fixed size; 0: a length follows
-_MORE: Final = _more()  # the values that follow within it, itself taken off
-# of those whose length follows: the bytes of the length, the bytes beside it, and how many values each one counts (0: bytes)
-_WIDE: Final = {
-    **{0xC4 + n: (1 << n, 0, 0) for n in range(3)},
-    **{0xC7 + n: (1 << n, 1, 0) for n in range(3)},
-    **{0xD9 + n: (1 << n, 0, 0) for n in range(3)},
-    **{0xDC + n: (2 << n, 0, 1) for n in range(2)},
-    **{0xDE + n: (2 << n, 0, 2) for n in range(2)},
-}
-
-
-def skip_values(data: bytes, at: int, count: int) -> int:
-    """Where `count` values that begin at `at` end; -1 where the bytes end first, or where no value begins."""
-    steps, more, wide, pending = _STEPS, _MORE, _WIDE, count
-    try:
-        while pending > 0:
-            tag = data[at]
-            step = steps[tag]
-            if step:
-                at += step
-                pending += more[tag]
-                continue
-            width, beside, values = wide[tag]
-            start = at + 1 + width
-            length = int.from_bytes(data[at + 1 : start], "big")
-            at = start + (0 if values else length + beside)
-            pending += values * length - 1
-    except LookupError:
-        return -1
-    return at if at <= len(data) else -1
+_INTEGER: Final = "a number without fraction"
+_MAP: Final = "a map"
+_ARRAY: Final = "an array"
+_TEXT: Final = "a string"
+_NIL: Final = "nil"
+_BOOLEAN: Final = "a boolean"
+_BINARY: Final = "binary data"
+_EXTENSION: Final = "an extension"
+_FLOATS: Final = {4: "a 32-bit float", 8: "a 64-bit float"}
+# of each first byte: the kind of the value, its number or length, and the bytes behind it that hold these instead
+_HEADS: Final = [
+    *[(_INTEGER, number, 0) for number in range(128)],
+    *[(_MAP, length, 0) for length in range(16)],
+    *[(_ARRAY, length, 0) for length in range(16)],
+    *[(_TEXT, length, 0) for length in range(32)],
+    *[(_NIL, 0, 0), ("a byte that begins no value", 0, 0), (_BOOLEAN, False, 0), (_BOOLEAN, True, 0)],
+    *[(_BINARY, 0, width) for width in (1, 2, 4)],
+    *[(_EXTENSION, 0, width) for width in (1, 2, 4)],
+    *[(kind, 0, width) for width, kind in _FLOATS.items()],
+    *[(_INTEGER, 0, width) for width in (1, 2, 4, 8)],
+    *[(_INTEGER, _LOW, width) for width in (1, 2, 4, 8)],  # signed
+    *[(_EXTENSION, 0, 0)] * 5,
+    *[(_TEXT, 0, width) for width in (1, 2, 4)],
+    *[(_ARRAY, 0, width) for width in (2, 4)],
+    *[(_MAP, 0, width) for width in (2, 4)],
+    *[(_INTEGER, number, 0) for number in range(-32, 0)],
+]
+_END: Final = ("the end of the file", 0, 0)
+_KINDS: Final = [kind for kind, _, _ in _HEADS]
 
 
 class Reader:
@@ -112,74 +83,71 @@ class Reader:
         if self.at != len(self.data):
             raise self.fail(f"{what} has {len(self.data) - self.at} bytes behind its end")
 
+    def kind(self) -> str:
+        """The kind of the next value, in words."""
+        return _KINDS[self.data[self.at]] if self.at < len(self.data) else _END[0]
+
     def _refuse(self, what: str, expected: str) -> FormatError:
         if self.at >= len(self.data):
             return self._short(what)
-        return self.fail(f"{what} must be {expected}, found {_KINDS[self.data[self.at]]}")
+        return self.fail(f"{what} must be {expected}, found {self.kind()}")
 
     def _short(self, what: str) -> FormatError:
         return self.fail(f"the file ends within {what}", hint="it was cut short; restore it from a copy")
 
-    def _length(self, what: str, expected: str, fixed: int, mask: int, wide: int, least: int) -> tuple[int, int]:
-        """The length in a header, and where what it counts begins. fixed, mask: of the short form; wide: the first byte of the wide ones, whose length
-        has `least` bytes at least"""
+    def _head(self, what: str, expected: str) -> tuple[int, int]:
+        """The number or length in a head, and where the head ends; `at` stays."""
         data, at = self.data, self.at
-        tag = data[at] if at < len(data) else -1
-        if mask and tag & ~mask == fixed:
-            return tag & mask, at + 1
-        doubled = tag - wide
-        if tag < 0 or not 0 <= doubled < (3 if least == 1 else 2):
+        kind, number, width = _HEADS[data[at]] if at < len(data) else _END
+        if kind != expected:
             raise self._refuse(what, expected)
-        start = at + 1 + (least << doubled)
-        if start > len(data):
-            raise self._short(what)
-        return int.from_bytes(data[at + 1 : start], "big"), start
+        end = at + 1 + width
+        if width:
+            if end > len(data):
+                raise self._short(what)
+            number = int.from_bytes(data[at + 1 : end], "big", signed=number < 0)
+        return number, end
 
-    def _bytes(self, what: str, length: int, start: int) -> bytes:
+    def _count(self, what: str, kind: str, values: int) -> int:
+        """values: how many each item has, of a byte at least"""
+        count, start = self._head(what, kind)
+        if values * count > len(self.data) - start:
+            raise self._short(what)
+        self.at = start
+        return count
+
+    def text(self, what: str) -> str:
+        """A string of UTF-8."""
+        data, at = self.data, self.at
+        tag = data[at] if at < len(data) else 0
+        if 0xA0 <= tag < 0xC0:  # short, as most are
+            length, start = tag - 0xA0, at + 1
+        else:
+            length, start = self._head(what, _TEXT)
+        end = start + length
+        if end > len(data):
+            raise self._short(what)
+        try:
+            text = data[start:end].decode()
+        except UnicodeDecodeError:
+            raise self.fail(f"{what} must be UTF-8") from None
+        self.at = end
+        return text
+
+    def binary(self, what: str) -> bytes:
+        length, start = self._head(what, _BINARY)
         if length > len(self.data) - start:
             raise self._short(what)
         self.at = start + length
         return self.data[start : self.at]
 
-    def text(self, what: str) -> str:
-        """A string of UTF-8."""
-        data, place = self.data, self.at
-        tag = data[place] if place < len(data) else 0xC1
-        if 0xA0 <= tag <= 0xBF:  # short, as most are
-            end = place + tag - 0x9F
-            if end > len(data):
-                raise self._short(what)
-            self.at = end
-            value = data[place + 1 : end]
-        else:
-            value = self._bytes(what, *self._length(what, "a string", 0xA0, 0x1F, 0xD9, 1))
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            raise self.fail(f"{what} must be UTF-8", place) from None
-
-    def binary(self, what: str) -> bytes:
-        return self._bytes(what, *self._length(what, "binary data", 0, 0, 0xC4, 1))
-
     def array(self, what: str) -> int:
         """The number of items; they follow."""
-        data, start = self.data, self.at + 1
-        if start <= len(data) and data[start - 1] & 0xF0 == 0x90:  # short, as most are
-            length = data[start - 1] & 0x0F
-        else:
-            length, start = self._length(what, "an array", 0x90, 0x0F, 0xDC, 2)
-        if length > len(data) - start:
-            raise self._short(what)
-        self.at = start
-        return length
+        return self._count(what, _ARRAY, 1)
 
     def map(self, what: str) -> int:
         """The number of entries; keys and values follow in turn."""
-        length, start = self._length(what, "a map", 0x80, 0x0F, 0xDE, 2)
-        if 2 * length > len(self.data) - start:
-            raise self._short(what)
-        self.at = start
-        return length
+        return self._count(what, _MAP, 2)
 
     def nil(self) -> bool:
         """Whether nil comes next; if so, it is read."""
@@ -188,54 +156,48 @@ class Reader:
         return found
 
     def boolean(self, what: str) -> bool:
-        tag = self.data[self.at : self.at + 1]
-        if tag not in (b"\xc2", b"\xc3"):
-            raise self._refuse(what, "a boolean")
-        self.at += 1
-        return tag == b"\xc3"
+        number, self.at = self._head(what, _BOOLEAN)
+        return bool(number)
 
     def integer(self, what: str, low: int = 0, high: int = _HIGH) -> int:
         """A number without fraction, in any of its lengths, from low to high."""
-        data, place = self.data, self.at
-        tag = data[place] if place < len(data) else 0xC1
-        if tag < 0x80:
-            value, end = tag, place + 1
-        elif tag >= 0xE0:
-            value, end = tag - 256, place + 1
-        elif 0xCC <= tag <= 0xD3:
-            end = place + 1 + (1 << (tag & 3))
-            if end > len(data):
-                raise self._short(what)
-            value = int.from_bytes(data[place + 1 : end], "big", signed=tag >= 0xD0)
+        data, at = self.data, self.at
+        if at < len(data) and data[at] < 0x80:  # small, as most are
+            number, end = data[at], at + 1
         else:
-            raise self._refuse(what, "a number without fraction")
-        if not low <= value <= high:
-            raise self.fail(f"{what} must be from {low} to {high}, found {value}")
+            number, end = self._head(what, _INTEGER)
+        if not low <= number <= high:
+            raise self.fail(f"{what} must be from {low} to {high}, found {number}")
         self.at = end
-        return value
+        return number
+
+    def u16(self, what: str) -> int:
+        return self.integer(what, 0, 2**16 - 1)
+
+    def u32(self, what: str) -> int:
+        return self.integer(what, 0, 2**32 - 1)
 
     def float_bits(self, what: str, size: int) -> bytes:
         """The bits of a float of `size` bytes, big-endian; any other number is rounded to it."""
-        place, tag = self.at, self.data[self.at : self.at + 1]
-        if tag not in (b"\xca", b"\xcb"):
-            try:
-                return struct.pack(">f" if size == 4 else ">d", self.integer(what, _LOW))
-            except FormatError:
-                raise self._refuse(what, "a number") from None
-        self.at = place + 1
-        found = 4 if tag == b"\xca" else 8
-        bits = self._bytes(what, found, self.at)
-        if found == size:
-            return bits
-        (value,) = struct.unpack(">f" if found == 4 else ">d", bits)
+        place, kind, value = self.at, self.kind(), 0.0
+        if kind == _FLOATS[size]:  # a signalling NaN keeps its bits
+            bits, self.at = self._head(what, kind)
+            return bits.to_bytes(size, "big")
+        if kind == _FLOATS[12 - size]:
+            bits, self.at = self._head(what, kind)
+            (value,) = struct.unpack(_FLOAT_FORMATS[12 - size], bits.to_bytes(12 - size, "big"))
+        elif kind == _INTEGER:
+            value = self.integer(what, _LOW)
+        else:
+            raise self._refuse(what, "a number")
         try:
-            return struct.pack(">f" if size == 4 else ">d", value)
+            return struct.pack(_FLOAT_FORMATS[size], value)
         except OverflowError:
             raise self.fail(f"{what} must fit {8 * size} bits, found {value}", place) from None
 
-    def skip(self, what: str) -> None:
-        """Goes past one value of any kind."""
-        end = skip_values(self.data, self.at, 1)
+    def skip(self, what: str, count: int = 1) -> None:
+        """Goes past values of any kind."""
+        end = _kernel.skip_values(self.data, self.at, count)
         if end < 0:
             raise self.fail(f"{what} is cut short, or is no MessagePack")
         self.at = end
@@ -248,46 +210,42 @@ class Reader:
 
     def value(self, what: str, depth: int = DEPTH_LIMIT) -> Json:
         """One value that JSON has, and the floats that it has not (NaN, infinities); of a key that comes twice the last counts."""
-        kind = _KINDS[self.data[self.at] if self.at < len(self.data) else 0xC1]
-        if kind == "a string":
+        kind = _KINDS[self.data[self.at]] if self.at < len(self.data) else _END[0]
+        if kind == _TEXT:
             return self.text(what)
-        if kind == "a number without fraction":
+        if kind == _INTEGER:
             return self.integer(what, _LOW)
-        if kind in ("a 64-bit float", "a 32-bit float"):
+        if kind in (_ARRAY, _MAP):
+            if depth == 0:
+                raise self.fail(f"{what} must not nest deeper than {DEPTH_LIMIT} levels")
+            if kind == _MAP:
+                return self.members(what, depth)
+            return [self.value(what, depth - 1) for _ in range(self.array(what))]
+        if kind in _FLOATS.values():
             number: float = struct.unpack(">d", self.float_bits(what, 8))[0]
             return number
-        if kind in ("nil", "a boolean"):
+        if kind in (_NIL, _BOOLEAN):
             return None if self.nil() else self.boolean(what)
-        if kind not in ("an array", "a map"):
-            raise self._refuse(what, "what JSON has")
-        if depth == 0:
-            raise self.fail(f"{what} must not nest deeper than {DEPTH_LIMIT} levels")
-        if kind == "a map":
-            return self._members(what, depth - 1)
-        return [self.value(what, depth - 1) for _ in range(self.array(what))]
+        raise self._refuse(what, "what JSON has")
 
-    def _members(self, what: str, depth: int) -> dict[str, Json]:
+    def members(self, what: str, depth: int = DEPTH_LIMIT) -> dict[str, Json]:
+        """An object of JSON."""
         members: dict[str, Json] = {}
+        inside = f"a member's name in {what}"
         for _ in range(self.map(what)):
-            name = self.text(f"a member's name in {what}")
-            members[name] = self.value(what, depth)
+            name = self.text(inside)
+            members[name] = self.value(what, depth - 1)
         return members
 
-    def members(self, what: str) -> dict[str, Json]:
-        """An object of JSON."""
-        return self._members(what, DEPTH_LIMIT - 1)
-
-    def struct(self, what: str, names: Sequence[str], optional: Sequence[str] = ()) -> list[int] | None:
-        """Enters a struct. None: it is an array, its fields follow in order. Else it is a map: where each field stands, -1 for an optional one that is absent,
-        and at last where the struct ends. Either way `go` leads to each field."""
+    def struct(self, what: str, make: Callable[..., T], fields: Fields, optional: Sequence[str] = ()) -> T:
+        """What `make` makes of the fields of a struct, each read by its function, in this order; None stands for an optional one that is absent. The struct is an
+        array of them all, or a map by name in any order, whose other entries are passed over."""
         place = self.at
-        tag = self.data[place] if place < len(self.data) else 0xC1
-        if _KINDS[tag] == "an array":
-            if (count := self.array(what)) != len(names):
-                self.at = place
-                raise self.fail(f"{what} must have {len(names)} fields, found {count}", hint=_LATER)
-            return None
-        if _KINDS[tag] != "a map":
+        if self.kind() == _ARRAY:
+            if (count := self.array(what)) != len(fields):
+                raise self.fail(f"{what} must have {len(fields)} fields, found {count}", place, _LATER)
+            return make(*[read(self, name) for name, read in fields.items()])
+        if self.kind() != _MAP:
             raise self._refuse(what, "an array or a map")
         places: dict[str, int] = {}
         for _ in range(self.map(what)):
@@ -296,59 +254,50 @@ class Reader:
                 raise self.fail(f"{what} has {name!r} twice")
             places[name] = self.at
             self.skip(what)
-        missing = [name for name in names if name not in places and name not in optional]
-        if missing:
-            raise self.fail(f"{what} must have {missing[0]!r}, which is absent", place)
-        return [*(places.get(name, -1) for name in names), self.at]
-
-    def go(self, places: list[int] | None, field: int) -> bool:
-        """Goes to a field of the struct that was entered (-1: to its end); False where it is absent."""
-        if places is not None:
-            if places[field] < 0:
-                return False
-            self.at = places[field]
-        return True
+        end, values = self.at, list[object]()
+        for name, read in fields.items():
+            if name not in places and name not in optional:
+                raise self.fail(f"{what} must have {name!r}, which is absent", place)
+            self.at = places.get(name, end)
+            values.append(read(self, name) if name in places else None)
+        self.at = end
+        return make(*values)
 
     def variant(self, what: str) -> tuple[str, bool]:
         """The name of an enum's variant, and whether its value follows: a string, or a map of one entry."""
-        if self.at < len(self.data) and _KINDS[self.data[self.at]] == "a string":
-            return self.text(what), False
         place = self.at
+        if self.kind() == _TEXT:
+            return self.text(what), False
         if (count := self.map(what)) != 1:
             raise self.fail(f"{what} must be a map of one entry, found {count}", place)
         return self.text(f"the variant of {what}"), True
 
 
+Fields: TypeAlias = Mapping[str, Callable[[Reader, str], object]]
+
+_FLOAT_FORMATS: Final = {4: ">f", 8: ">d"}
 _LATER: Final = "versions of Icechunk after 0.1.0-alpha.4 wrote other layouts, which are not read here"
 
 
 # --- writing -------------------------------------------------------------------------------------------------------------------------
 
 
-def write_natural(out: bytearray, value: int, high: int, what: str) -> None:
+class Packed(bytes):
+    """Values that are encoded already: write_value writes them as they are."""
+
+    __slots__ = ()
+
+
+def checked(value: int, high: int, what: str) -> int:
     """A number that `what` may have. Raises InvalidInputError outside 0 to high."""
     if not 0 <= value <= high:
         raise InvalidInputError(f"{what} must be from 0 to {high}, found {value}")
-    if value < 0x80:  # most are
-        out.append(value)
-    else:
-        write_integer(out, value)
+    return value
 
 
-def write_naturals(out: bytearray, values: Sequence[int], high: int, what: str) -> None:
-    """An array of such numbers. Raises as write_natural does."""
-    if values and len(values) < 16 and min(values) >= 0 and max(values) < 0x80:
-        out.append(0x90 + len(values))
-        out += bytes(values)
-        return
-    write_array(out, len(values))
-    for value in values:
-        write_natural(out, value, high, what)
-
-
-def write_integer(out: bytearray, value: int) -> None:
-    """The shortest form. Raises InvalidInputError beyond 64 bits."""
-    if 0 <= value < 0x80 or -32 <= value < 0:
+def _write_integer(out: bytearray, value: int) -> None:
+    """The shortest form."""
+    if -32 <= value < 0x80:
         out.append(value & 0xFF)
         return
     if not _LOW <= value <= _HIGH:
@@ -358,7 +307,8 @@ def write_integer(out: bytearray, value: int) -> None:
     out += value.to_bytes(1 << step, "big", signed=value < 0)
 
 
-def _write_header(out: bytearray, length: int, fixed: int, most: int, wide: int, least: int) -> None:
+def _write_length(out: bytearray, length: int, fixed: int, most: int, wide: int, least: int) -> None:
+    """The head of a value. fixed: of the short form, which holds lengths below `most`; wide: of the others, whose length has `least` bytes at least"""
     if length < most:
         out.append(fixed + length)
         return
@@ -369,74 +319,76 @@ def _write_header(out: bytearray, length: int, fixed: int, most: int, wide: int,
     out += length.to_bytes(least << step, "big")
 
 
-def write_text(out: bytearray, text: str) -> None:
-    """Raises InvalidInputError for text that is no Unicode (lone surrogates)."""
+def _write_text(out: bytearray, text: str) -> None:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        raise InvalidInputError(
-            f"text in a repository file must be Unicode without lone surrogates, found {text!r}"
-        ) from None
-    if len(data) < 32:  # most are
+        message = f"text in a repository file must be Unicode without lone surrogates, found {text!r}"
+        raise InvalidInputError(message) from None
+    if len(data) < 32:  # as most are
         out.append(0xA0 + len(data))
     else:
-        _write_header(out, len(data), 0xA0, 32, 0xD9, 1)
-    out += data
-
-
-def write_binary(out: bytearray, data: bytes) -> None:
-    _write_header(out, len(data), 0, 0, 0xC4, 1)
+        _write_length(out, len(data), 0xA0, 32, 0xD9, 1)
     out += data
 
 
 def write_array(out: bytearray, length: int) -> None:
-    if length < 16:
+    """The head of an array, behind which its items are to be written."""
+    if length < 16:  # as most have
         out.append(0x90 + length)
-        return
-    _write_header(out, length, 0x90, 16, 0xDC, 2)
+    else:
+        _write_length(out, length, 0x90, 16, 0xDC, 2)
 
 
 def write_map(out: bytearray, length: int) -> None:
-    if length < 16:
-        out.append(0x80 + length)
-        return
-    _write_header(out, length, 0x80, 16, 0xDE, 2)
+    """The head of a map, behind which its keys and values are to be written."""
+    _write_length(out, length, 0x80, 16, 0xDE, 2)
 
 
 def write_value(out: bytearray, value: object, depth: int = DEPTH_LIMIT) -> None:
-    """A value of JSON (floats as 64 bits, members in their order) or bytes. Raises InvalidInputError for anything else."""
-    if value is None or isinstance(value, bool):
+    """A value of JSON (floats as 64 bits, members in their order), bytes, or what is encoded already. Raises InvalidInputError for anything else."""
+    if isinstance(value, str):
+        _write_text(out, value)
+    elif type(value) is int and 0 <= value < 0x80:  # as most numbers are
+        out.append(value)
+    elif isinstance(value, (list, tuple)):
+        if depth == 0:
+            raise _too_deep()
+        write_array(out, len(value))
+        for child in value:
+            write_value(out, child, depth - 1)
+    elif value is None or isinstance(value, bool):
         out.append(0xC0 if value is None else 0xC2 + value)
+    elif isinstance(value, bytes):
+        if not isinstance(value, Packed):
+            _write_length(out, len(value), 0, 0, 0xC4, 1)
+        out += value
     elif isinstance(value, int):
-        write_integer(out, value)
+        _write_integer(out, value)
     elif isinstance(value, float):
         out += struct.pack(">Bd", 0xCB, value)
-    elif isinstance(value, str):
-        write_text(out, value)
-    elif isinstance(value, bytes):
-        write_binary(out, value)
-    elif depth == 0:
-        raise InvalidInputError(f"a value in a repository file must not nest deeper than {DEPTH_LIMIT} levels")
-    elif isinstance(value, Mapping):
+    elif isinstance(value, (dict, Mapping)):  # a dict is found at once
+        if depth == 0:
+            raise _too_deep()
         write_map(out, len(value))
         for name, child in value.items():
             if not isinstance(name, str):
                 raise InvalidInputError(f"the name of a member must be a string, found {name!r}")
-            write_text(out, name)
-            write_value(out, child, depth - 1)
-    elif isinstance(value, (list, tuple)):
-        write_array(out, len(value))
-        for child in value:
+            _write_text(out, name)
             write_value(out, child, depth - 1)
     else:
         raise InvalidInputError(f"a value in a repository file must be JSON, found {value!r} of {type(value).__name__}")
 
 
-def pack(value: object) -> bytes:
-    """One value as bytes, such as a flag of a file. Raises InvalidInputError as write_value does."""
+def _too_deep() -> InvalidInputError:
+    return InvalidInputError(f"a value in a repository file must not nest deeper than {DEPTH_LIMIT} levels")
+
+
+def pack(value: object, depth: int = DEPTH_LIMIT) -> Packed:
+    """One value as bytes. Raises InvalidInputError as write_value does."""
     out = bytearray()
-    write_value(out, value)
-    return bytes(out)
+    write_value(out, value, depth)
+    return Packed(out)
 
 
 def unpack(data: bytes, key: str | None = None) -> Json:

@@ -14,10 +14,11 @@ import frazil
 from frazil.errors import FrazilError, InvalidInputError, UnknownExtensionError
 from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
 from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot, encode_snapshot
+from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot
 from frazil.formats.ids import decode_id
 from frazil.formats.msgpack import pack, unpack
 from frazil.stores import MemoryStore
+from tests.formats.documents import encoded_snapshot
 
 DOCUMENT: Mapping[str, Any] = {
     "zarr_format": 3,
@@ -256,7 +257,7 @@ def written_by_others(store: MemoryStore, repo: frazil.Repository) -> tuple[Snap
         manifest_files=files,
         nodes=snapshot.nodes.changed({"/there": node}),
     )
-    store.set(key, encode_snapshot(changed))
+    store.set(key, encoded_snapshot(changed))
     return changed, manifest
 
 

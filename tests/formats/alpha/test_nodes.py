@@ -12,6 +12,8 @@ from tests.formats.encoding import Pairs, Raw, Wide, encoded
 
 import frazil.formats.alpha.nodes as nodes_module
 from frazil.errors import FormatError, InvalidInputError
+from frazil.formats.alpha.node_index import index_nodes
+from frazil.formats.alpha.node_values import read_attributes
 from frazil.formats.alpha.nodes import (
     ArrayData,
     AttributesReference,
@@ -20,8 +22,7 @@ from frazil.formats.alpha.nodes import (
     Node,
     Nodes,
     NodeSnapshot,
-    decode_attributes_of,
-    index_nodes,
+    _over,
 )
 from frazil.formats.alpha.zarr_metadata import read_metadata
 from frazil.formats.ids import decode_id
@@ -36,9 +37,9 @@ def opened(pairs: list[tuple[object, object]] | bytes) -> Nodes:
     data = pairs if isinstance(pairs, bytes) else encoded(Pairs(pairs))
     reader = Reader(data, KEY)
     count = reader.map("the nodes")
-    nodes, end = index_nodes(data, reader.at, count, KEY)
+    index, end, _ = index_nodes(data, reader.at, count, KEY)  # whatever ids there are
     assert end == len(data)
-    return nodes
+    return _over(index, {})
 
 
 def of(*nodes: list[object]) -> Nodes:
@@ -46,9 +47,7 @@ def of(*nodes: list[object]) -> Nodes:
 
 
 def written(nodes: Nodes) -> bytes:
-    out = bytearray()
-    nodes.write(out)
-    return bytes(out)
+    return nodes.encoded()
 
 
 def node_of(nodes: Nodes, path: str) -> NodeSnapshot:
@@ -286,11 +285,11 @@ def test_what_the_format_cannot_hold_is_not_written(node: NodeSnapshot, message:
     assert caught.value.path == "/a"
 
 
-def test_an_array_that_cannot_be_written_is_named_with_its_member() -> None:
+def test_an_array_that_cannot_be_written_is_named() -> None:
     good = node_of(of(documents.array("/a")), "/a")
     assert good.array is not None
-    bad = good._replace(array=ArrayData(good.array.metadata._replace(data_type="datetime64", fill_value=0), ()))
-    with pytest.raises(InvalidInputError, match=r"datetime64.*'/a', data_type") as caught:
+    bad = good._replace(array=ArrayData(good.array.metadata._replace(shape=(2**64, 1)), ()))
+    with pytest.raises(InvalidInputError, match=r"2\^64.*'/a'") as caught:
         written(Nodes({"/a": bad}))
     assert caught.value.path == "/a"
     reference = ManifestReference(bytes(12), ((1,), (2**32,)))
@@ -382,8 +381,6 @@ def test_what_is_spliced_is_what_is_gathered(old: Nodes, rounds: list[Nodes], da
         for path in nodes:
             number = node_of(nodes, path).id
             assert nodes.id_of(path) == changed.id_of(path) == number
-            assert node_of(nodes, nodes.path_of(number) or "").id == number
-            assert node_of(changed, changed.path_of(number) or "").id == number
         assert nodes.highest_id() == changed.highest_id()
         nodes = pickle.loads(pickle.dumps(nodes))
 
@@ -412,7 +409,7 @@ def test_equal_documents_have_equal_bytes(nodes: Nodes) -> None:
         assert document is not None
         assert document == alone.document("/other")
         assert (document[1] == b"") is (node.array is None)
-        assert decode_attributes_of(document[0]) == node.attributes
+        assert read_attributes(Reader(document[0], None)) == node.attributes
         assert read.changed({path: node}).document(path) is None
     assert read.document("/not there") is None
 
@@ -423,7 +420,7 @@ def test_a_broken_node_has_no_document_that_could_be_read(node: object) -> None:
     document = nodes.document("/bad")
     if document is not None:  # then it is the attributes or the metadata that are broken
         with pytest.raises(FormatError):
-            decode_attributes_of(document[0])
+            read_attributes(Reader(document[0], None))
             read_metadata(Reader(document[1], None))
 
 

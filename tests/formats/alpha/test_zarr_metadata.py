@@ -9,15 +9,15 @@ from hypothesis import given
 from tests.formats import documents, strategies
 from tests.formats.encoding import Raw, Single, Wide, encoded
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil._kernel import skip_values
+from frazil.errors import FormatError
 from frazil.formats.alpha.zarr_metadata import (
-    DATA_TYPES,
     NamedConfiguration,
     ZarrArrayMetadata,
+    pack_metadata,
     read_metadata,
-    write_metadata,
 )
-from frazil.formats.msgpack import Reader, skip_values
+from frazil.formats.msgpack import Reader
 
 GOOD = ZarrArrayMetadata(
     (10, 10), "float32", (5, 5), "Slash", b"\x7f\xc0\0\0", (NamedConfiguration("bytes", {"endian": "little"}),), ()
@@ -32,9 +32,7 @@ def read(data: bytes) -> ZarrArrayMetadata:
 
 
 def written(metadata: ZarrArrayMetadata) -> bytes:
-    out = bytearray()
-    write_metadata(out, metadata)
-    return bytes(out)
+    return pack_metadata(metadata)
 
 
 def test_the_example_byte_for_byte() -> None:
@@ -106,16 +104,17 @@ def test_members_that_may_be_absent() -> None:
 
 BAD = [
     ({"data_type": "float8"}, "data type 'float8' is not among"),
-    ({"data_type": 5}, "data type must be a string"),
+    ({"data_type": 5}, "data_type must be a string"),
     ({"shape": [10]}, "chunk_shape must have 1 lengths"),
     ({"shape": [10, -1]}, "shape must be from 0"),
     ({"shape": [10, 1.0]}, "number without fraction, found a 64-bit float"),
     ({"chunk_shape": [5, 0]}, "chunk_shape must be from 1"),
     ({"chunk_shape": None}, "chunk_shape must be an array, found nil"),
     ({"chunk_key_encoding": "Tilde"}, "encoding 'Tilde' is not among"),
-    ({"fill_value": None}, "fill value of float32 must be"),
+    ({"fill_value": None}, "fill_value must be a map, found nil"),
     ({"fill_value": {"Int8": 1}}, "variant Float32, found 'Int8'"),
-    ({"fill_value": "Float32"}, "variant Float32"),
+    ({"fill_value": "Float32"}, "a known variant, with its value"),
+    ({"fill_value": {"Decimal": 1}}, "a known variant, with its value"),
     ({"fill_value": {"Float32": "NaN"}}, "must be a number, found a string"),
     ({"fill_value": {"Float32": 1e300}}, "fit 32 bits"),
     ({"data_type": "int8", "fill_value": {"Int8": 128}}, "from -128 to 127, found 128"),
@@ -139,25 +138,3 @@ def test_what_is_outside_the_lists_is_refused(changes: dict[str, object], messag
     with pytest.raises(FormatError, match=message) as caught:
         read(encoded(documents.metadata(**changes)))
     assert caught.value.key == "snapshots/X"
-
-
-@pytest.mark.parametrize(
-    ("changes", "path"),
-    [
-        ({"data_type": "datetime64"}, "data_type"),
-        ({"chunk_key_encoding": "v2"}, "chunk_key_encoding"),
-        ({"chunk_shape": (5,)}, "chunk_shape"),
-        ({"chunk_shape": (5, 0)}, "chunk_shape"),
-        ({"shape": (-1, 3)}, "shape"),
-        ({"dimension_names": ("x",)}, "dimension_names"),
-        ({"fill_value": 1.5}, "fill_value"),
-        ({"fill_value": b"\0" * 8}, "fill_value"),
-        *[({"data_type": name, "fill_value": {}}, "fill_value") for name in DATA_TYPES],
-        ({"data_type": "int8", "fill_value": True}, "fill_value"),
-        ({"data_type": "int8", "fill_value": 128}, "fill_value"),
-    ],
-)
-def test_what_the_format_cannot_hold_is_not_written(changes: dict[str, object], path: str) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        written(GOOD._replace(**changes))
-    assert caught.value.path == path

@@ -14,13 +14,13 @@ from tests.formats.archives import NAMES, files_in
 
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.formats.alpha.nodes import NodeSnapshot
-from frazil.formats.alpha.snapshots import decode_snapshot
+from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot
 from frazil.formats.alpha.zarr_metadata import (
     DATA_TYPES,
     NamedConfiguration,
     ZarrArrayMetadata,
+    pack_metadata,
     read_metadata,
-    write_metadata,
 )
 from frazil.formats.msgpack import Reader
 from frazil.metadata.chunk_grids import RegularGrid
@@ -34,7 +34,9 @@ from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.types.variable_length import with_variable_length
 from frazil.metadata.v3.documents import emit_node, node_document, parse_array, parse_node
 from frazil.repository.alpha import documents
-from frazil.repository.alpha.documents import from_attributes, from_metadata, to_group, to_metadata
+from frazil.repository.alpha.documents import from_attributes, from_metadata, to_attributes, to_metadata
+from frazil.repository.alpha.format import AlphaSnapshots
+from frazil.stores.memory import MemoryStore
 
 NUMBERS = tuple(name for name in DATA_TYPES if name not in {"string", "bytes"})
 BYTES = Extension("bytes", {"endian": "little"})
@@ -74,6 +76,9 @@ def arrays(draw: st.DrawFn) -> ArrayMetadata:
     )
 
 
+RULES = AlphaSnapshots(MemoryStore()).rules(Snapshot(SnapshotInfo(bytes(12), 0, ""), 0))  # of the alpha library
+
+
 def an_array(dtype: object = "float32", **members: object) -> ArrayMetadata:
     data_type = CORE_EXTENSIONS.data_type_from_user(dtype)
     made: dict[str, object] = {
@@ -89,9 +94,7 @@ def an_array(dtype: object = "float32", **members: object) -> ArrayMetadata:
 
 def stored(data: ZarrArrayMetadata) -> ZarrArrayMetadata:
     """As the next reader of the snapshot finds it."""
-    out = bytearray()
-    write_metadata(out, data)
-    return read_metadata(Reader(bytes(out), None))
+    return read_metadata(Reader(pack_metadata(data), None))
 
 
 # --- there and back ------------------------------------------------------------------------------------------------------------------
@@ -114,9 +117,9 @@ def test_what_we_write_comes_back(metadata: ArrayMetadata) -> None:
 @given(objects)
 def test_groups(attributes: dict[str, Json]) -> None:
     group = GroupMetadata(attributes=attributes)
-    assert to_group(from_attributes(group)) == group
+    assert to_attributes(from_attributes(group)) == group.attributes
     assert from_attributes(group) is not group.attributes
-    assert to_group(None) == to_group({}) == GroupMetadata()
+    assert to_attributes(None) == to_attributes({}) == {}
 
 
 @pytest.mark.parametrize("first", range(0, 0x10000, 0x1000))
@@ -159,7 +162,7 @@ def test_arrays_that_the_library_wrote(name: str) -> None:
             assert isinstance(node, NodeSnapshot)
             assert not isinstance(node.attributes, tuple)
             if node.array is None:
-                to_group(node.attributes)
+                to_attributes(node.attributes)
                 continue
             data = node.array.metadata
             if data.data_type in {"string", "bytes"}:
@@ -179,7 +182,7 @@ def test_arrays_that_the_library_wrote(name: str) -> None:
 @given(strategies.metadata())
 def test_whatever_is_stored_is_read_or_refused(data: ZarrArrayMetadata) -> None:
     try:
-        metadata = to_metadata(data, None, CORE_EXTENSIONS, "a/zarr.json")
+        metadata = to_metadata(data, None, CORE_EXTENSIONS)
     except (MetadataError, UnknownExtensionError) as error:
         refused = error
     else:
@@ -187,7 +190,6 @@ def test_whatever_is_stored_is_read_or_refused(data: ZarrArrayMetadata) -> None:
         assert from_metadata(metadata, like=data) == data
         return
     assert refused.path is not None
-    assert refused.key == "a/zarr.json"
 
 
 def test_forms_of_others_are_kept() -> None:
@@ -287,9 +289,9 @@ def test_a_type_that_only_has_a_name_of_the_list() -> None:
 )
 def test_data_types_outside_the_list(dtype: object, label: str, hint: str) -> None:
     with pytest.raises(InvalidInputError, match=label) as caught:
-        from_metadata(an_array(np.dtype(dtype) if isinstance(dtype, list) else dtype), "a/zarr.json", freedoms=False)
+        from_metadata(an_array(np.dtype(dtype) if isinstance(dtype, list) else dtype), freedoms=False)
     assert "alpha format of Icechunk" in caught.value.message
-    assert (caught.value.path, caught.value.key) == ("data_type", "a/zarr.json")
+    assert caught.value.path == "data_type"
     assert caught.value.hint is not None
     assert hint in caught.value.hint
 
@@ -308,9 +310,8 @@ def test_other_data_types_are_held_as_their_documents_say_them(dtype: object) ->
 @pytest.mark.parametrize("name", ["no-such", '{"name": "no-such", "configuration": {"a": 1}}', "{", '{"name": 5}', "Ü"])
 def test_a_data_type_that_nobody_knows_is_told(name: str) -> None:
     data = from_metadata(an_array("r24"))._replace(data_type=name)
-    with pytest.raises((UnknownExtensionError, MetadataError)) as caught:
-        to_metadata(data, None, CORE_EXTENSIONS, "a/zarr.json")
-    assert caught.value.key == "a/zarr.json"
+    with pytest.raises((UnknownExtensionError, MetadataError)):
+        to_metadata(data, None, CORE_EXTENSIONS)
 
 
 def test_keys_with_points() -> None:
@@ -359,9 +360,10 @@ class Blocks(RegularGrid):
     ],
 )
 def test_members_that_are_refused(members: dict[str, object], path: str) -> None:
+    metadata = an_array(**members)
     with pytest.raises(InvalidInputError) as caught:
-        from_metadata(an_array(**members), "a/zarr.json")
-    assert (caught.value.path, caught.value.key) == (path, "a/zarr.json")
+        AlphaSnapshots(MemoryStore()).node("/a", metadata, RULES)
+    assert caught.value.path == path
     assert caught.value.hint is not None or "must be" in caught.value.message
 
 
@@ -377,7 +379,7 @@ def test_attributes_that_are_refused(attributes: dict[str, object], path: str) -
     for metadata in (GroupMetadata(attributes=attributes), an_array(attributes=attributes)):
         with pytest.raises(InvalidInputError) as caught:
             from_attributes(metadata, "zarr.json")
-        assert (caught.value.path, caught.value.key) == (path, "zarr.json")
+        assert caught.value.path == path
 
 
 def test_groups_with_more_members() -> None:
@@ -400,5 +402,14 @@ def test_what_no_document_may_say() -> None:
         (data._replace(codecs=()), "codecs"),
     ):
         with pytest.raises(MetadataError) as caught:
-            to_metadata(changed, None, CORE_EXTENSIONS, "a/zarr.json")
-        assert (caught.value.path, caught.value.key) == (path, "a/zarr.json")
+            to_metadata(changed, None, CORE_EXTENSIONS)
+        assert caught.value.path == path
+
+
+def test_what_is_refused_names_the_document_that_the_node_would_have() -> None:
+    files = AlphaSnapshots(MemoryStore())
+    for metadata in (an_array(unknown={"extra": {"must_understand": False}}), an_array("M8[ms]")):
+        with pytest.raises(InvalidInputError) as caught:
+            files.node("/a/b", metadata, RULES)
+        assert caught.value.key == "a/b/zarr.json"
+    assert files.node("/a", an_array(), RULES).attributes == {}

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.faults.together import in_processes, in_threads
 from tests.formats.archives import NAMES, files_in
+from tests.formats.documents import encoded_snapshot
 from tests.repository.stored import archive, empty_files, info, manifest, put_manifests, put_snapshot, snapshot, some_id
 
 import frazil
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.manifests import Manifest, select_rows
-from frazil.formats.alpha.snapshots import encode_snapshot
 from frazil.formats.ids import decode_id, encode_id
 from frazil.repository.files.file_cache import Files
 from frazil.stores import LocalStore, MemoryStore, read_only
@@ -34,7 +34,7 @@ def test_every_file_of_the_archives_is_read(name: str, prefix: str) -> None:
     for key, data in files_in(name, "snapshots").items():
         file = decode_id(key.removeprefix("snapshots/"))
         assert files.has_snapshot(file)
-        assert encode_snapshot(files.snapshot(file)) == data
+        assert encoded_snapshot(files.snapshot(file)) == data
     ids = [decode_id(key.removeprefix("manifests/")) for key in files_in(name, "manifests")]
     assert all(found.size for found in files.manifests(ids))
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.formats.documents import encoded_snapshot
 from tests.formats.encoding import Pairs, encoded
 from tests.repository.models import columns_of, manifest_of, together
 from tests.repository.plain_history import CHUNK, PlainSession, State, delta_of, sides
@@ -17,7 +18,7 @@ from tests.repository.stored import empty_files, info, put_manifests, snapshot, 
 from frazil.errors import NotFoundError
 from frazil.formats.alpha.manifests import NATIVE, Manifest, node_manifest
 from frazil.formats.alpha.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot, encode_snapshot
+from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot
 from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata
 from frazil.formats.msgpack import Json, pack
 from frazil.repository.alpha.node_matching import match_nodes
@@ -36,7 +37,7 @@ def read(nodes: Nodes | Mapping[str, NodeSnapshot], *, free: bool = True) -> Sna
     made = snapshot(info(1))._replace(
         nodes=nodes if isinstance(nodes, Nodes) else Nodes(nodes), flags=FREE if free else {}
     )
-    return decode_snapshot(encode_snapshot(made))
+    return decode_snapshot(encoded_snapshot(made))
 
 
 def array(number: int, path: str, *manifests: ManifestReference, **fields: object) -> NodeSnapshot:
@@ -243,8 +244,8 @@ def test_the_same_json(left: Json, right: Json, same: bool) -> None:
 def test_nodes_that_cannot_be_read_are_compared_as_bytes() -> None:
     def broken(*entries: tuple[str, object]) -> Snapshot:
         made = read(Nodes())
-        assert encode_snapshot(made)[-1:] == b"\x80"  # the map of nodes
-        return decode_snapshot(encode_snapshot(made)[:-1] + encoded(Pairs(list(entries))))
+        assert encoded_snapshot(made)[-1:] == b"\x80"  # the map of nodes
+        return decode_snapshot(encoded_snapshot(made)[:-1] + encoded(Pairs(list(entries))))
 
     files = empty_files()
     one, other = [1, "/a", None, "Nothing"], [1, "/a", None, "Something"]

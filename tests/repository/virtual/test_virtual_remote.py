@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.repository.virtual.test_virtual_fetch import read
 
 import frazil
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.repository.virtual.prefixes import StoreAt
 from frazil.repository.virtual.virtual_fetch import open_places
-from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.merged_spans import GAP
 from frazil.stores.memory import MemoryStore
 from frazil.stores.values import Columns, Fetched, Version
@@ -135,7 +135,7 @@ def test_stores_at_a_distance_are_asked_at_the_same_time() -> None:
         store.meeting = meeting
     spans = np.array([(2, 0, 1), (0, 0, 2), (1, 0, 3), (2, 5, 5)], np.int64)
     fetched = open_places(prefixes).fetch([f"s3://{number}/a" for number in range(3)], spans)
-    assert read_values(fetched, ["", "", ""], spans) == [b"\2", b"\0" * 2, b"\1" * 3, b"\2" * 5]
+    assert read(fetched) == [b"\2", b"\0" * 2, b"\1" * 3, b"\2" * 5]
 
 
 def test_two_prefixes_of_one_store_are_asked_together(sea: Sea) -> None:

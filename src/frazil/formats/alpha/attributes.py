@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isnan
 
-from frazil.errors import InvalidInputError
-from frazil.formats.msgpack import Json, Reader, skip_values, write_array, write_value
+from frazil.formats.msgpack import Json, Reader, pack
 
 __all__ = ["decode_attributes", "encode_attributes", "same_json"]
 
@@ -18,28 +17,16 @@ def decode_attributes(data: bytes, location: int, key: str | None = None) -> dic
     count = reader.array("an attribute file")
     if not 0 <= location < count:
         raise reader.fail(f"an attribute file has {count} maps of attributes, and none at location {location}", 0)
-    before = skip_values(data, reader.at, location)
-    if before < 0:
-        raise reader.fail("an attribute file is cut short, or is no MessagePack")
-    reader.at = before
+    reader.skip("an attribute file", location)
     attributes = reader.members(f"the attributes at location {location}")
-    behind = skip_values(data, reader.at, count - location - 1)
-    if behind < 0:
-        raise reader.fail("an attribute file is cut short, or is no MessagePack")
-    reader.at = behind
+    reader.skip("an attribute file", count - location - 1)
     reader.finish("the attribute file")
     return attributes
 
 
 def encode_attributes(maps: Sequence[Mapping[str, Json]]) -> bytes:
     """The bytes of a file with these maps. Raises InvalidInputError for what is no JSON."""
-    out = bytearray()
-    write_array(out, len(maps))
-    for attributes in maps:
-        if not isinstance(attributes, Mapping):
-            raise InvalidInputError(f"attributes must be a map, found {attributes!r}")
-        write_value(out, attributes)
-    return bytes(out)
+    return pack([pack(attributes) for attributes in maps])
 
 
 def same_json(left: Json, right: Json) -> bool:

@@ -5,7 +5,6 @@ What was changed over it is in nodes.py, one node as a value in node_values.py."
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -24,7 +23,7 @@ from frazil.formats.alpha.node_values import (
     read_node,
 )
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, read_metadata
-from frazil.formats.msgpack import Reader
+from frazil.formats.msgpack import Packed, Reader
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -36,14 +35,13 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["END", "ROW", "NodeIndex", "Order", "find_nodes", "sort_key"]
+__all__ = ["END", "ROW", "NodeIndex", "Order", "index_nodes", "sort_key"]
 
 ROW: Final = 8  # numbers of a row of the kernel's: where an entry begins, and then
 END: Final = 2
 _VALUE, _ID, _KIND, _ATTRIBUTES, _METADATA, _MANIFESTS = 1, 3, 4, 5, 6, 7
 _NO_ROWS: Final[memoryview[int]] = memoryview(b"").cast("q")
 _MOST_KNOWN, _FEW = 1024, 16  # metadata and arrays that are remembered
-_DENSE: Final = 16  # times as many ids as nodes, at most, to be counted in a table
 
 DocumentBytes: TypeAlias = tuple[bytes, bytes]
 
@@ -78,7 +76,7 @@ class NodeIndex:
     paths    as they come;  rows: ROW numbers for each
     entries  by path, where its row begins; of a path that comes twice the last counts"""
 
-    __slots__ = ("_by_id", "_metadata", "_nodes", "_order", "data", "entries", "key", "paths", "rows")
+    __slots__ = ("_metadata", "_nodes", "_order", "data", "entries", "key", "paths", "rows")
 
     def __init__(
         self, data: bytes = b"", key: str | None = None, paths: list[str] | None = None, rows: Buffer | None = None
@@ -90,7 +88,6 @@ class NodeIndex:
         self._order: Order | None = None
         self._metadata: dict[bytes, ZarrArrayMetadata] = {}
         self._nodes: dict[str, NodeSnapshot] = {}  # arrays that were asked for last
-        self._by_id: tuple[int, list[str]] | None = None  # the id that was asked for last
 
     def __reduce__(self) -> tuple[object, ...]:
         return NodeIndex, (self.data, self.key, self.paths, self.rows.tobytes())
@@ -98,12 +95,10 @@ class NodeIndex:
     def following(
         self, data: bytes, at: int, key: str | None, order: Order, written: Mapping[str, NodeSnapshot | None]
     ) -> NodeIndex:
-        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. Of nodes that were written anew, those
-        are known from the start that consist of what was decoded here, but for their manifests."""
-        same = self.paths == order.paths
-        paths, rows, _ = find_nodes(data, at, len(order.paths), key)
-        index = NodeIndex(data, key, [] if same else paths, rows)
-        if same:
+        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. Of `written` nodes those are known
+        from the start whose attributes and metadata were decoded here."""
+        index, _, _ = index_nodes(data, at, len(order.paths), key)
+        if self.paths == order.paths:
             index.paths, index.entries = self.paths, self.entries
         index._order = Order(order.keys, order.paths, True)
         index._metadata = self._metadata
@@ -171,13 +166,13 @@ class NodeIndex:
             self._metadata[data] = found
         return found
 
-    def metadata_bytes(self, path: str, node: NodeSnapshot) -> bytes | None:
+    def metadata_bytes(self, path: str, node: NodeSnapshot) -> Packed | None:
         """The metadata of an array as it lies at its path, where that was decoded to the very value that the node has now; else None."""
         entry = self.entries.get(path)
         if entry is None or node.array is None or self.rows[entry + _METADATA] < 0:
             return None
         data = self.data[self.rows[entry + _METADATA] : self.rows[entry + _MANIFESTS]]
-        return data if self._metadata.get(data) is node.array.metadata else None
+        return Packed(data) if self._metadata.get(data) is node.array.metadata else None
 
     def document(self, path: str) -> DocumentBytes | None:
         entry = self.entries.get(path)
@@ -202,49 +197,26 @@ class NodeIndex:
     def _reader(self, entry: int) -> Reader:
         return Reader(self.data, self.key, self.rows[entry + _VALUE])
 
-    # --- by id ---------------------------------------------------------------------------------------------------------------------
+    # --- all nodes -----------------------------------------------------------------------------------------------------------------
 
-    def with_id(self, number: int) -> list[str]:
-        """The paths of nodes that have this id: one, where the file makes sense."""
-        asked = self._by_id
-        if asked is None or asked[0] != number:
-            ids = self._ids()
-            rows = [row for row in (ids < 0).nonzero()[0].tolist() if self.id_at(row * ROW) == number]
-            rows += (ids == number).nonzero()[0].tolist()
-            asked = number, [path for row in rows if self.entries[path := self.paths[row]] == row * ROW]
-            self._by_id = asked
-        return asked[1]
-
-    def highest_id(self, but: Mapping[str, object]) -> int:
-        """The highest id of all nodes but those at some paths, 0 where there is none."""
-        if but or len(self.entries) != len(self.paths):
-            return max([0, *[self.id_at(entry) or 0 for path, entry in self.entries.items() if path not in but]])
-        ids = self._ids()
-        unknown = [self.id_at(row * ROW) or 0 for row in (ids < 0).nonzero()[0].tolist()]
+    def highest_id(self) -> int:
+        """The highest id of all nodes, 0 where there is none."""
+        ids = np.frombuffer(self.rows, np.int64)[_ID::ROW]
+        unknown = [self.id_at(row * ROW) or 0 for row in np.flatnonzero(ids < 0).tolist()]
         return max([int(ids.max(initial=0)), *unknown])
 
     def check_ids(self) -> None:
         """Raises FormatError where two nodes have one id: the chunks of both would be taken for chunks of each."""
-        ids = self._ids()
-        if len(self.entries) != len(self.paths):  # of a path that comes twice the last counts
-            ids = ids[np.fromiter(self.entries.values(), np.int64, len(self.entries)) // ROW]
-        lowest, highest = int(ids.min(initial=0)), int(ids.max(initial=0))
-        if lowest >= 0 and highest < _DENSE * len(ids) + _DENSE and np.bincount(ids, minlength=1).max() <= 1:
-            return  # told by one count, as ids are nearly dense
-        found = sorted(
-            (number, path) for path, entry in self.entries.items() if (number := self.id_at(entry)) is not None
-        )
-        for (number, path), (following, other) in pairwise(found):
-            if number == following:
+        paths: dict[int, str] = {}
+        for path, entry in self.entries.items():
+            number = self.id_at(entry)
+            if number is not None and (other := paths.setdefault(number, path)) != path:
                 raise FormatError(
-                    f"two nodes of a snapshot have the id {number}: {path} and {other}",
+                    f"two nodes of a snapshot have the id {number}: {other} and {path}",
                     key=self.key,
                     path=path,
                     hint="restore the snapshot from a copy, or use another one of the history",
                 )
-
-    def _ids(self) -> Columns:
-        return np.frombuffer(self.rows, np.int64)[_ID::ROW]
 
     def spans(self, entries: Columns) -> Columns:
         """Where entries begin and end, with their keys: int64[n, 2]."""
@@ -252,9 +224,10 @@ class NodeIndex:
         return np.stack([columns[entries], columns[entries + END]], axis=1)
 
 
-def find_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[list[str], Buffer | None, int]:
-    """Paths and rows of a map whose `count` entries begin at `at`, and where it ends. Raises FormatError where the bytes end first, or a key is no text."""
-    paths, rows, end, failures = _kernel.find_nodes(data, at, count)
+def index_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[NodeIndex, int, bool]:
+    """The index of a map whose `count` entries begin at `at`, where it ends, and whether the kernel knows all ids and found none twice. Raises FormatError where the
+    bytes end first, or a key is no text."""
+    paths, rows, end, distinct, failures = _kernel.find_nodes(data, at, count)
     for position, _, text in failures:
         raise FormatError(f"the nodes of a snapshot make no sense: {text}, at byte {position}", key=key)
-    return paths, rows, end
+    return NodeIndex(data, key, paths, rows), end, distinct

@@ -6,18 +6,9 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, read_metadata, write_metadata
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, pack_metadata, read_metadata
 from frazil.formats.ids import ObjectId, decode_id, encode_id
-from frazil.formats.msgpack import (
-    Json,
-    Reader,
-    write_array,
-    write_map,
-    write_natural,
-    write_naturals,
-    write_text,
-    write_value,
-)
+from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Json, Packed, Reader, checked, write_value
 from frazil.record import Record
 
 __all__ = [
@@ -38,9 +29,6 @@ __all__ = [
 ]
 
 _U32: Final = 2**32 - 1
-_NODE: Final = ("id", "path", "user_attributes", "node_data")
-_REFERENCE: Final = ("object_id", "extents")
-_ATTRIBUTES: Final = ("object_id", "location")
 
 
 class ManifestReference(Record):
@@ -85,55 +73,6 @@ class BrokenNode(Record):
 Node: TypeAlias = NodeSnapshot | BrokenNode
 
 
-# --- reading -------------------------------------------------------------------------------------------------------------------------
-
-
-def read_node(reader: Reader, key: str) -> NodeSnapshot:
-    """A node, the value of `key` in the map of nodes. Raises FormatError."""
-    places = reader.struct("a node", _NODE, _NODE[2:3])
-    reader.go(places, 0)
-    number = reader.integer("the id of a node", 0, _U32)
-    reader.go(places, 1)
-    place = reader.at
-    path = reader.text("the path of a node")
-    if path != key:
-        raise reader.fail(f"the node under {key!r} says that its path is {path!r}", place)
-    if (reason := path_mistake(path)) is not None:
-        raise reader.fail(f"the path of a node {reason}, found {path!r}", place)
-    attributes = read_attributes(reader) if reader.go(places, 2) else None
-    reader.go(places, 3)
-    place = reader.at
-    kind, has_value = reader.variant("the kind of a node")
-    if (kind, has_value) == ("Array", True):
-        return NodeSnapshot(number, path, attributes, _read_array(reader))
-    if (kind, has_value) == ("Group", True) and not reader.nil():
-        raise reader.fail("a group has no data", place)
-    if kind != "Group":
-        raise reader.fail(f"a node must be a Group, or an Array with its data, found {kind[:40]!r}", place)
-    return NodeSnapshot(number, path, attributes, None)
-
-
-def peek_id(reader: Reader) -> int | None:
-    """The id of a node, of which nothing else is read; None where it cannot be told."""
-    try:
-        reader.go(reader.struct("a node", _NODE, _NODE[2:3]), 0)
-        return reader.integer("the id of a node", 0, _U32)
-    except FormatError:
-        return None
-
-
-def peek_kind(reader: Reader) -> bool | None:
-    """Whether a node is an array; None where it cannot be told, or only by passing over all before."""
-    try:
-        places = reader.struct("a node", _NODE, _NODE[2:3])
-        if places is None:
-            return None
-        reader.go(places, 3)
-        return {"Array": True, "Group": False}.get(reader.variant("the kind of a node")[0])
-    except FormatError:
-        return None
-
-
 def path_mistake(path: str) -> str | None:
     """What is wrong with the path of a node, None where nothing is."""
     if path == "/":
@@ -144,53 +83,76 @@ def path_mistake(path: str) -> str | None:
     return None if not {"", ".", ".."} & set(names[1:]) else "must not have empty or relative parts"
 
 
-def read_attributes(reader: Reader) -> Mapping[str, Json] | AttributesReference | None:
+# --- reading -------------------------------------------------------------------------------------------------------------------------
+
+
+def read_node(reader: Reader, key: str) -> NodeSnapshot:
+    """A node, the value of `key` in the map of nodes. Raises FormatError."""
+    place = reader.at
+    node = reader.struct("a node", NodeSnapshot, _NODE, _OPTIONAL)
+    if node.path != key:
+        raise reader.fail(f"the node under {key!r} says that its path is {node.path!r}", place)
+    if (reason := path_mistake(key)) is not None:
+        raise reader.fail(f"the path of a node {reason}, found {key!r}", place)
+    return node
+
+
+def peek_id(reader: Reader) -> int | None:
+    """The id of a node, of which nothing else is read; None where it cannot be told."""
+    try:
+        number: int = reader.struct("a node", lambda *fields: fields[0], {**_SKIPPED, "id": Reader.u32}, _OPTIONAL)
+    except FormatError:
+        return None
+    return number
+
+
+def peek_kind(reader: Reader) -> bool | None:
+    """Whether a node is an array; None where it cannot be told."""
+    try:
+        fields = {**_SKIPPED, "node_data": Reader.variant}
+        name, _ = reader.struct("a node", lambda *fields: fields[3], fields, _OPTIONAL)
+    except FormatError:
+        return None
+    return {"Array": True, "Group": False}.get(name)
+
+
+def read_attributes(reader: Reader, what: str = "user attributes") -> Mapping[str, Json] | AttributesReference | None:
     """The attributes of a node, None for nil. Raises FormatError."""
     if reader.nil():
         return None
     place = reader.at
-    variant, has_value = reader.variant("user attributes")
-    if not has_value or variant not in ("Inline", "Ref"):
-        raise reader.fail(f"user attributes must be Inline or Ref, found {variant[:40]!r}", place)
-    if variant == "Inline":
-        return reader.members("user attributes")
-    what = "a reference to attributes"
-    places = reader.struct(what, _ATTRIBUTES)
-    reader.go(places, 0)
-    file = read_id(reader, "the id of an attribute file")
-    reader.go(places, 1)
-    location = reader.integer("the location of attributes", 0, _U32)
-    reader.go(places, -1)
-    return AttributesReference(file, location)
+    variant, has_value = reader.variant(what)
+    if (variant, has_value) == ("Inline", True):
+        return reader.members(what)
+    if (variant, has_value) == ("Ref", True):
+        return reader.struct("a reference to attributes", AttributesReference, _ATTRIBUTES)
+    raise reader.fail(f"{what} must be Inline or Ref, found {variant[:40]!r}", place)
 
 
-def _read_array(reader: Reader) -> ArrayData:
+def _read_data(reader: Reader, what: str) -> ArrayData | None:
+    place = reader.at
+    kind, has_value = reader.variant(what)
+    if kind == "Group" and (not has_value or reader.nil()):
+        return None
+    if (kind, has_value) != ("Array", True):
+        raise reader.fail(f"a node must be a Group without data, or an Array with its data, found {kind[:40]!r}", place)
     if (count := reader.array("the data of an array")) != 2:
         raise reader.fail(f"the data of an array must be its metadata and its manifests, found {count} values")
-    metadata = read_metadata(reader)
-    return ArrayData(metadata, read_manifests(reader))
+    return ArrayData(read_metadata(reader), read_manifests(reader))
 
 
 def read_manifests(reader: Reader) -> tuple[ManifestReference, ...]:
     """The manifests that an array lists. Raises FormatError, also for one that is listed twice."""
-    place = reader.at
-    references = tuple([_read_reference(reader) for _ in range(reader.array("the manifests of an array"))])
-    if len({reference.id for reference in references}) < len(references):
+    place, what = reader.at, "a reference to a manifest"
+    count = reader.array("the manifests of an array")
+    references = tuple([reader.struct(what, ManifestReference, _REFERENCE) for _ in range(count)])
+    if len({reference.id for reference in references}) < count:
         raise reader.fail("the manifests of an array must be different ones, found one twice", place)
     return references
 
 
-def _read_reference(reader: Reader) -> ManifestReference:
-    places = reader.struct("a reference to a manifest", _REFERENCE)
-    reader.go(places, 0)
-    manifest = read_id(reader, "the id of a manifest")
-    reader.go(places, 1)
-    what = "the extents of a manifest"
-    extents = [
-        tuple([reader.integer(what, 0, _U32) for _ in range(reader.array(what))]) for _ in range(reader.array(what))
-    ]
-    reader.go(places, -1)
-    return ManifestReference(manifest, tuple(extents))
+def _read_extents(reader: Reader, what: str) -> tuple[tuple[int, ...], ...]:
+    return tuple([tuple([reader.u32(what) for _ in range(reader.array(what))]) for _ in range(reader.array(what))])
 
 
 def read_id(reader: Reader, what: str) -> ObjectId:
@@ -203,54 +165,53 @@ def read_id(reader: Reader, what: str) -> ObjectId:
         raise reader.fail(f"{what}: {error.message}", place) from None
 
 
-def write_entry(out: bytearray, node: NodeSnapshot, metadata: bytes | None = None) -> None:
+_NODE: Final[Fields] = {
+    "id": Reader.u32,
+    "path": Reader.text,
+    "user_attributes": read_attributes,
+    "node_data": _read_data,
+}
+_OPTIONAL: Final = ("user_attributes",)
+_SKIPPED: Final[Fields] = dict.fromkeys(_NODE, Reader.skip)
+_ATTRIBUTES: Final[Fields] = {"object_id": read_id, "location": Reader.u32}
+_REFERENCE: Final[Fields] = {"object_id": read_id, "extents": _read_extents}
+
+
+# --- writing -------------------------------------------------------------------------------------------------------------------------
+
+
+def write_entry(out: bytearray, node: NodeSnapshot, metadata: Packed | None = None) -> None:
     """A node behind its path, as an entry of the map of nodes. Raises InvalidInputError for what the format cannot hold.
 
     metadata  that of the array as it is encoded, where that is known"""
     if (reason := path_mistake(node.path)) is not None:
         raise InvalidInputError(f"the path of a node {reason}, found {node.path!r}", path=node.path)
     try:
-        write_text(out, node.path)
-        write_array(out, len(_NODE))
-        write_natural(out, node.id, _U32, "the id of a node")
-        write_text(out, node.path)
-        _write_attributes(out, node.attributes)
-        _write_data(out, node.array, metadata)
+        number = checked(node.id, _U32, "the id of a node")
+        data = _data_of(node.array, metadata)
+        write_value(out, node.path)
+        # the levels of the node and of its attributes come before those of users
+        write_value(out, (number, node.path, _attributes_of(node.attributes), data), DEPTH_LIMIT + 2)
     except InvalidInputError as error:
-        member = "" if error.path is None else f", {error.path}"
-        raise InvalidInputError(f"{error.message} (of the node {node.path!r}{member})", path=node.path) from None
+        raise InvalidInputError(f"{error.message} (of the node {node.path!r})", path=node.path) from None
 
 
-def _write_attributes(out: bytearray, attributes: Mapping[str, Json] | AttributesReference | None) -> None:
+def _attributes_of(attributes: Mapping[str, Json] | AttributesReference | None) -> object:
     if attributes is None:
-        write_value(out, None)
-        return
-    write_map(out, 1)
+        return None
     if isinstance(attributes, AttributesReference):
-        write_text(out, "Ref")
-        write_array(out, len(_ATTRIBUTES))
-        write_text(out, encode_id(attributes.id))
-        write_natural(out, attributes.location, _U32, "the location of attributes")
-    else:
-        write_text(out, "Inline")
-        write_value(out, attributes)
+        location = checked(attributes.location, _U32, "the location of attributes")
+        return {"Ref": (encode_id(attributes.id), location)}
+    return {"Inline": attributes}
 
 
-def _write_data(out: bytearray, array: ArrayData | None, metadata: bytes | None) -> None:
+def _data_of(array: ArrayData | None, metadata: Packed | None) -> object:
     if array is None:
-        write_text(out, "Group")
-        return
-    write_map(out, 1)
-    write_text(out, "Array")
-    write_array(out, 2)
-    if metadata is None:
-        write_metadata(out, array.metadata)
-    else:
-        out += metadata
-    write_array(out, len(array.manifests))
+        return "Group"
+    manifests: list[object] = []
     for manifest, extents in array.manifests:
-        write_array(out, len(_REFERENCE))
-        write_text(out, encode_id(manifest))
-        write_array(out, len(extents))
-        for coordinates in extents:
-            write_naturals(out, coordinates, _U32, "a coordinate in the extents of a manifest")
+        for row in extents:
+            if row and (min(row) < 0 or max(row) > _U32):
+                raise InvalidInputError(f"the extents of a manifest must be from 0 to {_U32}, found {row}")
+        manifests.append((encode_id(manifest), extents))
+    return {"Array": (pack_metadata(array.metadata) if metadata is None else metadata, manifests)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.formats.alpha.node_index import END, ROW, NodeIndex, Order, find_nodes, sort_key
+from frazil.formats.alpha.node_index import END, ROW, NodeIndex, Order, index_nodes, sort_key
 from frazil.formats.alpha.node_values import (
     ArrayData,
     AttributesReference,
@@ -20,11 +20,9 @@ from frazil.formats.alpha.node_values import (
     ManifestReference,
     Node,
     NodeSnapshot,
-    read_attributes,
-    read_id,
     write_entry,
 )
-from frazil.formats.msgpack import Json, Reader, write_map
+from frazil.formats.msgpack import Reader, write_map
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,25 +37,21 @@ __all__ = [
     "Node",
     "NodeSnapshot",
     "Nodes",
-    "decode_attributes_of",
-    "index_nodes",
-    "read_id",
+    "read_nodes",
 ]
 
 _PIECE: Final = 2**22  # bytes of nodes that are compared at once
 _NOTHING: Final = NodeIndex()
 
 
-def index_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[Nodes, int]:
-    """The nodes of a map whose `count` entries begin at `at`, and where it ends. Of a path that comes twice the last counts. Raises FormatError where the bytes
-    end first, or a key is no text."""
-    paths, rows, end = find_nodes(data, at, count, key)
-    return _over(NodeIndex(data, key, paths, rows), {}), end
-
-
-def decode_attributes_of(data: bytes) -> Mapping[str, Json] | AttributesReference | None:
-    """The attributes that Nodes.document gave. Raises FormatError."""
-    return read_attributes(Reader(data, None))
+def read_nodes(reader: Reader, what: str) -> Nodes:
+    """The map of nodes of a snapshot. Of a path that comes twice the last counts. Raises FormatError where the bytes end first, a key is no text, or two nodes have
+    one id."""
+    count = reader.map(what)
+    index, reader.at, distinct = index_nodes(reader.data, reader.at, count, reader.key)
+    if not distinct:
+        index.check_ids()
+    return _over(index, {})
 
 
 class Nodes:
@@ -127,21 +121,11 @@ class Nodes:
         last = bisect_left(keys, base + "\0\1", first) if path != "/" else len(paths)
         return paths[first:last]
 
-    def path_of(self, number: int) -> str | None:
-        """The path of the node with an id, None where there is none."""
-        for path, node in self._changes.items():
-            if node is not None and node.id == number:
-                return path
-        return next((path for path in reversed(self._index.with_id(number)) if path not in self._changes), None)
-
-    def check_ids(self) -> None:
-        """Raises FormatError where two nodes of the file have one id."""
-        self._index.check_ids()
-
     def highest_id(self) -> int:
         """The highest id of any node, 0 where there is none."""
-        ids = [node.id for node in self._changes.values() if node is not None]
-        return max(self._index.highest_id(self._changes), *ids, 0)
+        if self._changes:
+            return max([0, *[self.id_of(path) or 0 for path in self]])
+        return self._index.highest_id()
 
     def id_of(self, path: str) -> int | None:
         """The id of a node, without decoding it whole; None where it cannot be told, or there is no node."""
@@ -195,12 +179,9 @@ class Nodes:
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
-    def write(self, out: bytearray) -> None:
-        """Writes the map. Raises InvalidInputError for a node that the format cannot hold."""
-        out += self.encoded()
-
     def encoded(self) -> bytes:
-        """The map as bytes, remembered where something was changed. Nodes that did not change are copied, neighbours at once. Errors as those of write."""
+        """The map as bytes, remembered where something was changed. Nodes that did not change are copied, neighbours at once. Raises InvalidInputError for a node that
+        the format cannot hold."""
         if self._encoded is not None:
             return self._encoded
         out = bytearray()

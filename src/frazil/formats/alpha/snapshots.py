@@ -8,18 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from frazil.errors import FormatError
-from frazil.formats.alpha.nodes import Nodes, index_nodes, read_id
+from frazil.formats.alpha.node_values import read_id
+from frazil.formats.alpha.nodes import Nodes, read_nodes
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.formats.msgpack import (
-    Json,
-    Reader,
-    write_array,
-    write_integer,
-    write_map,
-    write_natural,
-    write_text,
-    write_value,
-)
+from frazil.formats.msgpack import Fields, Json, Packed, Reader, checked, pack, write_array, write_value
 from frazil.formats.times import emit_time, parse_time
 from frazil.record import Record
 
@@ -31,19 +23,12 @@ __all__ = [
     "check_format",
     "decode_snapshot",
     "encode_and_index",
-    "encode_snapshot",
 ]
 
 FORMAT_VERSION: Final = 0
 
 _U16: Final = 2**16 - 1
 _U32: Final = 2**32 - 1
-_FIELDS: Final = (
-    *("icechunk_snapshot_format_version", "icechunk_snapshot_format_flags", "manifest_files", "attribute_files"),
-    *("total_parents", "short_term_parents", "short_term_history", "metadata", "started_at", "properties", "nodes"),
-)
-_INFO: Final = ("id", "written_at", "message")
-_FILE: Final = ("id", "format_version")
 _SMALL_INFO, _MOST_INFOS = 2**10, 2**8  # bytes of one that is remembered, and how many are
 # how files of later versions begin
 _STARTS: Final = (
@@ -99,133 +84,41 @@ def check_format(data: bytes, key: str | None) -> None:
 
 def decode_snapshot(data: bytes, key: str | None = None) -> Snapshot:
     """Reads a snapshot file; its nodes are found, but decoded when they are asked for. Raises FormatError, with `key` and the byte, for what breaks the
-    format outside a node, and for another version of it."""
+    format outside a node, for two nodes with one id, and for another version of the format."""
     check_format(data, key)
     reader = Reader(data, key)
-    places = reader.struct("a snapshot", _FIELDS)
-    reader.go(places, 0)
-    read_version(reader, "a snapshot")
-    reader.go(places, 1)
-    flags = {
-        reader.text("the name of a flag"): reader.raw("a flag") for _ in range(reader.map("the flags of a snapshot"))
-    }
-    reader.go(places, 2)
-    manifests = _read_files(reader, "manifest_files")
-    reader.go(places, 3)
-    attributes = _read_files(reader, "attribute_files")
-    reader.go(places, 4)
-    total = reader.integer("total_parents", 0, _U32)
-    reader.go(places, 5)
-    reader.integer("short_term_parents", 0, _U16)
-    reader.go(places, 6)
-    history = tuple([_read_info(reader, "an ancestor") for _ in range(reader.array("short_term_history"))])
-    reader.go(places, 7)
-    metadata = _read_info(reader, "the metadata of a snapshot")
-    reader.go(places, 8)
-    started = _read_time(reader, "started_at")
-    reader.go(places, 9)
-    properties = reader.members("properties")
-    reader.go(places, 10)
-    count = reader.map("the nodes of a snapshot")
-    nodes, reader.at = index_nodes(data, reader.at, count, key)
-    nodes.check_ids()
-    reader.go(places, -1)
+    fields = reader.struct("a snapshot", lambda *fields: fields, _FIELDS)
+    _, flags, manifests, attributes, total, _, history, metadata, started, properties, nodes = fields
     reader.finish("the snapshot")
     return Snapshot(metadata, started, history, total, manifests, attributes, flags, properties, nodes)
 
 
-def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The bytes of a snapshot file; nodes that were decoded and not changed are copied. Raises InvalidInputError for what the format cannot hold."""
-    out = bytearray()
-    _write_head(out, snapshot)
-    snapshot.nodes.write(out)
-    return bytes(out)
-
-
-def encode_and_index(
-    snapshot: Snapshot, key: str | None = None, infos: dict[SnapshotInfo, bytes] | None = None
-) -> tuple[bytes, Snapshot]:
-    """The bytes of a snapshot file, and the snapshot as decoding them would give it: what is written next copies its nodes. Raises what encode_snapshot raises.
-
-    infos  what is remembered of ancestors from one snapshot to the next, to be added to"""
-    out = bytearray()
-    _write_head(out, snapshot, infos)
-    data = b"".join((out, snapshot.nodes.encoded()))
-    return data, snapshot._replace(nodes=snapshot.nodes.indexed(data, len(out), key))
-
-
-def _write_head(out: bytearray, snapshot: Snapshot, infos: dict[SnapshotInfo, bytes] | None = None) -> None:
-    """Everything before the nodes."""
-    write_array(out, len(_FIELDS))
-    write_integer(out, FORMAT_VERSION)
-    write_map(out, len(snapshot.flags))
-    for name, value in snapshot.flags.items():
-        write_text(out, name)
-        out += value
-    for files in (snapshot.manifest_files, snapshot.attribute_files):
-        write_array(out, len(files))
-        for file, version in files:
-            write_array(out, len(_FILE))
-            write_text(out, encode_id(file))
-            write_natural(out, version, _U16, "the format version of a file")
-    write_natural(out, snapshot.total_parents, _U32, "the number of ancestors")
-    write_integer(out, len(snapshot.history) & _U16)  # the library of that time lets it wrap around, too
-    write_array(out, len(snapshot.history))
-    for info in (*snapshot.history, snapshot.metadata):
-        known = None if infos is None else infos.get(info)
-        out += _write_info(info, infos) if known is None else known
-    write_text(out, emit_time(snapshot.started_at))
-    write_value(out, snapshot.properties)
-
-
-def _write_info(info: SnapshotInfo, infos: dict[SnapshotInfo, bytes] | None) -> bytes:
-    out = bytearray()
-    write_array(out, len(_INFO))
-    write_text(out, encode_id(info.id))
-    write_text(out, emit_time(info.written_at))
-    write_text(out, info.message)
-    data = bytes(out)
-    if infos is not None and len(data) <= _SMALL_INFO:
-        if len(infos) >= _MOST_INFOS:
-            infos.clear()
-        infos[info] = data
-    return data
-
-
-def read_version(reader: Reader, what: str) -> None:
-    """Reads the version of a file's format. Raises FormatError for one that is not known."""
+def _read_version(reader: Reader, what: str) -> None:
     place = reader.at
-    version = reader.integer(f"the format version of {what}", 0, _U16)
+    version = reader.u16(what)
     if version != FORMAT_VERSION:
         raise reader.fail(
-            f"{what} has the format version {version}; only version {FORMAT_VERSION} is read here",
+            f"a snapshot has the format version {version}; only version {FORMAT_VERSION} is read here",
             place,
             hint="read it with the version of Icechunk that wrote it",
         )
 
 
+def _read_flags(reader: Reader, what: str) -> dict[str, bytes]:
+    return {reader.text("the name of a flag"): reader.raw("a flag") for _ in range(reader.map(what))}
+
+
 def _read_files(reader: Reader, what: str) -> tuple[FileInfo, ...]:
-    files: list[FileInfo] = []
-    for _ in range(reader.array(what)):
-        places = reader.struct(f"an entry of {what}", _FILE)
-        reader.go(places, 0)
-        file = read_id(reader, f"an id in {what}")
-        reader.go(places, 1)
-        files.append(FileInfo(file, reader.integer(f"a version in {what}", 0, _U16)))
-        reader.go(places, -1)
-    return tuple(files)
+    entry = f"an entry of {what}"
+    return tuple([reader.struct(entry, FileInfo, _FILE) for _ in range(reader.array(what))])
+
+
+def _read_history(reader: Reader, what: str) -> tuple[SnapshotInfo, ...]:
+    return tuple([_read_info(reader, "an ancestor") for _ in range(reader.array(what))])
 
 
 def _read_info(reader: Reader, what: str) -> SnapshotInfo:
-    places = reader.struct(what, _INFO)
-    reader.go(places, 0)
-    snapshot = read_id(reader, f"the id of {what}")
-    reader.go(places, 1)
-    written = _read_time(reader, f"the time of {what}")
-    reader.go(places, 2)
-    message = reader.text(f"the message of {what}")
-    reader.go(places, -1)
-    return SnapshotInfo(snapshot, written, message)
+    return reader.struct(what, SnapshotInfo, _INFO)
 
 
 def _read_time(reader: Reader, what: str) -> int:
@@ -235,3 +128,65 @@ def _read_time(reader: Reader, what: str) -> int:
     if time is None:
         raise reader.fail(f"{what} must be a time of RFC 3339 with a zone, found {text[:60]!r}", place)
     return time
+
+
+_INFO: Final[Fields] = {"id": read_id, "written_at": _read_time, "message": Reader.text}
+_FILE: Final[Fields] = {"id": read_id, "format_version": Reader.u16}
+_FIELDS: Final[Fields] = {
+    "icechunk_snapshot_format_version": _read_version,
+    "icechunk_snapshot_format_flags": _read_flags,
+    "manifest_files": _read_files,
+    "attribute_files": _read_files,
+    "total_parents": Reader.u32,
+    "short_term_parents": Reader.u16,
+    "short_term_history": _read_history,
+    "metadata": _read_info,
+    "started_at": _read_time,
+    "properties": Reader.members,
+    "nodes": read_nodes,
+}
+
+
+def encode_and_index(
+    snapshot: Snapshot, key: str | None = None, infos: dict[SnapshotInfo, bytes] | None = None
+) -> tuple[bytes, Snapshot]:
+    """The bytes of a snapshot file, and the snapshot as decoding them would give it: what is written next copies its nodes. Raises InvalidInputError for what the
+    format cannot hold.
+
+    infos  what is remembered of ancestors from one snapshot to the next, to be added to"""
+    flags = {name: Packed(value) for name, value in snapshot.flags.items()}
+    total = checked(snapshot.total_parents, _U32, "the number of ancestors")
+    count = len(snapshot.history) & _U16  # the library of that time lets it wrap around, too
+    head = bytearray()
+    write_array(head, len(_FIELDS))
+    for value in (
+        FORMAT_VERSION,
+        flags,
+        _files(snapshot.manifest_files),
+        _files(snapshot.attribute_files),
+        total,
+        count,
+    ):
+        write_value(head, value)
+    write_array(head, len(snapshot.history))
+    for info in (*snapshot.history, snapshot.metadata):
+        head += _packed_info(info, {} if infos is None else infos)
+    write_value(head, emit_time(snapshot.started_at))
+    write_value(head, snapshot.properties)
+    data = b"".join((head, snapshot.nodes.encoded()))
+    return data, snapshot._replace(nodes=snapshot.nodes.indexed(data, len(head), key))
+
+
+def _files(files: tuple[FileInfo, ...]) -> list[tuple[str, int]]:
+    return [(encode_id(file), checked(version, _U16, "the format version of a file")) for file, version in files]
+
+
+def _packed_info(info: SnapshotInfo, known: dict[SnapshotInfo, bytes]) -> bytes:
+    data = known.get(info)
+    if data is None:
+        data = pack((encode_id(info.id), emit_time(info.written_at), info.message))
+        if len(data) <= _SMALL_INFO:
+            if len(known) >= _MOST_INFOS:
+                known.clear()
+            known[info] = data
+    return data

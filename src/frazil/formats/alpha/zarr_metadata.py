@@ -6,11 +6,10 @@ JSON text of the document's. The library of the alpha refuses such a snapshot; r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.msgpack import Json, Reader, write_array, write_integer, write_map, write_text, write_value
+from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Json, Packed, Reader, pack
 from frazil.record import Record
 
 __all__ = [
@@ -20,8 +19,8 @@ __all__ = [
     "NamedConfiguration",
     "ZarrArrayMetadata",
     "kind_of",
+    "pack_metadata",
     "read_metadata",
-    "write_metadata",
 ]
 
 FillValue: TypeAlias = bool | int | str | bytes
@@ -37,14 +36,6 @@ class _Type(Record):
     size: int = 0
     signed: bool = False
 
-    @property
-    def low(self) -> int:
-        return -(1 << (8 * self.size - 1)) if self.signed else 0
-
-    @property
-    def high(self) -> int:
-        return (1 << (8 * self.size - self.signed)) - 1
-
 
 DATA_TYPES: Final[Mapping[str, _Type]] = {
     "bool": _Type("Bool", "boolean"),
@@ -59,13 +50,8 @@ DATA_TYPES: Final[Mapping[str, _Type]] = {
     "bytes": _Type("Bytes", "bytes"),
 }
 _OTHER: Final = _Type("String", "string")
+_VARIANTS: Final = {kind.variant: kind for kind in DATA_TYPES.values()}
 CHUNK_KEY_ENCODINGS: Final = ("Slash", "Dot", "Default")
-
-_FIELDS: Final = (
-    *("shape", "data_type", "chunk_shape", "chunk_key_encoding", "fill_value", "codecs"),
-    *("storage_transformers", "dimension_names"),
-)
-_NAMED: Final = ("name", "configuration")
 
 
 def kind_of(data_type: str) -> _Type:
@@ -106,178 +92,114 @@ class ZarrArrayMetadata(Record):
 
 def read_metadata(reader: Reader) -> ZarrArrayMetadata:
     """Reads one array's metadata. Raises FormatError for what the lists do not have, or does not fit together."""
-    what = "the metadata of an array"
-    places = reader.struct(what, _FIELDS, _FIELDS[6:])
-    reader.go(places, 0)
-    shape = _lengths(reader, "shape", 0)
-    reader.go(places, 1)
-    named = reader.at
-    data_type = reader.text("the data type")
-    reader.go(places, 2)
-    begin = reader.at
-    chunk_shape = _lengths(reader, "chunk_shape", 1)
+    place = reader.at
+    fields = reader.struct("the metadata of an array", lambda *fields: fields, _FIELDS, _OPTIONAL)
+    shape, data_type, chunk_shape, encoding, (variant, fill), codecs, transformers, names = fields
     if len(chunk_shape) != len(shape):
         raise reader.fail(
-            f"chunk_shape must have {len(shape)} lengths, as the shape has, found {len(chunk_shape)}", begin
+            f"chunk_shape must have {len(shape)} lengths, as the shape has, found {len(chunk_shape)}", place
         )
-    reader.go(places, 3)
-    encoding = _one_of(reader, "the chunk key encoding", CHUNK_KEY_ENCODINGS)
-    reader.go(places, 4)
-    fill_value = _read_fill(reader, data_type, named)
-    reader.go(places, 5)
-    codecs = _read_named(reader, "codecs")
-    transformers = names = None
-    if reader.go(places, 6) and not reader.nil():
-        transformers = _read_named(reader, "storage_transformers")
-    if reader.go(places, 7) and not reader.nil():
-        begin = reader.at
-        names = tuple([_optional_text(reader) for _ in range(reader.array("dimension_names"))])
-        if len(names) != len(shape):
-            raise reader.fail(f"dimension_names must be {len(shape)}, as the shape is long, found {len(names)}", begin)
-    reader.go(places, -1)
-    return ZarrArrayMetadata(shape, data_type, chunk_shape, encoding, fill_value, codecs, transformers, names)
+    if names is not None and len(names) != len(shape):
+        raise reader.fail(f"dimension_names must be {len(shape)}, as the shape is long, found {len(names)}", place)
+    if encoding not in CHUNK_KEY_ENCODINGS:
+        known = ", ".join(CHUNK_KEY_ENCODINGS)
+        raise reader.fail(
+            f"the chunk key encoding {encoding[:40]!r} is not among those that there are ({known})", place
+        )
+    expected = kind_of(data_type).variant
+    if data_type not in DATA_TYPES and variant != expected:
+        known = ", ".join(DATA_TYPES)
+        raise reader.fail(f"the data type {data_type[:40]!r} is not among those that there are ({known})", place)
+    if variant != expected:
+        what = f"the fill value of {data_type[:40]}"
+        raise reader.fail(f"{what} must be of the variant {expected}, found {variant!r}", place)
+    return ZarrArrayMetadata(shape, data_type, chunk_shape, encoding, fill, codecs, transformers, names)
 
 
-def _lengths(reader: Reader, what: str, low: int) -> tuple[int, ...]:
-    return tuple([reader.integer(what, low) for _ in range(reader.array(what))])
+def _read_shape(reader: Reader, what: str) -> tuple[int, ...]:
+    return tuple([reader.integer(what) for _ in range(reader.array(what))])
 
 
-def _one_of(reader: Reader, what: str, known: Iterable[str]) -> str:
+def _read_chunk_shape(reader: Reader, what: str) -> tuple[int, ...]:
+    return tuple([reader.integer(what, 1) for _ in range(reader.array(what))])
+
+
+def _read_fill(reader: Reader, what: str) -> tuple[str, FillValue]:
+    """The variant, and the value that it has."""
     place = reader.at
-    name = reader.text(what)
-    if name not in known:
-        raise _unknown(reader, what, name, known, place)
-    return name
-
-
-def _unknown(reader: Reader, what: str, name: str, known: Iterable[str], place: int) -> FormatError:
-    return reader.fail(f"{what} {name[:40]!r} is not among those that there are ({', '.join(known)})", place)
-
-
-def _read_fill(reader: Reader, data_type: str, named: int) -> FillValue:
-    """named: where the data type stands in the file"""
-    place, what = reader.at, f"the fill value of {data_type[:40]}"
-    kind = kind_of(data_type)
     variant, has_value = reader.variant(what)
-    if data_type not in DATA_TYPES and variant != kind.variant:
-        raise _unknown(reader, "the data type", data_type, DATA_TYPES, named)
-    if variant != kind.variant or not has_value:
-        raise reader.fail(f"{what} must be of the variant {kind.variant}, found {variant[:40]!r}", place)
+    kind = _VARIANTS.get(variant)
+    if kind is None or not has_value:
+        raise reader.fail(f"{what} must be of a known variant, with its value, found {variant[:40]!r}", place)
     match kind.kind:
         case "boolean":
-            return reader.boolean(what)
+            return variant, reader.boolean(what)
         case "integer":
-            return reader.integer(what, kind.low, kind.high)
+            bits = 8 * kind.size - kind.signed
+            return variant, reader.integer(what, -(1 << bits) if kind.signed else 0, (1 << bits) - 1)
         case "float":
-            return reader.float_bits(what, kind.size)
+            return variant, reader.float_bits(what, kind.size)
         case "complex":
             if reader.array(what) != 2:
                 raise reader.fail(f"{what} must have a real and an imaginary part", place)
-            return reader.float_bits(what, kind.size) + reader.float_bits(what, kind.size)
+            return variant, reader.float_bits(what, kind.size) + reader.float_bits(what, kind.size)
         case "string":
-            return reader.text(what)
+            return variant, reader.text(what)
         case "bytes":
-            return bytes([reader.integer(what, 0, 255) for _ in range(reader.array(what))])
+            return variant, bytes([reader.integer(what, 0, 255) for _ in range(reader.array(what))])
 
 
-def _read_named(reader: Reader, what: str) -> tuple[NamedConfiguration, ...]:
-    return tuple([_read_one(reader, f"an entry of {what}") for _ in range(reader.array(what))])
+def _read_entries(reader: Reader, what: str) -> tuple[NamedConfiguration, ...]:
+    entry, optional = f"an entry of {what}", ("configuration",)
+    return tuple([reader.struct(entry, NamedConfiguration, _ENTRY, optional) for _ in range(reader.array(what))])
 
 
-def _read_one(reader: Reader, what: str) -> NamedConfiguration:
-    places = reader.struct(what, _NAMED, _NAMED[1:])
-    reader.go(places, 0)
-    name, configuration = reader.text(f"the name of {what}"), None
-    if reader.go(places, 1) and not reader.nil():
-        configuration = reader.members(f"the configuration of {name[:40]!r}")
-    reader.go(places, -1)
-    return NamedConfiguration(name, configuration)
+def _read_optional_entries(reader: Reader, what: str) -> tuple[NamedConfiguration, ...] | None:
+    return None if reader.nil() else _read_entries(reader, what)
 
 
-def _optional_text(reader: Reader) -> str | None:
-    return None if reader.nil() else reader.text("a dimension's name")
+def _read_configuration(reader: Reader, what: str) -> dict[str, Json] | None:
+    return None if reader.nil() else reader.members(what)
+
+
+def _read_names(reader: Reader, what: str) -> tuple[str | None, ...] | None:
+    if reader.nil():
+        return None
+    return tuple([None if reader.nil() else reader.text(what) for _ in range(reader.array(what))])
+
+
+_ENTRY: Final[Fields] = {"name": Reader.text, "configuration": _read_configuration}
+_FIELDS: Final[Fields] = {
+    "shape": _read_shape,
+    "data_type": Reader.text,
+    "chunk_shape": _read_chunk_shape,
+    "chunk_key_encoding": Reader.text,
+    "fill_value": _read_fill,
+    "codecs": _read_entries,
+    "storage_transformers": _read_optional_entries,
+    "dimension_names": _read_names,
+}
+_OPTIONAL: Final = ("storage_transformers", "dimension_names")
 
 
 # --- writing -------------------------------------------------------------------------------------------------------------------------
 
 
-def write_metadata(out: bytearray, metadata: ZarrArrayMetadata) -> None:
-    """Writes one array's metadata. Raises InvalidInputError, with `path` the member, for what the format cannot hold."""
-    _check(metadata)
-    write_array(out, len(_FIELDS))
-    _write_lengths(out, metadata.shape)
-    write_text(out, metadata.data_type)
-    _write_lengths(out, metadata.chunk_shape)
-    write_text(out, metadata.chunk_key_encoding)
-    _write_fill(out, kind_of(metadata.data_type), metadata.fill_value)
-    _write_named(out, metadata.codecs)
-    if metadata.storage_transformers is None:
-        write_value(out, None)
-    else:
-        _write_named(out, metadata.storage_transformers)
-    write_value(out, metadata.dimension_names)
+def pack_metadata(metadata: ZarrArrayMetadata) -> Packed:
+    """One array's metadata as bytes. Raises InvalidInputError for numbers beyond 64 bits and text that is no Unicode."""
+    shape, data_type, chunk_shape, encoding, fill, codecs, transformers, names = metadata
+    kind = kind_of(data_type)
+    fields = (shape, data_type, chunk_shape, encoding, {kind.variant: _packed_fill(kind, fill)}, codecs, transformers)
+    return pack(
+        (*fields, names), DEPTH_LIMIT + 3
+    )  # the levels of a struct, a list and an entry before its configuration
 
 
-def _check(metadata: ZarrArrayMetadata) -> None:
-    if metadata.chunk_key_encoding not in CHUNK_KEY_ENCODINGS:
-        raise InvalidInputError(
-            f"a snapshot holds no chunk_key_encoding {metadata.chunk_key_encoding!r}, only {', '.join(CHUNK_KEY_ENCODINGS)}",
-            path="chunk_key_encoding",
-        )
-    ndim = len(metadata.shape)
-    if len(metadata.chunk_shape) != ndim or not all(length > 0 for length in metadata.chunk_shape):
-        raise InvalidInputError(
-            f"chunks must have {ndim} lengths above 0, found {metadata.chunk_shape}", path="chunk_shape"
-        )
-    if metadata.dimension_names is not None and len(metadata.dimension_names) != ndim:
-        raise InvalidInputError(f"there must be {ndim} names, found {metadata.dimension_names}", path="dimension_names")
-    if not all(length >= 0 for length in metadata.shape):
-        raise InvalidInputError(f"lengths must be 0 or more, found {metadata.shape}", path="shape")
-    if not _fits(kind_of(metadata.data_type), metadata.fill_value):
-        if metadata.data_type not in DATA_TYPES:
-            raise InvalidInputError(
-                f"the fill value of {metadata.data_type!r} must be JSON text, as it is none of {', '.join(DATA_TYPES)}",
-                path="data_type",
-            )
-        raise InvalidInputError(f"{metadata.fill_value!r} is no fill value of {metadata.data_type}", path="fill_value")
-
-
-def _fits(kind: _Type, value: FillValue) -> bool:
-    match kind.kind:
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return isinstance(value, int) and not isinstance(value, bool) and kind.low <= value <= kind.high
-        case "float" | "complex":
-            return isinstance(value, bytes) and len(value) == kind.size * (2 if kind.kind == "complex" else 1)
-        case "string":
-            return isinstance(value, str)
-        case "bytes":
-            return isinstance(value, bytes)
-
-
-def _write_lengths(out: bytearray, lengths: tuple[int, ...]) -> None:
-    write_array(out, len(lengths))
-    for length in lengths:
-        write_integer(out, length)
-
-
-def _write_fill(out: bytearray, kind: _Type, value: FillValue) -> None:
-    write_map(out, 1)
-    write_text(out, kind.variant)
-    if isinstance(value, bytes) and kind.kind != "bytes":
-        if kind.kind == "complex":
-            write_array(out, 2)
-        for at in range(0, len(value), kind.size):
-            out.append(0xCA if kind.size == 4 else 0xCB)
-            out += value[at : at + kind.size]
-    else:
-        write_value(out, list(value) if isinstance(value, bytes) else value)
-
-
-def _write_named(out: bytearray, entries: tuple[NamedConfiguration, ...]) -> None:
-    write_array(out, len(entries))
-    for name, configuration in entries:
-        write_array(out, len(_NAMED))
-        write_text(out, name)
-        write_value(out, configuration)
+def _packed_fill(kind: _Type, value: FillValue) -> object:
+    if not isinstance(value, bytes):
+        return value
+    if kind.kind == "bytes":
+        return list(value)
+    mark = b"\xca" if kind.size == 4 else b"\xcb"
+    parts = [Packed(mark + value[at : at + kind.size]) for at in range(0, len(value), kind.size)]
+    return parts if kind.kind == "complex" else parts[0]

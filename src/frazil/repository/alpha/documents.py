@@ -1,7 +1,6 @@
 """The metadata of nodes as documents mean it (metadata/model.py) <-> as snapshots of the alpha hold it (formats/alpha/zarr_metadata.py). Pure.
 
-What a snapshot cannot hold is refused here, before anything is written: the error names the format and the member, and says what to do instead. Where nodes and
-attribute files are is said elsewhere."""
+What a snapshot cannot hold is refused here, before anything is written: the error names the format and the member (`path`), and its hint says what to do instead."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from frazil.errors import FrazilError, InvalidInputError, MetadataError
+from frazil.errors import InvalidInputError, MetadataError
 from frazil.formats import msgpack
 from frazil.formats.alpha.zarr_metadata import DATA_TYPES, FillValue, NamedConfiguration, ZarrArrayMetadata, kind_of
 from frazil.metadata.chunk_grids import RegularGrid
@@ -27,7 +26,7 @@ from frazil.metadata.types.fill_values import FillValue as Element
 from frazil.metadata.types.variable_length import bytes_of
 from frazil.metadata.warnings import tell
 
-__all__ = ["from_attributes", "from_metadata", "to_group", "to_metadata"]
+__all__ = ["from_attributes", "from_metadata", "to_attributes", "to_metadata"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
@@ -45,43 +44,29 @@ _SIGN, _EXPONENT, _QUIET, _PAYLOAD_SHIFT = 0x8000, 0x7C00, 0x0200, 13
 
 
 def to_metadata(
-    data: ZarrArrayMetadata,
-    attributes: Mapping[str, msgpack.Json] | None,
-    known: MetadataExtensions,
-    key: str | None = None,
+    data: ZarrArrayMetadata, attributes: Mapping[str, msgpack.Json] | None, known: MetadataExtensions
 ) -> ArrayMetadata:
-    """The metadata of an array that a snapshot holds. What codecs it names is not looked at.
+    """The metadata of an array with these attributes. Its codecs need not be known.
 
-    attributes  those of its node, brought from their file where they lie in one
-    known       the data types that there are
-    key         of the document that the node would have, for messages
     Raises UnknownExtensionError for a data type that is not known, MetadataError for what no document may say; `path` names the member."""
-    try:
-        data_type = known.data_type(_type_extension(data.data_type), "data_type")
-        return ArrayMetadata(
-            shape=data.shape,
-            data_type=data_type,
-            fill_value=_to_fill(data.fill_value, data.data_type, data_type),
-            chunk_grid=RegularGrid(data.chunk_shape),
-            # "Default" was never written, and nobody says what it would mean
-            chunk_key_encoding=_KEYS.get(data.chunk_key_encoding, _KEYS["Slash"]),
-            codecs=_to_extensions(data.codecs, "codecs"),
-            attributes=_to_object(attributes, "attributes"),
-            dimension_names=data.dimension_names,
-            storage_transformers=_to_extensions(data.storage_transformers or (), "storage_transformers"),
-        )
-    except FrazilError as error:
-        error.key = error.key or key
-        raise
+    data_type = known.data_type(_type_extension(data.data_type), "data_type")
+    return ArrayMetadata(
+        shape=data.shape,
+        data_type=data_type,
+        fill_value=_to_fill(data.fill_value, data.data_type, data_type),
+        chunk_grid=RegularGrid(data.chunk_shape),
+        # "Default" was never written, and nobody says what it would mean
+        chunk_key_encoding=_KEYS.get(data.chunk_key_encoding, _KEYS["Slash"]),
+        codecs=_to_extensions(data.codecs, "codecs"),
+        attributes=to_attributes(attributes),
+        dimension_names=data.dimension_names,
+        storage_transformers=_to_extensions(data.storage_transformers or (), "storage_transformers"),
+    )
 
 
-def to_group(attributes: Mapping[str, msgpack.Json] | None, key: str | None = None) -> GroupMetadata:
-    """The metadata of a group with these attributes; None: it has none."""
-    try:
-        return GroupMetadata(attributes=_to_object(attributes, "attributes"))
-    except FrazilError as error:
-        error.key = error.key or key
-        raise
+def to_attributes(attributes: Mapping[str, msgpack.Json] | None) -> dict[str, Json]:
+    """A copy of attributes as a document has them; None: there are none."""
+    return _to_object(attributes, "attributes")
 
 
 def _to_object(value: Mapping[str, msgpack.Json] | None, path: str) -> dict[str, Json]:
@@ -101,11 +86,11 @@ def _spelt_out(value: object) -> object:
 
 
 def _to_extensions(entries: Sequence[NamedConfiguration], path: str) -> list[Extension]:
-    return [_to_extension(entry, item(path, at)) for at, entry in enumerate(entries)]
-
-
-def _to_extension(entry: NamedConfiguration, path: str) -> Extension:
-    return Extension(entry.name, _to_object(entry.configuration, member(path, "configuration")), path=path)
+    places = [item(path, at) for at in range(len(entries))]
+    return [
+        Extension(entry.name, _to_object(entry.configuration, member(place, "configuration")), path=place)
+        for place, entry in zip(places, entries, strict=True)
+    ]
 
 
 def _type_extension(stored: str) -> Extension:
@@ -167,47 +152,35 @@ def single_of_half(bits: int) -> int:
 
 
 def from_metadata(
-    metadata: ArrayMetadata, key: str | None = None, like: ZarrArrayMetadata | None = None, *, freedoms: bool = True
+    metadata: ArrayMetadata, like: ZarrArrayMetadata | None = None, *, freedoms: bool = True
 ) -> ZarrArrayMetadata:
-    """The metadata of an array as a snapshot holds it; its attributes are asked for with from_attributes.
+    """The metadata of an array as a snapshot holds it, without its attributes. Raises InvalidInputError.
 
-    key   of the document that the node would have, for messages
-    like  what the snapshot has so far: of a member that says the same as there, its form is kept (an absent list for an empty one, say)
-    freedoms  whether data types and chunk keys may be stored that the library of the alpha does not read
-    Raises InvalidInputError for what a snapshot cannot hold: `path` names the member, `hint` says what to do instead."""
-    try:
-        _check_members(metadata)
-        name = _from_data_type(metadata.data_type, freedoms=freedoms)
-        new = ZarrArrayMetadata(
-            shape=metadata.shape,
-            data_type=name,
-            chunk_shape=_from_grid(metadata),
-            chunk_key_encoding=_from_keys(metadata, freedoms=freedoms),
-            fill_value=_from_fill(metadata, name),
-            codecs=_from_extensions(metadata.codecs, "codecs"),
-            storage_transformers=_from_extensions(metadata.storage_transformers, "storage_transformers") or None,
-            dimension_names=metadata.dimension_names,
-        )
-        for at, dimension in enumerate(metadata.dimension_names or ()):
-            _check_json(dimension, item("dimension_names", at))
-    except FrazilError as error:
-        error.key = error.key or key
-        raise
+    like      what the snapshot has so far: a member that says the same keeps its form, such as an absent list for an empty one
+    freedoms  whether data types and chunk keys may be stored that the library of the alpha does not read"""
+    name = _from_data_type(metadata.data_type, freedoms=freedoms)
+    new = ZarrArrayMetadata(
+        shape=metadata.shape,
+        data_type=name,
+        chunk_shape=_from_grid(metadata),
+        chunk_key_encoding=_from_keys(metadata, freedoms=freedoms),
+        fill_value=_from_fill(metadata, name),
+        codecs=_from_extensions(metadata.codecs, "codecs"),
+        storage_transformers=_from_extensions(metadata.storage_transformers, "storage_transformers") or None,
+        dimension_names=metadata.dimension_names,
+    )
+    for at, dimension in enumerate(metadata.dimension_names or ()):
+        _check_json(dimension, item("dimension_names", at))
     return new if like is None else _in_the_form_of(like, new, metadata)
 
 
 def from_attributes(metadata: Metadata, key: str | None = None) -> dict[str, Json]:
-    """The attributes of a node for its snapshot, a copy.
+    """A copy of the attributes of a node for its snapshot. key: of the document that the node would have.
 
-    A snapshot has no place for consolidated metadata, copies of the documents below a group: they are left out with a UserWarning that names the group.
-    Raises InvalidInputError for a member of the document that a snapshot cannot hold, and for attributes that it cannot (numbers beyond 64 bits)."""
-    try:
-        _check_members(metadata)
-        attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
-        _check_json(attributes, "attributes")
-    except FrazilError as error:
-        error.key = error.key or key
-        raise
+    Raises InvalidInputError for members and attributes that a snapshot cannot hold. Consolidated metadata is left out with a UserWarning."""
+    _check_members(metadata)
+    attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
+    _check_json(attributes, "attributes")
     if isinstance(metadata, GroupMetadata) and metadata.consolidated is not None:
         tell(
             f"{_FORMAT} cannot hold consolidated_metadata{f' of {key}' if key else ''}, which is left out; one read of a snapshot finds all its nodes",
@@ -317,20 +290,20 @@ def _from_fill(metadata: ArrayMetadata, name: str) -> FillValue:
 
 
 def _from_extensions(extensions: Sequence[Extension], path: str) -> tuple[NamedConfiguration, ...]:
-    return tuple([_from_extension(extension, item(path, at)) for at, extension in enumerate(extensions)])
-
-
-def _from_extension(extension: Extension, path: str) -> NamedConfiguration:
-    if not extension.must_understand:
-        raise InvalidInputError(
-            f"{_FORMAT} cannot say that {extension.name} need not be understood, found must_understand false",
-            path=member(path, "must_understand"),
-            hint="leave the entry out, or the member: then every reader has to know it",
-        )
-    # An empty map where the document has no configuration: the alpha library gives readers null for a missing one, which zarr-python does not open.
-    configuration = extension.to_json().get("configuration", {})
-    _check_json(configuration, member(path, "configuration"))
-    return NamedConfiguration(extension.name, check_object(configuration, path))
+    entries: list[NamedConfiguration] = []
+    for at, extension in enumerate(extensions):
+        place = item(path, at)
+        if not extension.must_understand:
+            raise InvalidInputError(
+                f"{_FORMAT} cannot say that {extension.name} need not be understood, found must_understand false",
+                path=member(place, "must_understand"),
+                hint="leave the entry out, or the member: then every reader has to know it",
+            )
+        # an empty map where there is no configuration: the alpha library makes null of a missing one, which zarr-python does not open
+        configuration = extension.to_json().get("configuration", {})
+        _check_json(configuration, member(place, "configuration"))
+        entries.append(NamedConfiguration(extension.name, check_object(configuration, place)))
+    return tuple(entries)
 
 
 def _check_json(value: Json, path: str) -> None:

@@ -1,6 +1,4 @@
-"""The alpha format behind the port (repository/format.py): what its snapshots hold, and branches as numbered files.
-
-Files are read and written in files/, branch files in refs/, and what a commit writes is put together in new_snapshot.py."""
+"""The alpha format behind the port (repository/format.py). Its files are in files/, its branches and history in refs/, what a commit writes in new_snapshot.py."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from frazil.errors import InvalidInputError, NotFoundError, StoreError
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.refs import check_name
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
@@ -103,10 +101,14 @@ class AlphaSnapshots(Files):
     def node(self, path: str, metadata: Metadata, rules: Rules, like: NodeSnapshot | None = None) -> NodeSnapshot:
         key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
         old = None if like is None or like.array is None else like.array.metadata
-        array = None
-        if isinstance(metadata, ArrayMetadata):
-            array = ArrayData(from_metadata(metadata, key, old, freedoms=not rules.foreign))
-        return NodeSnapshot(0, path, from_attributes(metadata, key), array)
+        try:
+            attributes, array = from_attributes(metadata, key), None
+            if isinstance(metadata, ArrayMetadata):
+                array = ArrayData(from_metadata(metadata, old, freedoms=not rules.foreign))
+        except FrazilError as error:
+            error.key = error.key or key
+            raise
+        return NodeSnapshot(0, path, attributes, array)
 
 
 class AlphaFormat(AlphaSnapshots):

@@ -113,8 +113,9 @@ def _check_loaded(files: Files, commit: NewCommit, loaded: Mapping[ObjectId, Man
     """Refuses to carry on references that the alpha library mixed up. Of an array that is written whole there are none."""
     mixed_up = {identity: mixed_up_nodes(manifest) for identity, manifest in loaded.items()}
     for array in commit.arrays:
-        path = None if array.node < 0 else commit.base.nodes.path_of(array.node)
-        node = None if path is None else commit.base.nodes.get(path)
+        before = commit.base.nodes
+        path = next((path for path in (array.path, *commit.nodes) if before.id_of(path) == array.node), None)
+        node = None if path is None else before.get(path)
         if not isinstance(node, NodeSnapshot) or node.array is None or array.written.size == prod(array.grid):
             continue
         grid = grid_of(node.array.metadata)

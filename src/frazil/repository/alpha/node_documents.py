@@ -1,6 +1,4 @@
-"""The metadata of nodes as documents mean it, from nodes as a snapshot holds them: equal bytes are understood once, and remembered.
-
-How the values correspond is in documents.py; which nodes there are, in change_set.py."""
+"""The metadata of nodes of a snapshot as documents mean it: equal bytes are converted once. How values are converted is in documents.py."""
 
 from __future__ import annotations
 
@@ -8,19 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import FrazilError
-from frazil.formats.alpha.nodes import (
-    AttributesReference,
-    BrokenNode,
-    Node,
-    Nodes,
-    NodeSnapshot,
-    decode_attributes_of,
-)
-from frazil.metadata.json_text import as_json, copied
-from frazil.metadata.members import check_object
+from frazil.formats.alpha.node_values import read_attributes
+from frazil.formats.alpha.nodes import AttributesReference, BrokenNode, Node, Nodes
+from frazil.formats.msgpack import Reader
+from frazil.metadata.json_text import copied
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.types.variable_length import with_variable_length
-from frazil.repository.alpha.documents import to_group, to_metadata
+from frazil.repository.alpha.documents import to_attributes, to_metadata
 
 if TYPE_CHECKING:
     from frazil.formats import msgpack
@@ -37,7 +29,7 @@ _SMALL: Final = 4096  # bytes of what is remembered
 
 
 class NodeDocuments:
-    """Safe to use from many threads, and after a fork: what it remembers is only ever added, or forgotten whole. Nothing that it hands out shares attributes."""
+    """Safe to use from many threads and after a fork: what is remembered is only added, or forgotten whole. Attributes that are handed out are copies."""
 
     __slots__ = ("_arrays", "_attributes", "_files", "_known")
 
@@ -69,10 +61,7 @@ class NodeDocuments:
         """A copy of attributes. Raises what reading them raises."""
         known = self._attributes.get(data)
         if known is None:
-            decoded = decode_attributes_of(data)
-            if isinstance(decoded, AttributesReference):
-                decoded = self._files.attributes(decoded.id, decoded.location)
-            known = check_object(as_json(to_group(decoded).attributes, None), None)
+            known = to_attributes(self._loaded(read_attributes(Reader(data, None))))
             if len(data) <= _SMALL:
                 _make_room(self._attributes)
                 self._attributes[data] = known
@@ -83,18 +72,21 @@ class NodeDocuments:
         if isinstance(node, BrokenNode):
             return node.error
         try:
-            attributes = self._attributes_of(node)
+            attributes = self._loaded(node.attributes)
             if node.array is None:
-                return to_group(attributes)
+                return GroupMetadata(attributes=to_attributes(attributes))
             return to_metadata(node.array.metadata, attributes, self._known)
         except FrazilError as error:
             error.path = error.path if error.path and error.path.startswith("/") else node.path
             return error
 
-    def _attributes_of(self, node: NodeSnapshot) -> Mapping[str, msgpack.Json] | None:
-        if isinstance(node.attributes, AttributesReference):
-            return self._files.attributes(node.attributes.id, node.attributes.location)
-        return node.attributes
+    def _loaded(
+        self, attributes: Mapping[str, msgpack.Json] | AttributesReference | None
+    ) -> Mapping[str, msgpack.Json] | None:
+        """Attributes, from their file where they have one."""
+        if isinstance(attributes, AttributesReference):
+            return self._files.attributes(attributes.id, attributes.location)
+        return attributes
 
 
 def _make_room(known: dict[bytes, ArrayMetadata] | dict[bytes, dict[str, Json]]) -> None:

@@ -1,7 +1,7 @@
 """Letting chunks of a session's array be parts of files that are there already: virtual chunks in files elsewhere, and parts of adopted files, which are copied whole
 into the repository.
 
-References are checked in virtual/reference_columns.py, read in virtual/virtual_fetch.py. What lies where in a file the caller knows (integrations/ has scanners)."""
+References are checked in manifests/reference_columns.py, read in virtual/virtual_fetch.py. What lies where in a file the caller knows (integrations/ has scanners)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, StoreError
 from frazil.formats.alpha.refs import chunk_key
 from frazil.formats.ids import ID_BYTES, ObjectId, decode_id, new_id
+from frazil.repository.manifests.reference_columns import VirtualReferences, reference_columns, set_checks
 from frazil.repository.session.changed_references import NATIVE, SHARED, VIRTUAL, Rows
 from frazil.repository.session.transaction import Transaction
 from frazil.repository.virtual.file_checks import FileCheck
-from frazil.repository.virtual.reference_columns import VirtualReferences, reference_columns, set_checks
 from frazil.repository.virtual.virtual_fetch import VirtualPlaces
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import location_text

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.formats.msgpack import Reader, pack, write_map, write_text, write_value
+from frazil.formats.msgpack import Reader, pack, write_map
 from frazil.record import Record
 
 __all__ = [
@@ -37,10 +37,9 @@ class FileCheck(Record):
     """The state of a file. What is not known is -1 or "", and is not compared.
 
     size      bytes
-    modified  when it was last written, in nanoseconds since 1970; -1 where the store tells none
+    modified  when it was last written, in nanoseconds since 1970
     tag       what else its store tells versions by, such as an ETag
-    place     where it really lay, should its prefix have been mapped to another place. Elsewhere its size alone is compared: a copy has other times and tags
-    """
+    place     where its prefix was mapped to. At another place only sizes are compared: a copy has other times and tags"""
 
     size: int = -1
     modified: int = -1
@@ -74,16 +73,11 @@ def with_checks(flags: bytes, checks: Mapping[str, FileCheck]) -> bytes:
         if name != _NAME:
             kept.append(name + value)
     reader.finish("the flags")
-    out = bytearray()
-    write_map(out, len(kept) + bool(checks))
-    out += b"".join(kept)
     if checks:
-        out += _NAME
-        write_map(out, len(checks))
-        for location, check in checks.items():
-            write_text(out, location)
-            write_value(out, _trimmed(check))
-    return bytes(out)
+        kept.append(_NAME + pack({location: _trimmed(check) for location, check in checks.items()}))
+    out = bytearray()
+    write_map(out, len(kept))
+    return bytes(out) + b"".join(kept)
 
 
 _NAME: Final = pack(CHECKS_FLAG)

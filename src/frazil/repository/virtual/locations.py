@@ -12,10 +12,7 @@ from frazil.record import Record
 
 __all__ = ["VirtualLocation", "file_location", "is_remote", "parse_location", "without_secrets"]
 
-_REMOTE: Final = frozenset(
-    {"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https"}
-)  # of stores at a distance
-
+_REMOTE: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https"})
 _WEB: Final = {"http": ":80", "https": ":443"}  # and the ports that go without saying
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)(.*)", re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -33,8 +30,7 @@ _QUERY: Final = re.compile(r"\?.*", re.DOTALL)
 
 
 class VirtualLocation(Record):
-    """A URL. `parts` are the names of folders and at last of the file. Of files and of web servers they are decoded, so that two spellings of a path are one; keys of
-    buckets are what the URL has, letter by letter."""
+    """A URL. parts: the names of folders and of the file. Those of files and web servers are decoded, so that two spellings of a path are equal; keys of buckets are not."""
 
     scheme: str
     host: str
@@ -71,11 +67,10 @@ class VirtualLocation(Record):
 
 @lru_cache(2**14)
 def parse_location(text: str) -> VirtualLocation:
-    """A URL's parts. Empty ones count for nothing, as they did for the library of the alpha.
+    """A URL's parts; empty ones are left out, as in the library of the alpha.
 
-    Raises InvalidInputError for what is no URL, and for all that might lead elsewhere than it reads: "." and "..", also when they are percent-encoded, encoded
-    slashes, control characters, and files of another machine. A user or password is refused, and so is a query of a web server, which often is one, too:
-    locations are kept in repositories for everybody to read. No message shows them."""
+    Raises InvalidInputError for what is no URL, for what might lead elsewhere than it reads ("..", encoded slashes, control characters, files of another machine), and
+    for a user, a password or a query of a web server: repositories keep locations for everybody to read. No message shows these."""
     found = _URL.fullmatch(text)
     if found is None:
         raise _refused(text, "it is no URL")

@@ -74,11 +74,11 @@ def fetch_mixed(
     moved = object_spans(located, spans[of_files])
     moved[:, 0] -= names.native
     try:
-        from_files = places.fetch(names[names.native :], moved, checks=names.checks)
+        from_files = places.fetch(names[names.native :], moved, names.checks)
     except FrazilError as error:
         _tell_chunk(error, names)
         raise
-    sources, rows = joined_sources(fetched.sources, from_files.sources, from_files.rows)
+    sources, rows = joined_sources(fetched.sources, *from_files)
     every = fetched.rows.copy()
     every[of_files] = rows
     status, sizes = np.array(fetched.status, np.uint8), fetched.sizes.copy()

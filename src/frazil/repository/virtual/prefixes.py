@@ -39,10 +39,8 @@ _EXAMPLE: Final = 'virtual_prefixes=["file:///data/", "s3://bucket/"]'
 
 
 class StoreAt:
-    """The store at a URL, with what its client library finds of credentials. It is opened when it is first asked for, once, and shared by all threads. Pickles by the
-    URL, so that credentials are looked for where it is unpickled.
-
-    redirects  addresses that a web server may redirect to: those below which files may be read"""
+    """The store at a URL, opened when it is first asked for, and shared by all threads. Pickles by the URL, so that credentials are looked for where it is unpickled.
+    redirects: addresses that a web server may redirect to"""
 
     __slots__ = ("_opened", "redirects", "requests_in_flight", "url")
 
@@ -68,12 +66,9 @@ class StoreAt:
 class VirtualPlace(Record):
     """Where the files below one prefix are read.
 
-    prefix   as the user wrote it
-    below    its parts
-    source   the store that has them, or where it is
-    keys     what their keys begin with: "", or ending in "/"
-    address  of that, where the user mapped the prefix to it; "" where the files lie under their own names
-    """
+    prefix   as the user wrote it; below: its parts
+    keys     what the keys of its files in `source` begin with: "", or text that ends in "/"
+    address  of that, where the user mapped the prefix to it; "" where files lie under their own names"""
 
     prefix: str
     below: VirtualLocation
@@ -102,8 +97,8 @@ class VirtualPlace(Record):
         return FileCheck(size, -1, tag, self.where(key))
 
     def expected(self, key: str, check: FileCheck | None) -> Version | None:
-        """The version that a file of this check has here; None where that cannot be told beforehand. It may be none that the file can have, as what is no text is
-        kept in digits: so a file of another version has to be looked at."""
+        """The version that a file of this check has here; None where that is not known. A tag of digits may stand for bytes or for text, so that a file of another
+        version is to be looked at."""
         if check is None or not check.tag or check.place != self.where(key) or isinstance(self.source, LocalStore):
             return None
         if len(check.tag) % 2 == 0 and _DIGITS.issuperset(check.tag):
@@ -122,9 +117,7 @@ def _is_plain(version: Version) -> bool:
 
 
 def make_places(prefixes: Prefixes, requests_in_flight: int) -> tuple[VirtualPlace, ...]:
-    """The places that a user allows, the longest prefix first. Raises InvalidInputError for prefixes that are none, and for what they cannot be mapped to.
-
-    requests_in_flight  of each store that is opened for them"""
+    """The places that a user allows, the longest prefix first. Raises InvalidInputError."""
     if isinstance(prefixes, str) or not isinstance(prefixes, Iterable):
         shown = without_secrets(prefixes) if isinstance(prefixes, str) else prefixes
         raise InvalidInputError(f"virtual_prefixes are several prefixes of URLs, found {shown!r}", hint=_EXAMPLE)

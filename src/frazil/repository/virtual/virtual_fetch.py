@@ -1,14 +1,11 @@
-"""Virtual chunks: chunks in files outside of the repository. Finding out where they really lie, reading them, and noticing that one is gone or has changed: never the
-fill value, never bytes of another file.
-
-What a user allows is made in prefixes.py; what a location is, locations.py says; what is kept of a file's state, file_checks.py; columns of new
-references are made in reference_columns.py."""
+"""Virtual chunks, which lie in files outside of the repository: finding these files, reading them, and noticing that one is gone or has changed. The fill value or bytes
+of another file never stand for them. Which files may be read is in prefixes.py, states of files in file_checks.py."""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -22,9 +19,12 @@ from frazil.runtime import DEFAULT
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.fetched.composed_values import joined_sources
 from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, STALE, Columns, Fetched, Sources, Version
+from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, STALE, Columns, Fetched, Sources
 
 __all__ = ["NO_PLACES", "VirtualPlaces", "open_places"]
+
+Ranges: TypeAlias = tuple[Sources, Columns]  # as in Fetched
+Checks: TypeAlias = "Sequence[FileCheck | None] | None"
 
 _OPEN_AT_ONCE: Final = 256  # files of one fetch: a process may often have 1024 open
 _STORES_AT_ONCE: Final = 8
@@ -32,10 +32,8 @@ _THREADS: Final = 4  # that read into memory: most of the time they wait
 
 
 def open_places(prefixes: Prefixes | None, requests_in_flight: int = DEFAULT.requests_in_flight) -> VirtualPlaces:
-    """What a user allows at opening (`virtual_prefixes=`): prefixes of URLs, each ending in "/", of files under their own names; or a mapping from prefixes to where
-    those files lie: a folder, a URL, a Store with credentials of its own; None for under their own names. Nothing is opened yet.
-
-    Raises InvalidInputError for prefixes that are none, and for places that none can be mapped to."""
+    """What a user allows at opening (`virtual_prefixes=`): prefixes of URLs that end in "/", or a mapping from prefixes to where their files lie: a folder, a URL, a
+    Store; None for under their own names. Nothing is opened yet. Raises InvalidInputError."""
     return NO_PLACES if prefixes is None else VirtualPlaces(make_places(prefixes, requests_in_flight))
 
 
@@ -82,43 +80,23 @@ class VirtualPlaces(Record):
                     checks[locations[name]] = part.seen(fetched, i)
         return checks
 
-    def fetch(
-        self,
-        locations: Sequence[str],
-        spans: Columns,
-        *,
-        checks: Sequence[FileCheck | None] | None = None,
-        expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-    ) -> Fetched:
-        """Byte ranges of files, as Store.fetch with locations in place of names, which may repeat. Every status is FOUND, or STALE where `expect` says so. Files
-        are opened now: the kernel, left to open them when it reads, would take a missing one for the fill value.
+    def fetch(self, locations: Sequence[str], spans: Columns, checks: Checks = None) -> Ranges:
+        """Byte ranges of files: as Store.fetch, where `spans` refer to locations, which may repeat. checks: the state that each file must have. Files are opened now: the
+        kernel would take a missing one for the fill value.
 
-        checks  the state that each must have; None: any
-        Raises InvalidInputError for a location that is not allowed; StoreError for a file that is missing or cannot be read; DataError for one that has changed, and
-        for a span that reaches beyond its end. `key` is the location."""
+        Raises InvalidInputError for a location that is not allowed, StoreError for a file that is missing or cannot be read, DataError for one that has changed or is
+        too short. `key` is the location."""
         locations = [plain_location(location) for location in locations]
         parts = _parts([self.find(location) for location in locations], spans)
-        wanted = _Wanted(locations, checks, expect)
         if len(parts) == 1 and parts[0].names.size == len(locations):
-            return _fetched(parts[0], spans, wanted, held)
-        if held is not None and expect is None:
-            wanted = wanted._replace(expect=held.versions)
-        return _joined(parts, spans, wanted)
+            return _fetched(parts[0], spans, locations, checks)
+        return _joined(parts, spans, locations, checks)
 
 
 NO_PLACES: Final = VirtualPlaces(())
 
 
 # --- fetching -------------------------------------------------------------------------------------------------------------------------
-
-
-class _Wanted(Record):
-    """What a fetch asks for beside its spans; a row a name."""
-
-    locations: Sequence[str]
-    checks: Sequence[FileCheck | None] | None
-    expect: Sequence[Version | None] | None
 
 
 class _Part(Record):
@@ -136,26 +114,17 @@ class _Part(Record):
 
 def _parts(found: Sequence[tuple[VirtualPlace, str]], spans: Columns | None) -> list[_Part]:
     """The files by store. The part with most bytes comes first, as it alone is read where it lies."""
-    stores: dict[int, Store] = {}
-    of_store: dict[int, list[int]] = {}
+    stores: dict[int, tuple[Store, list[int]]] = {}
     for name, (place, _) in enumerate(found):
         store = place.store
-        stores[id(store)] = store
-        of_store.setdefault(id(store), []).append(name)
+        stores.setdefault(id(store), (store, []))[1].append(name)
     parts: list[_Part] = []
-    for number, names in of_store.items():
-        store = stores[number]
+    for store, names in stores.values():
         most = _OPEN_AT_ONCE if store.capabilities.direct else len(names)
         for first in range(0, len(names), most):
             page = names[first : first + most]
-            parts.append(
-                _Part(
-                    store,
-                    np.array(page, np.int64),
-                    [found[name][1] for name in page],
-                    [found[name][0] for name in page],
-                )
-            )
+            places, keys = zip(*[found[name] for name in page], strict=True)
+            parts.append(_Part(store, np.array(page, np.int64), keys, places))
     if spans is None or len(parts) < 2:
         return parts
     asked = np.zeros(len(found), np.float64)
@@ -163,44 +132,43 @@ def _parts(found: Sequence[tuple[VirtualPlace, str]], spans: Columns | None) -> 
     return sorted(parts, key=lambda part: -float(asked[part.names].sum()))
 
 
-def _fetched(part: _Part, spans: Columns, wanted: _Wanted, held: Fetched | None) -> Fetched:
+def _fetched(part: _Part, spans: Columns, locations: Sequence[str], checks: Checks) -> Ranges:
     """The spans, int64[n, 3] of (row of the part, start, length), in files that are what they should be."""
     names = part.names.tolist()
-    expect = None if wanted.expect is None else [wanted.expect[name] for name in names]
     try:
-        if held is None and expect is None and wanted.checks is not None and not part.store.capabilities.direct:
-            fetched = _fetched_as_checked(part, spans, [wanted.checks[name] for name in names])
+        if checks is not None and not part.store.capabilities.direct:
+            fetched = _fetched_as_checked(part, spans, [checks[name] for name in names])
         else:
-            fetched = fetch_spans(part.store, part.keys, spans, expect=expect, held=held)
+            fetched = fetch_spans(part.store, part.keys, spans)
     except StoreError as error:
-        raise _unreadable(part, wanted.locations, error) from error
+        raise _unreadable(part, locations, error) from error
     for i, name in enumerate(names):
         status, version = fetched.status[i], fetched.versions[i]
         if status in {ABSENT_KEY, FOLDER} or (status != FOUND and version is None):
             raise StoreError(
                 "the file that holds virtual chunks is not there",
                 errno=errno.ENOENT,
-                key=wanted.locations[name],
+                key=locations[name],
                 hint="bring it back, or map its prefix to where it lies now: virtual_prefixes={prefix: place}",
             )
-        check = None if wanted.checks is None else wanted.checks[name]
+        check = None if checks is None else checks[name]
         if check is not None and (change := what_differs(check, part.seen(fetched, i))):
-            raise _changed(wanted.locations[name], change)
+            raise _changed(locations[name], change)
     if len(spans):
         size, (_, start, length) = fetched.sizes[spans[:, 0]], spans.T
         beyond = np.flatnonzero((size >= 0) & (start >= 0) & ((start > size) | (length > size - start)))
         if beyond.size:
             row = int(beyond[0])
             raise _changed(
-                wanted.locations[names[int(spans[row, 0])]],
+                locations[names[int(spans[row, 0])]],
                 f"{length[row]} bytes at {start[row]} are asked for, and it has {size[row]}",
             )
-    return fetched
+    return fetched.sources, fetched.rows
 
 
 def _fetched_as_checked(part: _Part, spans: Columns, checks: Sequence[FileCheck | None]) -> Fetched:
-    """The spans, of which the server is told what version each file has to have: bytes of another one are not even sent. Where it has none such, the answer is about
-    what there is, so that it can be said what became of it."""
+    """The spans, where the server is told which version each file must have, and sends no bytes of another one. Where a file has another, the answer has no bytes, but
+    the present versions, for the error."""
     expect = [place.expected(key, check) for place, key, check in zip(part.places, part.keys, checks, strict=True)]
     if any(version is not None for version in expect):
         fetched = fetch_spans(part.store, part.keys, spans, expect=expect)
@@ -239,35 +207,27 @@ def _changed(location: str, change: str) -> DataError:
     )
 
 
-def _joined(parts: Sequence[_Part], spans: Columns, wanted: _Wanted) -> Fetched:
-    """The answers of several places as one. Two sets of open files cannot be one, so what the others hold is read into memory, a buffer each."""
-    count = len(wanted.locations)
-    status, sizes = [FOUND] * count, np.full(count, -1, np.int64)
-    versions: list[Version | None] = [None] * count
-    young = [False] * count
+def _joined(parts: Sequence[_Part], spans: Columns, locations: Sequence[str], checks: Checks) -> Ranges:
+    """The answers of several parts as one. An answer has one set of open files, so those of all parts but the first are read into memory."""
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    sources = Sources(None, ())
-    asked = [_inner(part, spans, count) for part in parts]
-    for part, (which, _), fetched in zip(
-        parts, asked, _all_fetched(parts, [inner for _, inner in asked], wanted), strict=True
-    ):
-        for i, name in enumerate(part.names.tolist()):
-            status[name], versions[name], sizes[name] = fetched.status[i], fetched.versions[i], fetched.sizes[i]
-            young[name] = bool(fetched.young and fetched.young[i])
-        if sources.files is None or fetched.sources.files is None:
-            sources, rows[which] = joined_sources(sources, fetched.sources, fetched.rows)
+    joined = Sources(None, ())
+    asked = [_inner(part, spans, len(locations)) for part in parts]
+    answers = _all_fetched(parts, [inner for _, inner in asked], locations, checks)
+    for (which, _), (sources, found) in zip(asked, answers, strict=True):
+        if joined.files is None or sources.files is None:
+            joined, rows[which] = joined_sources(joined, sources, found)
             continue
-        there = np.flatnonzero(fetched.rows[:, 0] != MISSING)
-        starts = np.concatenate(([0], np.cumsum(fetched.rows[there, 2])))
+        there = np.flatnonzero(found[:, 0] != MISSING)
+        starts = np.concatenate(([0], np.cumsum(found[there, 2])))
         buffer = np.empty(int(starts[-1]), np.uint8)
         for row, code, text in _kernel.read_rows(
-            *fetched.sources, np.ascontiguousarray(fetched.rows[there]), buffer, starts, _THREADS
+            *sources, np.ascontiguousarray(found[there]), buffer, starts, _THREADS
         ):
-            raise _unread(wanted.locations[spans[which[there[row]], 0]], code, text)
-        sources = sources._replace(buffers=[*sources.buffers, buffer])
-        rows[which[there], 0] = -len(sources.buffers)
+            raise _unread(locations[spans[which[there[row]], 0]], code, text)
+        joined = joined._replace(buffers=[*joined.buffers, buffer])
+        rows[which[there], 0] = -len(joined.buffers)
         rows[which[there], 1], rows[which[there], 2] = starts[:-1], np.diff(starts)
-    return Fetched(sources, status, versions, sizes, rows, young if any(young) else None)
+    return joined, rows
 
 
 def _inner(part: _Part, spans: Columns, count: int) -> tuple[Columns, Columns]:
@@ -280,19 +240,21 @@ def _inner(part: _Part, spans: Columns, count: int) -> tuple[Columns, Columns]:
     return which, inner
 
 
-def _all_fetched(parts: Sequence[_Part], spans: Sequence[Columns], wanted: _Wanted) -> Iterator[Fetched]:
-    """Each part, fetched; at the same time where several lie at a distance. Of disks one after the other, so that few files are open at once."""
+def _all_fetched(
+    parts: Sequence[_Part], spans: Sequence[Columns], locations: Sequence[str], checks: Checks
+) -> Iterator[Ranges]:
+    """Each part, fetched: remote ones at the same time, those of disks one after the other, so that few files are open at once."""
     far = [number for number, part in enumerate(parts) if not part.store.capabilities.direct]
     if len(far) < 2:
         for part, inner in zip(parts, spans, strict=True):
-            yield _fetched(part, inner, wanted, None)
+            yield _fetched(part, inner, locations, checks)
         return
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(len(far), _STORES_AT_ONCE)) as pool:
-        coming = {number: pool.submit(_fetched, parts[number], spans[number], wanted, None) for number in far}
+        coming = {number: pool.submit(_fetched, parts[number], spans[number], locations, checks) for number in far}
         for number, (part, inner) in enumerate(zip(parts, spans, strict=True)):
-            yield coming[number].result() if number in coming else _fetched(part, inner, wanted, None)
+            yield coming[number].result() if number in coming else _fetched(part, inner, locations, checks)
 
 
 def _unread(location: str, code: int, text: str) -> StoreError | DataError:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
+from frazil.repository.manifests.reference_columns import reference_columns, set_checks
 from frazil.repository.virtual.locations import file_location
-from frazil.repository.virtual.reference_columns import reference_columns, set_checks
 from frazil.repository.virtual.virtual_fetch import NO_PLACES, open_places
 
 

@@ -1,8 +1,7 @@
-"""New references to virtual chunks, from what a user gives: columns that were looked through, and each location once. What is at the locations is not looked at here."""
+"""New references to virtual chunks as a user gives them: checked columns, in which each location stands once."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
+from frazil.repository.manifests.coordinates import ChunkKeys
 from frazil.repository.virtual.file_checks import FileCheck, plain_location
 from frazil.stores.values import Columns
 
@@ -22,7 +22,6 @@ __all__ = ["VirtualReferences", "reference_columns", "set_checks"]
 
 _INT64_MAX: Final = 2**63 - 1
 _COORDINATE_LIMIT: Final = 2**32  # of the format
-_MARKED: Final = 2**24  # chunks of a grid that are rather marked one by one than sorted
 
 
 class VirtualReferences(Record):
@@ -45,14 +44,10 @@ def reference_columns(
     grid: Sequence[int],
     path: str | None = None,
 ) -> VirtualReferences:
-    """References as a user gives them, in columns.
+    """References in columns: coordinates of chunks, integers [n, d] in a grid of `grid` chunks along each dimension; a URL for each, or one for all; offsets and lengths
+    in bytes, integers [n], or one for all. path: of the array.
 
-    coordinates  integers [n, d]: chunks in the array's chunk grid, of `grid` chunks along each dimension
-    locations    a URL for each, or one for all
-    offsets, lengths   bytes, integers [n], or one number for all
-    path         of the array, for messages
-    Raises InvalidInputError, with the first chunk that is wrong: other shapes, no integers, outside of the grid, one chunk twice, negative offsets, lengths below 1, ends
-    beyond 2**63 - 1. Whether URLs are such, and are allowed, VirtualPlaces.find says (set_checks asks it)."""
+    Raises InvalidInputError, with the first chunk that is wrong. Locations are checked by set_checks."""
     rank = len(grid)
     chunks = _integers(coordinates, "coordinates", path)
     if chunks.ndim == 1 and chunks.size == 0:
@@ -69,7 +64,7 @@ def reference_columns(
     _refuse(starts < 0, chunks, path, "has a negative offset")
     _refuse(sizes < 1, chunks, path, "has a length below 1")
     _refuse(starts > _INT64_MAX - sizes, chunks, path, "ends beyond 2**63 - 1")
-    repeated = _repeated(chunks, grid)
+    repeated = _repeated(chunks)
     if repeated is not None:
         raise InvalidInputError("a chunk is given twice", path=path, chunk=repeated)
     numbers, names = _distinct(locations, count, path)
@@ -77,8 +72,8 @@ def reference_columns(
 
 
 def set_checks(references: VirtualReferences, places: VirtualPlaces, *, look_up: bool = True) -> VirtualReferences:
-    """The references with the present state of their files, where those can be seen; what is not there has no check. Raises InvalidInputError for locations that are not
-    allowed, StoreError for stores that fail."""
+    """The references, with the present state of their files if look_up is set; a file that is not there has no check. Raises InvalidInputError for locations that are
+    not allowed, StoreError."""
     for name in references.names:
         if plain_location(name) != name:
             raise InvalidInputError(
@@ -119,32 +114,18 @@ def _refuse(wrong: np.bool_ | NDArray[np.bool_], chunks: Columns, path: str | No
         raise InvalidInputError(f"a chunk {reason}", path=path, chunk=tuple(chunks[int(wrong.argmax())].tolist()))
 
 
-def _repeated(chunks: Columns, grid: Sequence[int]) -> tuple[int, ...] | None:
-    """A chunk that occurs twice; all lie in the grid."""
-    if len(chunks) < 2:
+def _repeated(chunks: Columns) -> tuple[int, ...] | None:
+    """A chunk that occurs twice; none has a coordinate below 0."""
+    chunk_keys = ChunkKeys(chunks.shape[1])
+    chunk_keys.widen(chunks)
+    keys = chunk_keys.of(chunks)
+    if (keys[1:] > keys[:-1]).all():  # type: ignore[operator] # numbers or bytes
         return None
-    total = math.prod(grid)
-    if total > _INT64_MAX:
-        chunks = chunks[np.lexsort(chunks.T[::-1])]
-        same = (chunks[1:] == chunks[:-1]).all(axis=1)
-        return tuple(chunks[int(same.argmax())].tolist()) if same.any() else None
-    strides = [math.prod(grid[axis + 1 :]) for axis in range(len(grid))]
-    numbers = np.zeros(len(chunks), np.int64)
-    for axis, stride in enumerate(strides):
-        numbers += chunks[:, axis] * stride
-    if (numbers[1:] > numbers[:-1]).all():
-        return None
-    if total <= _MARKED:
-        marks = np.zeros(total, np.bool_)
-        marks[numbers] = True
-        if int(np.count_nonzero(marks)) == len(numbers):
-            return None
-    numbers.sort()
-    same = numbers[1:] == numbers[:-1]
+    ordered = np.sort(keys)
+    same = ordered[1:] == ordered[:-1]
     if not same.any():
         return None
-    number = int(numbers[int(same.argmax())])
-    return tuple([number // stride % extent for stride, extent in zip(strides, grid, strict=True)])
+    return tuple(chunks[int((keys == ordered[int(same.argmax())]).argmax())].tolist())
 
 
 def _distinct(
