@@ -12,7 +12,7 @@ from tests.formats.encoding import Pairs, Raw, Wide, encoded
 
 import frazil.formats.alpha.nodes as nodes_module
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha.node_index import index_nodes
+from frazil.formats.alpha.node_index import NodeIndex, find_nodes
 from frazil.formats.alpha.node_values import read_attributes
 from frazil.formats.alpha.nodes import (
     ArrayData,
@@ -37,9 +37,9 @@ def opened(pairs: list[tuple[object, object]] | bytes) -> Nodes:
     data = pairs if isinstance(pairs, bytes) else encoded(Pairs(pairs))
     reader = Reader(data, KEY)
     count = reader.map("the nodes")
-    index, end, _ = index_nodes(data, reader.at, count, KEY)  # whatever ids there are
+    paths, rows, end, _ = find_nodes(data, reader.at, count, KEY)
     assert end == len(data)
-    return _over(index, {})
+    return _over(NodeIndex(data, KEY, paths, rows), {})  # whatever ids there are
 
 
 def of(*nodes: list[object]) -> Nodes:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["END", "ROW", "NodeIndex", "Order", "index_nodes", "sort_key"]
+__all__ = ["END", "ROW", "NodeIndex", "Order", "find_nodes", "sort_key"]
 
 ROW: Final = 8  # numbers of a row of the kernel's: where an entry begins, and then
 END: Final = 2
@@ -97,8 +97,10 @@ class NodeIndex:
     ) -> NodeIndex:
         """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. Of `written` nodes those are known
         from the start whose attributes and metadata were decoded here."""
-        index, _, _ = index_nodes(data, at, len(order.paths), key)
-        if self.paths == order.paths:
+        same = self.paths == order.paths
+        paths, rows, _, _ = find_nodes(data, at, len(order.paths), key)
+        index = NodeIndex(data, key, [] if same else paths, rows)
+        if same:
             index.paths, index.entries = self.paths, self.entries
         index._order = Order(order.keys, order.paths, True)
         index._metadata = self._metadata
@@ -224,10 +226,10 @@ class NodeIndex:
         return np.stack([columns[entries], columns[entries + END]], axis=1)
 
 
-def index_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[NodeIndex, int, bool]:
-    """The index of a map whose `count` entries begin at `at`, where it ends, and whether the kernel knows all ids and found none twice. Raises FormatError where the
+def find_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[list[str], Buffer | None, int, bool]:
+    """Paths and rows of a map whose `count` entries begin at `at`, where it ends, and whether all ids are known and none comes twice. Raises FormatError where the
     bytes end first, or a key is no text."""
     paths, rows, end, distinct, failures = _kernel.find_nodes(data, at, count)
     for position, _, text in failures:
         raise FormatError(f"the nodes of a snapshot make no sense: {text}, at byte {position}", key=key)
-    return NodeIndex(data, key, paths, rows), end, distinct
+    return paths, rows, end, distinct

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.formats.alpha.node_index import END, ROW, NodeIndex, Order, index_nodes, sort_key
+from frazil.formats.alpha.node_index import END, ROW, NodeIndex, Order, find_nodes, sort_key
 from frazil.formats.alpha.node_values import (
     ArrayData,
     AttributesReference,
@@ -48,7 +48,8 @@ def read_nodes(reader: Reader, what: str) -> Nodes:
     """The map of nodes of a snapshot. Of a path that comes twice the last counts. Raises FormatError where the bytes end first, a key is no text, or two nodes have
     one id."""
     count = reader.map(what)
-    index, reader.at, distinct = index_nodes(reader.data, reader.at, count, reader.key)
+    paths, rows, reader.at, distinct = find_nodes(reader.data, reader.at, count, reader.key)
+    index = NodeIndex(reader.data, reader.key, paths, rows)
     if not distinct:
         index.check_ids()
     return _over(index, {})
