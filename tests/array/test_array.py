@@ -91,6 +91,15 @@ def test_reads_into_memory_of_any_strides(layout: Layout, dtype: str, seed: int,
     assert same(around, before), "nothing beside the view is touched"
 
 
+def test_memory_whose_elements_lie_on_top_of_each_other_is_refused(tmp_path: Path) -> None:
+    """Also where nothing is stored."""
+    out = np.lib.stride_tricks.as_strided(np.zeros(1, "u1"), (4,), (0,))
+    for store in (MemoryStore(), tmp_path / "x"):
+        array = frazil.create_array(store, shape=4, dtype="u1")
+        with pytest.raises(InvalidInputError, match="stride of 0"):
+            array.read(out=out)
+
+
 @given(layouts(), st.sampled_from(DTYPES), st.integers(0, 2**32))
 def test_what_was_never_written_is_the_fill_value(layout: Layout, dtype: str, seed: int) -> None:
     scalar = values(seed, (), np.dtype("V3" if dtype == "V3" else dtype))

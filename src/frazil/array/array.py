@@ -17,7 +17,7 @@ from frazil.array.compiled_array import settle
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
-from frazil.array.indexer import Indexer, as_values, empty_values
+from frazil.array.indexer import Indexer, as_values, check_out, empty_values
 from frazil.array.io.read import read
 from frazil.array.io.shard_indexes import remembered_indexes
 from frazil.array.io.single_chunk import read_single, write_single
@@ -304,12 +304,8 @@ class Array:
     def _read(self, selection: Selection, out: Values | None, *, scalar: bool) -> Values | np.generic:
         if out is None:
             out = empty_values(selection.result_shape, self.dtype, self.path or "/")
-        elif out.shape != selection.result_shape or out.dtype != self.dtype or not out.flags.writeable:
-            raise InvalidInputError(
-                f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'};"
-                f" it must be {self.dtype} {selection.result_shape}, writable",
-                path=self.path or "/",
-            )
+        else:
+            check_out(out, selection.result_shape, self.dtype, self.path or "/")
         view = selection.out_view(out)
         target = (
             empty_values(selection.result_shape, self.dtype, self.path or "/").reshape(-1) if view is None else view

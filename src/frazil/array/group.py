@@ -18,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-from frazil.array.arguments import check_depth, check_mapping
+from frazil.array.arguments import check_depth, check_flag, check_mapping
 from frazil.array.array import Array
 from frazil.array.attributes import Attributes, Update
 from frazil.array.hierarchy.new_array import Lengths, array_metadata, check_arguments
@@ -353,13 +353,14 @@ class Group(MutableMapping[str, "Array | Group"]):
 
     def _guard(self, paths: Iterable[str], overwrite: bool) -> None:
         """Refuses to overwrite repositories, and to write among their files. Without overwrite the latter costs requests, and is left to local disks."""
+        check_flag(overwrite, "overwrite")
         place = self._place
         if place.nodes is not None or not place.store.capabilities.listable:
             return
         for prefix in (prefix for path in paths for prefix in place.layout.prefixes(path)):
             if overwrite or place.store.capabilities.local:
                 repository_places.check_outside(place.store, prefix)
-            if overwrite is True:
+            if overwrite:
                 repository_places.check_none_below(place.store, prefix)
 
     def _changed_below(self) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.generic]
 
-__all__ = ["Indexer", "as_values", "empty_values"]
+__all__ = ["Indexer", "as_values", "check_out", "empty_values"]
 
 Selection: TypeAlias = BoxSelection | PointSelection
 
@@ -61,3 +61,16 @@ def empty_values(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str)
             path=path,
             hint="select less, and read the array part by part",
         ) from error
+
+
+def check_out(out: Values, shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> None:
+    """Raises InvalidInputError for memory that a result of this shape and dtype cannot be written to."""
+    if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
+        raise InvalidInputError(
+            f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'}; it must be {dtype} {shape}, writable",
+            path=path,
+        )
+    if any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, shape, strict=True)):
+        raise InvalidInputError(
+            "elements of out lie on top of each other: it has a stride of 0", path=path, hint="give memory of its own"
+        )

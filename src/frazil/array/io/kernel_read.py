@@ -78,6 +78,8 @@ def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
     waits = 0
     while (files := access.storage.kernel_files(lambda: _coordinates(batch, rows))) is not None:
         call = _Call(access, batch, rows, files)
+        if not call.has_room():
+            return None  # the general path says why, or reads what is stored
         failures, (fresh, missing, stale) = call.run(out)
         if failures:
             error = call.error(*failures[0])
@@ -111,13 +113,20 @@ class _Call:
             self._names = _shard_names(batch, rows) if files.located is None else files.located.labels()
             self._found = access.indexes.find(self._names)
 
+    def has_room(self) -> bool:
+        """Makes room for the indexes that are not remembered. False where there is not enough memory: a document may claim indexes of any size."""
+        levels = self._access.chain.levels
+        count = len(self._states) if self._found is None else self._found.count(None)
+        try:
+            self._fresh = np.empty((count, levels[0].total if levels else 0, 2), np.int64)
+        except MemoryError:
+            return False
+        return True
+
     def run(self, out: Out) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
         access, batch, files = self._access, self._batch, self._files
         levels = [level.kernel_index for level in access.chain.levels]
         remembered, slots = _known_tables(self._found)
-        count = len(self._states) if slots is None else int((slots[:, 0] < 0).sum())
-        total = access.chain.levels[0].total if levels else 0
-        self._fresh = np.empty((count, total, 2), np.int64)
         fresh = self._fresh.reshape(-1, 2)
         names, objects, states = files.names, files.objects, self._states
         program, threads = access.chain.leaf.program, access.runtime.threads

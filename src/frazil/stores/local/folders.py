@@ -24,7 +24,10 @@ _GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
 
 
 def enter_folder(folder: int, path: str) -> int | None:
-    """The descriptor of a folder ("a/b/", "" is `folder` itself) below another; None where there is none, or a link lies on the way."""
+    """The descriptor of a folder ("a/b/", "" is `folder` itself) below another; None where there is none, or a link lies on the way. Raises
+    InvalidInputError for a path with a NUL, which no file can have."""
+    if "\0" in path:
+        raise InvalidInputError("a key has no NUL", key=path)
     found = os.dup(folder)
     for part in path.split("/"):
         if part:
