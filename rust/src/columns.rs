@@ -151,11 +151,15 @@ impl<const W: usize> Deref for Column<W> {
 pub struct ColumnMut<const W: usize>(Table);
 
 impl<const W: usize> ColumnMut<W> {
+    pub fn new(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
+        Ok(ColumnMut(Table::with_flags(object, name, W, ffi::PyBUF_ND | ffi::PyBUF_FORMAT | ffi::PyBUF_WRITABLE)?))
+    }
+
     /// Of exactly `rows` rows.
     pub fn of(object: &Bound<'_, PyAny>, name: &str, rows: usize) -> PyResult<Self> {
-        let table = Table::with_flags(object, name, W, ffi::PyBUF_ND | ffi::PyBUF_FORMAT | ffi::PyBUF_WRITABLE)?;
-        expect_rows(name, table.rows, rows)?;
-        Ok(ColumnMut(table))
+        let column = ColumnMut::new(object, name)?;
+        expect_rows(name, column.0.rows, rows)?;
+        Ok(column)
     }
 
     pub fn rows(&mut self) -> &mut [[i64; W]] {
@@ -165,6 +169,11 @@ impl<const W: usize> ColumnMut<W> {
         // SAFETY: as in Table::values, and the exporter said that the memory is writable; `&mut self` makes this the only view of ours.
         let all = unsafe { slice::from_raw_parts_mut(self.0.lent.0.buf.cast::<i64>(), self.0.rows * W) };
         all.as_chunks_mut::<W>().0
+    }
+
+    /// The same memory, as bytes that several threads write.
+    pub fn room(&mut self) -> Room {
+        Room { start: self.0.lent.0.buf.cast::<u8>(), len: self.0.rows * W * 8 }
     }
 }
 
@@ -223,6 +232,11 @@ unsafe impl Send for Room {}
 unsafe impl Sync for Room {}
 
 impl Room {
+    #[cfg(test)]
+    pub fn of(memory: &mut [i64]) -> Room {
+        Room { start: memory.as_mut_ptr().cast::<u8>(), len: memory.len() * 8 }
+    }
+
     pub fn len(&self) -> usize {
         self.len
     }
@@ -245,6 +259,15 @@ impl Room {
         // SAFETY: the range is inside, and the caller vouches for the rest.
         Some(unsafe { slice::from_raw_parts_mut(self.start.add(from), len) })
     }
+}
+
+/// A strided array that somebody holds.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub room: Room,
+    pub shape: &'a [usize],
+    pub strides: &'a [isize],
+    pub itemsize: usize,
 }
 
 /// A strided array of any number of dimensions: where element 0 lies, and extents and strides (in bytes) of each dimension.
@@ -290,6 +313,11 @@ impl Strided {
 
     pub fn strides(&self) -> &[isize] {
         &self.strides
+    }
+
+    /// What threads share of it, while it is held.
+    pub fn view(&self) -> View<'_> {
+        View { room: self.room(), shape: &self.shape, strides: &self.strides, itemsize: self.itemsize() }
     }
 
     /// From where the element of all-zero indices lies; every element within the shape lies in lent memory (the buffer protocol), also

@@ -13,6 +13,8 @@ pub const MISSING: i64 = i64::MIN;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i64)]
 pub enum Code {
+    /// The object is not there: no failure, but told of by those calls that say what became of each object.
+    Missing = 0,
     Stale = 1,
     Range = 2,
     Decode = 3,
@@ -20,6 +22,9 @@ pub enum Code {
     Size = 5,
     Io = 6,
     Encode = 7,
+    /// The index of a shard makes no sense, and its checksum does not match.
+    Index = 8,
+    IndexChecksum = 9,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,10 +72,15 @@ impl Failures {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// For each object that is not there or failed: its first unit, and how.
+    pub fn into_objects(self) -> BTreeMap<i64, (usize, Fault)> {
+        self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     /// In order of unit.
     pub fn into_rows(self) -> Vec<(usize, i64, String)> {
-        let first = self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut rows: Vec<_> = first.into_values().map(|(unit, fault)| (unit, fault.code as i64, fault.text)).collect();
+        let first = self.into_objects().into_values().filter(|(_, fault)| fault.code != Code::Missing);
+        let mut rows: Vec<_> = first.map(|(unit, fault)| (unit, fault.code as i64, fault.text)).collect();
         rows.sort_unstable();
         rows
     }
@@ -86,6 +96,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ("FAILED_SIZE", Code::Size),
         ("FAILED_IO", Code::Io),
         ("FAILED_ENCODE", Code::Encode),
+        ("FAILED_INDEX", Code::Index),
+        ("FAILED_INDEX_CHECKSUM", Code::IndexChecksum),
     ] {
         module.add(name, code as i64)?;
     }

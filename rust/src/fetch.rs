@@ -268,6 +268,7 @@ impl<S: Sink> Fetch<'_, S> {
             for read in reads {
                 debug_assert!(read.blob != MISSING);
                 self.note(read, self.sink.missing(local, worker, read.unit));
+                self.failures.add(read.blob, read.unit, Fault::new(Code::Missing, ""));
             }
             return Ok(());
         };

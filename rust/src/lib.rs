@@ -25,6 +25,8 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     chunks::decode::register(module)?;
     chunks::points::register(module)?;
     chunks::encode::register(module)?;
+    chunks::shard_index::register(module)?;
+    chunks::read_shards::register(module)?;
     byte_functions::register(module)?;
     segment::register(module)?;
     files::publish::register(module)?;

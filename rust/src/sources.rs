@@ -42,7 +42,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    fn open(root: BorrowedFd<'_>, name: &str) -> Result<Opened, Errno> {
+    pub fn open(root: BorrowedFd<'_>, name: &str) -> Result<Opened, Errno> {
         let (file, stat) = open_beneath(root, name)?;
         Ok(Opened { file, version: Version::of(&stat) })
     }
@@ -71,7 +71,7 @@ fn beyond() -> Fault {
     Fault::new(Code::Range, "the bytes lie beyond the end of the object")
 }
 
-enum State {
+pub enum State {
     Open(Opened),
     Refused(Errno),
 }
@@ -105,8 +105,29 @@ enum Kept {
 }
 
 impl Files {
+    /// Files that stay open.
+    pub fn kept(states: Vec<State>) -> Files {
+        Files { names: Vec::new(), kept: Kept::Open(states) }
+    }
+
+    /// Files that are opened beneath a root when they are read.
+    pub fn beneath(root: BorrowedFd<'_>, names: Vec<String>) -> Result<Files, Errno> {
+        Ok(Files { names, kept: Kept::Root(fcntl_dupfd_cloexec(root, 0)?) })
+    }
+
     pub fn len(&self) -> usize {
-        self.names.len()
+        match &self.kept {
+            Kept::Open(states) => states.len(),
+            Kept::Root(_) => self.names.len(),
+        }
+    }
+
+    /// Opens a file that does not stay open.
+    pub fn open(&self, number: usize) -> Result<Opened, Errno> {
+        match &self.kept {
+            Kept::Root(root) => Opened::open(root.as_fd(), &self.names[number]),
+            Kept::Open(_) => Err(Errno::INVAL),
+        }
     }
 
     /// The file of a number, opened now unless it stays open. None: there is none, and files are opened when they are read.
@@ -116,7 +137,7 @@ impl Files {
                 State::Open(opened) => Ok(Some(Handle::Kept(opened))),
                 State::Refused(error) => Err(Fault::io(*error)),
             },
-            Kept::Root(root) => match Opened::open(root.as_fd(), &self.names[number]) {
+            Kept::Root(_) => match self.open(number) {
                 Ok(opened) => Ok(Some(Handle::Own(opened))),
                 Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
                 Err(error) => Err(Fault::io(error)),
@@ -199,8 +220,7 @@ fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&Bound
     // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, the system says so.
     let root = unsafe { BorrowedFd::borrow_raw(root) };
     let Some(mut stat) = stat else {
-        let root = fcntl_dupfd_cloexec(root, 0).map_err(as_os_error)?;
-        return Ok(Files { names, kept: Kept::Root(root) });
+        return Files::beneath(root, names).map_err(as_os_error);
     };
     let rows = stat.rows();
     let states = py.detach(|| {

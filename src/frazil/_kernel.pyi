@@ -31,6 +31,8 @@ FAILED_CHECKSUM: int  # 4: a checksum does not match
 FAILED_SIZE: int  # 5: decoded to another size than the chunk's
 FAILED_IO: int  # 6: the system refused; the text begins with its errno and a space
 FAILED_ENCODE: int  # 7: a codec refused what it was to encode
+FAILED_INDEX: int  # 8: an entry of a shard index is half empty or reaches outside its shard, or the shard is too short for an index
+FAILED_INDEX_CHECKSUM: int  # 9: the checksum of a shard index does not match
 
 def kernel_info() -> dict[str, str]:
     """Versions of the kernel and of the codec libraries in it."""
@@ -219,6 +221,104 @@ def encode_bytes(codecs: Sequence[tuple[object, ...]], values: Sequence[Buffer],
 
 def crc32c(data: Buffer, value: int = 0) -> int:
     """CRC-32C of data, going on from `value`. crc32c(b"123456789") == 0xE3069283."""
+
+# --- shard indexes ---------------------------------------------------------------------------------------------------------------------
+
+class ShardIndex:
+    """The index of the shards of one level: a frozen value, made by `shard_index`.
+
+    The stacked table of g shards is int64[g, total, 2]: start (from the shard's first byte) and length of each inner chunk, -1, -1 where it is empty. Functions take it as
+    int64[g * total, 2]."""
+
+def shard_index(
+    counts: Sequence[int],
+    strides: Sequence[int],
+    at_end: bool,
+    nbytes: int,
+    swapped: bool,
+    checksums: int | None,
+) -> ShardIndex:
+    """Counts     inner chunks of a shard along each dimension of the array; total is their product
+    strides    what one step along each dimension adds to the number of an inner chunk in the index
+    at_end     whether the index is the last thing in a shard, or the first
+    nbytes     of an encoded index
+    swapped    whether its integers have the other byte order than the machine's
+    checksums  crc32c codecs behind the integers; None: codecs that the kernel does not know. Then the index can only be checked"""
+
+def read_indexes(
+    index: ShardIndex,
+    files: Files | None,
+    buffers: Sequence[Buffer],
+    rows: Columns,
+    sizes: Columns,
+    tables: Columns,
+    threads: int,
+) -> Failures:
+    """Reads the indexes of g shards of `sizes` bytes, whose bytes lie at rows (int64[g, 3]), into `tables`. MISSING: the table of a shard that is not there, all empty.
+    What makes no sense fails (FAILED_INDEX, FAILED_INDEX_CHECKSUM): every entry lies in its shard, outside of the index, and is not half empty."""
+
+def check_indexes(index: ShardIndex, sizes: Columns, tables: Columns) -> Failures:
+    """What `read_indexes` says of tables that were decoded elsewhere."""
+
+def write_indexes(index: ShardIndex, tables: Columns, out: Buffer) -> None:
+    """Encodes tables: uint8[g, nbytes]."""
+
+SHARD_KNOWN: int  # 0: read, by the index that was given; without shards: read
+SHARD_FRESH: int  # 1: read, by its own index
+SHARD_MISSING: int  # 2: nothing is there, so that all its chunks are the fill value
+SHARD_STALE: int  # 3: it has another version than the index that was given, or was replaced while it was read: it has to be read again
+SHARD_FAILED: int  # 4: see the failures
+
+def read_shards(
+    program: Program,
+    levels: Sequence[ShardIndex],
+    names: tuple[int, str, str] | None,
+    files: Files | None,
+    buffers: Sequence[Buffer],
+    objects: Columns,
+    axes: Sequence[tuple[object, ...]],
+    rows: Columns | None,
+    remembered: Sequence[tuple[Columns, Columns | None]],
+    slots: Columns | None,
+    fresh: Columns,
+    states: Columns,
+    out: Buffer,
+    threads: int,
+) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
+    """Reads a box of an array: opens the m chunks of the array that it touches, reads and checks the shard indexes that are not remembered, finds the leaf chunks in them, decodes
+    these and scatters them into `out`. No more than some hundred files are open at once.
+
+    levels      of sharding, outermost first; none where chunks have no inner ones
+    names       (descriptor of a root folder, what stands before the first coordinate, what stands between two): chunks are files beneath the root, named by their coordinates. None:
+    files, buffers, objects  a blob for each chunk, its first byte there and its length (-1: up to the end). Files must not be open yet
+    axes        for each dimension the leaf chunks that are touched along it (entries): (chunk int64[k], entries int64[k, 2], runs int64[r, 4]) as in decode_chunks, ascending; or, for
+                elements start, start + step, ..., (start, step, size, length of the array, extent of a leaf chunk, first entry, end of entries)
+    rows        which of the chunks of the array that the axes touch, counted in C order; None: all
+    remembered  stacked tables, int64[g * total, 2], each with the versions of their shards, int64[g, 3] (inode, size, time of change in ns), or None where they do not change
+    slots       int64[m, 2]: for each shard a number in `remembered` and a row in it; (-1, 0): its index is read. None: all are read
+    fresh       int64[k * total, 2], room for the k indexes that are read, in the order of their shards
+    states      int64[m, 4], what became of each chunk: (SHARD_..., inode, size, time of change)
+
+    Versions are compared when a file was opened and when all of it was read. Failures are (chunk, code, text, coordinates of the leaf chunk at fault; of the shard, where its index
+    is), one for each chunk of the array that failed. Then the numbers of those that were fresh, missing and stale."""
+
+def read_shard_points(
+    program: Program,
+    levels: Sequence[ShardIndex],
+    names: tuple[int, str, str] | None,
+    files: Files | None,
+    buffers: Sequence[Buffer],
+    objects: Columns,
+    columns: tuple[Columns, Columns, Columns, Columns, Columns],
+    remembered: Sequence[tuple[Columns, Columns | None]],
+    slots: Columns | None,
+    fresh: Columns,
+    states: Columns,
+    out: Buffer,
+    threads: int,
+) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
+    """As read_shards, for single elements. columns: shards int64[m, d], their coordinates; offsets int64[m + 1], the leaf chunks of each; chunks int64[n, d], their coordinates; first,
+    points as in decode_points."""
 
 # --- manifests ------------------------------------------------------------------------------------------------------------------------
 

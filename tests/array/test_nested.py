@@ -92,7 +92,7 @@ def test_many_inner_shards_are_as_many_calls_as_few(inside: list[Codec]) -> None
 
     few, many = calls(8), calls(64)  # 4 and 256 shards in the outer one
     assert few == many
-    assert all(count["read_rows"] for count in few)
+    assert all(count["read_indexes"] for count in few)
 
 
 def refused(kind: type[FrazilError], chunk: tuple[int, ...] | None, act: Callable[[], object]) -> FrazilError:

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import index_chains
 
+from frazil import _kernel
 from frazil.codecs import Bytes, Codec, Crc32c, ShardingIndexed
 from frazil.codecs.chain import compile_chain
-from frazil.codecs.shard import Columns, Level, build_index, lay_out, merge, parse_index, parse_indexes
+from frazil.codecs.shard import Columns, Level, encode_indexes, index_error, lay_out, merge, read_index, read_indexes
 from frazil.errors import ChecksumError, FormatError
 from frazil.testing import chunk_spec
 
@@ -22,13 +23,17 @@ def level_of(total: int, index_codecs: list[Codec] | None = None, location: str 
     return compile_chain([codec], chunk_spec("uint8", (total,))).levels[0]
 
 
+def build_index(level: Level, table: Columns) -> bytes:
+    return encode_indexes(level, table[None]).tobytes()
+
+
 @given(st.lists(st.none() | st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=9), st.data())
 def test_an_index_survives(entries: list[tuple[int, int] | None], data: st.DataObject) -> None:
     level = level_of(len(entries), list(data.draw(index_chains(1))))
     table = np.array([(-1, -1) if entry is None else entry for entry in entries], np.int64)
     encoded = build_index(level, table)
     assert len(encoded) == level.index_codecs.nbytes
-    assert (parse_index(level, encoded, 2000 + len(encoded)) == table).all()
+    assert (read_index(level, encoded, 2000 + len(encoded)) == table).all()
 
 
 @pytest.mark.parametrize(
@@ -50,24 +55,24 @@ def test_an_index_survives(entries: list[tuple[int, int] | None], data: st.DataO
 def test_entries_that_cannot_be(entries: list[int], text: str) -> None:
     level = level_of(len(entries) // 2, [Bytes("little")])
     with pytest.raises(FormatError, match=text):
-        parse_index(level, np.array(entries, "<u8").tobytes(), 100)
+        read_index(level, np.array(entries, "<u8").tobytes(), 100)
 
 
 def test_entries_at_the_edge_of_what_can_be() -> None:
     level = level_of(3, [Bytes("big")])
     table = np.array([[100, 0], [0, 100], [EMPTY, EMPTY]], ">u8")
-    assert parse_index(level, table.tobytes(), 148).tolist() == [[100, 0], [0, 100], [-1, -1]]
+    assert read_index(level, table.tobytes(), 148).tolist() == [[100, 0], [0, 100], [-1, -1]]
     with pytest.raises(FormatError, match="into the index"):
-        parse_index(level, table.tobytes(), 147)
+        read_index(level, table.tobytes(), 147)
 
 
 def test_an_index_of_another_size_or_checksum() -> None:
     level = level_of(2)
     good = build_index(level, np.array([[0, 5], [-1, -1]]))
     with pytest.raises(FormatError, match="too short"):
-        parse_index(level, good[:-1], 35)
+        read_index(level, good[:-1], 35)
     with pytest.raises(ChecksumError):
-        parse_index(level, good[:3] + b"\1" + good[4:], 41)
+        read_index(level, good[:3] + b"\1" + good[4:], 41)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), unique=True, max_size=12), st.booleans(), st.data())
@@ -115,17 +120,25 @@ def test_many_indexes_are_read_as_each_is_alone(count: int, seed: int, data: st.
     tables[rng.random((count, 3)) < 0.3] = -1
     encoded = np.array([list(build_index(level, table)) for table in tables], np.uint8)
     encoded = encoded.reshape(count, level.index_codecs.nbytes)
-    if level.index_codecs.plain:
-        assert (level.index_codecs.encode_plain(tables.view(np.uint64)) == encoded).all()
+    assert (encode_indexes(level, tables) == encoded).all()
     if count and data.draw(st.booleans()):
         encoded[rng.integers(count), rng.integers(encoded.shape[1])] ^= 1
-    found, refused = parse_indexes(level, encoded, np.array(sizes, np.int64))
+    nbytes = encoded.shape[1]
+    rows = np.stack((np.full(count, -1), np.arange(count) * nbytes, np.full(count, nbytes)), axis=1)
+    absent = rng.random(count) < 0.2
+    rows[absent] = (_kernel.MISSING, 0, 0)
+    found, refused = read_indexes(level, None, [encoded.reshape(-1)], rows, np.array(sizes, np.int64), 2)
+    wrong = refused[0][0] if refused else count
     for i, size in enumerate(sizes):
-        index = encoded[i].tobytes() if size >= level.index_codecs.nbytes else b""
-        if refused is not None and refused[0] == i:
-            with pytest.raises(type(refused[1])) as caught:
-                parse_index(level, index, size)
-            assert str(caught.value) == str(refused[1])
+        if absent[i]:
+            assert i != wrong
+            assert refused or (found[i] == -1).all()
+            continue
+        if i == wrong:
+            with pytest.raises(type(index_error(*refused[0][1:]))) as caught:
+                read_index(level, encoded[i].tobytes(), size)
+            assert str(caught.value) == str(index_error(*refused[0][1:]))
             return
-        assert (parse_index(level, index, size) == found[i]).all()
-    assert refused is None
+        if not refused:
+            assert (read_index(level, encoded[i].tobytes(), size) == found[i]).all()
+    assert not refused

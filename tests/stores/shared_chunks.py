@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, Located, fetch_located
+from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, KernelFiles, Located
+from frazil.stores.array_storage.shared_objects import fetch_located, located_files
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Changed, Columns, Fetched, Pieces, Version, pieces_of
@@ -70,6 +71,10 @@ class SharedChunks:
 
     def locate_one(self, coordinates: Coordinates) -> Located:
         return self.locate(np.array([coordinates], np.int64))
+
+    def kernel_files(self, coords: Callable[[], Columns]) -> KernelFiles | None:
+        root = self.store.kernel_root()
+        return None if root is None else located_files(root, self.locate(coords()))
 
     def fetch(
         self,

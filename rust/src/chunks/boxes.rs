@@ -1,8 +1,7 @@
 //! The boxes of chunks: which elements of each go where, in columns. Checked here once, so that copying needs no checks.
 
+use std::borrow::Cow;
 use std::ops::Range;
-
-use crate::columns::Table;
 
 /// Elements start, start + step, ... (count of them) of a chunk along one dimension, at at, at + 1, ... of the array.
 pub type Run = [i64; 4];
@@ -21,30 +20,46 @@ struct Fact {
     covered: usize,    // `reach` where every element below it is among them, otherwise 0
 }
 
+/// The entries that boxes are products of, checked as far as they can be without knowing their dimension.
+pub struct Entries<'a> {
+    runs: Cow<'a, [Run]>,
+    facts: Vec<Fact>,
+    some_empty: bool,
+}
+
+impl<'a> Entries<'a> {
+    /// An Err says which run or entry makes no sense. shape: of a chunk
+    pub fn new(entries: &[[i64; 2]], runs: impl Into<Cow<'a, [Run]>>, shape: &[usize]) -> Result<Entries<'a>, String> {
+        let (runs, most) = (runs.into(), shape.iter().copied().max().unwrap_or(0));
+        let facts = entries.iter().map(|&entry| fact(entry, &runs, most)).collect::<Result<Vec<_>, _>>()?;
+        let some_empty = facts.iter().any(|fact| fact.elements == 0);
+        Ok(Entries { runs, facts, some_empty })
+    }
+}
+
 /// The boxes of n chunks of d dimensions.
 pub struct Boxes<'a> {
     units: usize,
     dimensions: usize,
     index: &'a [i64],
-    runs: &'a [Run],
-    facts: Vec<Fact>,
-    some_empty: bool,
+    entries: &'a Entries<'a>,
 }
 
 impl<'a> Boxes<'a> {
     /// Checks that every box lies inside a chunk of `shape` and inside an array of shape `places`. An Err says what does not.
-    pub fn new(index: &'a Table, entries: &[[i64; 2]], runs: &'a [Run], shape: &[usize], places: &[usize]) -> Result<Boxes<'a>, String> {
+    /// index: for each of `units` boxes an entry a dimension
+    pub fn new(units: usize, index: &'a [i64], entries: &'a Entries<'a>, shape: &[usize], places: &[usize]) -> Result<Boxes<'a>, String> {
         if shape.len() != places.len() {
             return Err(format!("the array has {} dimensions, the chunk {}", places.len(), shape.len()));
         }
-        let most = shape.iter().copied().max().unwrap_or(0);
-        let facts = entries.iter().map(|&entry| fact(entry, runs, most)).collect::<Result<Vec<_>, _>>()?;
         let dimensions = shape.len();
-        let some_empty = facts.iter().any(|fact| fact.elements == 0);
-        let boxes = Boxes { units: index.rows(), dimensions, index: index.values(), runs, facts, some_empty };
+        if units.checked_mul(dimensions) != Some(index.len()) {
+            return Err(format!("index: {} numbers are not those of {units} chunks", index.len()));
+        }
+        let boxes = Boxes { units, dimensions, index, entries };
         for (i, &entry) in boxes.index.iter().enumerate() {
             let dimension = i % dimensions;
-            let fact = usize::try_from(entry).ok().and_then(|entry| boxes.facts.get(entry));
+            let fact = usize::try_from(entry).ok().and_then(|entry| entries.facts.get(entry));
             let fact = fact.ok_or_else(|| format!("index: there is no entry {entry}"))?;
             if fact.reach > shape[dimension] || fact.place > places[dimension] {
                 let unit = i / dimensions;
@@ -60,12 +75,12 @@ impl<'a> Boxes<'a> {
 
     fn facts(&self, unit: usize) -> impl DoubleEndedIterator<Item = &Fact> + ExactSizeIterator {
         let row = &self.index[unit * self.dimensions..(unit + 1) * self.dimensions];
-        row.iter().map(|&entry| &self.facts[entry as usize])
+        row.iter().map(|&entry| &self.entries.facts[entry as usize])
     }
 
     /// The runs of a chunk along each dimension.
     pub fn runs_of(&self, unit: usize) -> impl DoubleEndedIterator<Item = &'a [Run]> + ExactSizeIterator {
-        self.facts(unit).map(|fact| &self.runs[fact.runs.clone()])
+        self.facts(unit).map(|fact| &self.entries.runs[fact.runs.clone()])
     }
 
     /// The run of a chunk along each dimension; None along those that have several.
@@ -74,7 +89,7 @@ impl<'a> Boxes<'a> {
     }
 
     pub fn is_empty(&self, unit: usize) -> bool {
-        self.some_empty && self.facts(unit).any(|fact| fact.elements == 0)
+        self.entries.some_empty && self.facts(unit).any(|fact| fact.elements == 0)
     }
 
     /// Whether the box has every element of a chunk of `shape`.

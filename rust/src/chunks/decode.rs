@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::chunks::box_copies::{Direction, Mover, Sides};
-use crate::chunks::boxes::Boxes;
+use crate::chunks::boxes::{Boxes, Entries};
 use crate::chunks::chain::Target;
 use crate::chunks::copy::Item;
 use crate::chunks::program::Program;
@@ -22,7 +22,8 @@ const SMALL: usize = 4 << 10;
 /// Rows of at least this many bytes are read straight to their place.
 const STRAIGHT: usize = 64 << 10;
 
-struct Chunks<'a> {
+/// Chunks that are decoded into their boxes of an array.
+pub struct Chunks<'a> {
     program: &'a Program,
     boxes: Boxes<'a>,
     out: Room,
@@ -33,7 +34,7 @@ struct Chunks<'a> {
 }
 
 /// Movers from a chunk, and from the fill value.
-struct Movers<'a> {
+pub struct Movers<'a> {
     chunk: Mover<'a>,
     fill: Mover<'a>,
 }
@@ -55,6 +56,11 @@ impl Program {
 }
 
 impl<'a> Chunks<'a> {
+    pub fn new(program: &'a Program, boxes: Boxes<'a>, out: Room, out_strides: &'a [isize]) -> Chunks<'a> {
+        let (no_strides, plain) = (vec![0; program.shape.len()], Item::Plain { size: program.itemsize });
+        Chunks { program, boxes, out, out_strides, no_strides, plain }
+    }
+
     fn mover(&'a self, item: &'a Item, chunk: &'a [isize]) -> Mover<'a> {
         Mover::new(&self.boxes, Sides { direction: Direction::ToArray, item, chunk, array: self.out_strides })
     }
@@ -203,10 +209,9 @@ fn decode_chunks(
     if out.itemsize() != program.itemsize {
         return Err(wrong(format!("out: its items have {} bytes, the program's {}", out.itemsize(), program.itemsize)));
     }
-    let boxes = Boxes::new(&index, &entries, &runs, &program.shape, out.shape()).map_err(wrong)?;
-    let no_strides = vec![0; program.shape.len()];
-    let plain = Item::Plain { size: program.itemsize };
-    let chunks = Chunks { program, boxes, out: out.room(), out_strides: out.strides(), no_strides, plain };
+    let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
+    let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, out.shape()).map_err(wrong)?;
+    let chunks = Chunks::new(program, boxes, out.room(), out.strides());
     let rows: &[[i64; 3]] = &rows;
     let failures = detached(py, || fetch(&sources, rows, watch.as_ref(), threads, &&chunks))?;
     Ok(failures.into_rows())

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use pyo3::prelude::*;
 
 use crate::chunks::box_copies::{Direction, Mover, Sides};
-use crate::chunks::boxes::Boxes;
+use crate::chunks::boxes::{Boxes, Entries};
 use crate::chunks::chain::Target;
 use crate::chunks::copy::{fill, is_all};
 use crate::chunks::decode::FailureRows;
@@ -337,7 +337,8 @@ fn encode_chunks(
     if source.itemsize() != program.itemsize {
         return Err(wrong(format!("source: its items have {} bytes, the program's {}", source.itemsize(), program.itemsize)));
     }
-    let boxes = Boxes::new(&index, &entries, &runs, &program.shape, source.shape()).map_err(wrong)?;
+    let entries = Entries::new(&entries, &*runs, &program.shape).map_err(wrong)?;
+    let boxes = Boxes::new(index.rows(), index.values(), &entries, &program.shape, source.shape()).map_err(wrong)?;
     let units = boxes.units();
     let old = OldColumns::new(old, units)?;
     let groups = Column::<1>::new(groups, "groups")?;
@@ -366,7 +367,7 @@ fn encode_points(
     let (first, points) = (Column::<1>::new(first, "first")?, Column::<2>::new(points, "points")?);
     let source = Strided::readable(source, "source")?;
     let units = first.len().saturating_sub(1);
-    let gather = Points::new(program, &first, &points, &source, units).map_err(wrong)?;
+    let gather = Points::new(program, &first, &points, source.view(), units).map_err(wrong)?;
     let old = OldColumns::new(old, units)?;
     let groups = Column::<1>::new(groups, "groups")?;
     let mut lengths = ColumnMut::<1>::of(lengths, "lengths", units)?;

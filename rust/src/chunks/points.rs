@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::chunks::decode::FailureRows;
 use crate::chunks::program::Program;
-use crate::columns::{Bytes, Column, Room, Strided, wrong};
+use crate::columns::{Bytes, Column, Room, Strided, View, wrong};
 use crate::failures::Outcome;
 use crate::fetch::{ReadPart, Sink, Wanted, fetch, parse_expect};
 use crate::sources::{Files, Sources};
@@ -29,26 +29,29 @@ impl<'a> Points<'a> {
         program: &'a Program,
         first: &'a [[i64; 1]],
         points: &'a [[i64; 2]],
-        array: &'a Strided,
+        array: View<'_>,
         units: usize,
     ) -> Result<Points<'a>, String> {
         if first.len().checked_sub(1) != Some(units) {
             return Err(format!("first: expected {} numbers, got {}", units + 1, first.len()));
         }
-        let (&[extent], &[stride]) = (array.shape(), array.strides()) else {
-            return Err(format!("the array has {} dimensions, not one", array.shape().len()));
+        let (&[extent], &[stride]) = (array.shape, array.strides) else {
+            return Err(format!("the array has {} dimensions, not one", array.shape.len()));
         };
-        if array.itemsize() != program.itemsize {
-            return Err(format!("the array's items have {} bytes, the program's {}", array.itemsize(), program.itemsize));
+        if array.itemsize != program.itemsize {
+            return Err(format!("the array's items have {} bytes, the program's {}", array.itemsize, program.itemsize));
         }
         if first[0][0] < 0 || !first.is_sorted() || first[units][0] > points.len() as i64 {
             return Err(format!("first: does not go upward within 0..={}", points.len()));
         }
         let inside = |value: i64, end: usize| usize::try_from(value).is_ok_and(|value| value < end);
-        if let Some(point) = points.iter().find(|point| !inside(point[0], program.elements) || !inside(point[1], extent)) {
+        if let Some(point) = points[first[0][0] as usize..first[units][0] as usize]
+            .iter()
+            .find(|point| !inside(point[0], program.elements) || !inside(point[1], extent))
+        {
             return Err(format!("points: {point:?} lies outside the chunk or the array"));
         }
-        Ok(Points { program, first, points, array: array.room(), stride })
+        Ok(Points { program, first, points, array: array.room, stride })
     }
 
     fn of(&self, unit: usize) -> &'a [[i64; 2]] {
@@ -182,7 +185,7 @@ fn decode_points(
     let watch = parse_expect(expect, files)?;
     let (first, points) = (Column::<1>::new(first, "first")?, Column::<2>::new(points, "points")?);
     let out = Strided::writable(out, "out")?;
-    let points = Points::new(program, &first, &points, &out, rows.len()).map_err(wrong)?;
+    let points = Points::new(program, &first, &points, out.view(), rows.len()).map_err(wrong)?;
     let rows: &[[i64; 3]] = &rows;
     let failures = detached(py, || fetch(&sources, rows, watch.as_ref(), threads, &&points))?;
     Ok(failures.into_rows())

@@ -1,6 +1,6 @@
-"""What reading and writing an array needs to know, settled once when it is opened, and where it remembers shard indexes.
+"""What reading and writing an array needs to know, made once when it is opened; and the errors for what the kernel could not do.
 
-Here live values; what is remembered lies in stores/caches/byte_cache.py. Reading is in read.py, writing in write.py, the walk through shards in shard_lookup.py."""
+Reading is in io/read.py, writing in io/write.py; the shard indexes that an array remembers are in io/shard_indexes.py."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable
 from errno import ENOMEM
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 from weakref import WeakSet
-
-import numpy as np
 
 from frazil import _kernel
 from frazil.codecs.codec import Refusal, cause_of
 from frazil.codecs.leaf import Chain
+from frazil.codecs.shard import index_error
 from frazil.errors import (
     ChecksumError,
     ChunkDecodeError,
@@ -29,34 +28,27 @@ from frazil.errors import (
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
-from frazil.stores.caches.byte_cache import ByteCache, Shelf
 from frazil.stores.retry import lacks_files
-from frazil.stores.values import Columns, Version
+from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from frazil.array.hierarchy.nodes import Place
     from frazil.array.hierarchy.stored_document import StoredDocument
-    from frazil.metadata.model import ArrayMetadata
-
-Table: TypeAlias = (
-    "NDArray[np.int64]"  # int64[n, 2]: start and length of each inner chunk of a shard, -1 where it is empty
-)
+    from frazil.array.io.shard_indexes import RememberedIndexes
 
 MOST_CHUNKS = 2**13  # units of one batch: their columns stay below 2 MiB
 MOST_OBJECTS = 128  # objects of one batch that are kept open
 
 
 class Access(Record):
-    """One array's way to its chunks. document: what is stored of the array by now; turn: held by a writer of this array that lost a race and tries again."""
+    """One array's way to its chunks. document: what is stored of the array by now; indexes: those that are remembered, None where none can be; turn: held by a
+    writer of this array that lost a race and tries again."""
 
     path: str
     document: StoredDocument
     storage: ChunkStorage
     chain: Chain
     runtime: Runtime
-    tables: Shelf[tuple[Version, Table]]
+    indexes: RememberedIndexes | None
     turn: Turn
 
 
@@ -77,18 +69,6 @@ class Turn:
 
     def after_fork(self) -> None:
         self._lock = allocate_lock()
-
-
-def table_shelf(place: Place, metadata: ArrayMetadata, chain: Chain) -> Shelf[tuple[Version, Table]]:
-    """Where an array remembers shard indexes: by the label of the shard (Located.labels), each with the version of the shard. It is shared with all arrays of the
-    opened location that read the same indexes out of the same bytes; with transformers, and codecs that users define, with none."""
-    memory = ByteCache(place.runtime.cache_bytes) if place.memory is None else place.memory
-    transformed = place.transformers or metadata.storage_transformers
-    if not chain.levels or transformed or not chain.levels[0].index_codecs.plain:
-        return Shelf(memory, object())
-    level = chain.levels[0]
-    endian = getattr(level.index_codecs.serializer, "endian", None)
-    return Shelf(memory, ("shard index", level.counts, level.at_end, endian, len(level.index_codecs.after)))
 
 
 _held: WeakSet[Turn] = WeakSet()  # of this process, for its children
@@ -124,6 +104,10 @@ def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[
             chunk=chunk,
             hint="nothing is wrong with what is stored: the codecs of the array cannot take these values",
         )
+    if code in (_kernel.FAILED_INDEX, _kernel.FAILED_INDEX_CHECKSUM):
+        refused = index_error(code, text)
+        refused.key, refused.path, refused.chunk = key, path, chunk
+        return refused
     if code == _kernel.FAILED_IO:
         number, _, message = text.partition(" ")
         if number == str(ENOMEM):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.array.access import Access, Turn, table_shelf
+from frazil.array.access import Access, Turn
 from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import settle
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
@@ -19,6 +19,7 @@ from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
 from frazil.array.indexer import Indexer, as_values, check_out, empty_values
 from frazil.array.io.read import read
+from frazil.array.io.shard_indexes import remembered_indexes
 from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
 from frazil.array.tokens import OwnToken, token_of
@@ -115,9 +116,9 @@ class Array:
     def _reach(self) -> list[tuple[Access, Turn]]:
         """The first that any thread adds counts."""
         chain, runtime = self._settled.chain, self._settled.runtime
-        tables = table_shelf(self._place, self._metadata, chain)
+        indexes = remembered_indexes(self._place, self._metadata, chain)
         document = StoredDocument(self._place, self._metadata, self._storage, self._documented)
-        access = Access(self._place.path, document, self._storage, chain, runtime, tables, Turn())
+        access = Access(self._place.path, document, self._storage, chain, runtime, indexes, Turn())
         self._reached.append((access, Turn()))
         return self._reached
 

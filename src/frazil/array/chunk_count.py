@@ -6,7 +6,7 @@ import numpy as np
 
 from frazil.array.access import Access, most_objects
 from frazil.array.io.chunk_regions import Region
-from frazil.array.io.shard_lookup import Tables, fetch_indexes, open_shards, tables_below
+from frazil.array.io.shard_lookup import fetch_indexes, open_shards, tables_below
 from frazil.stores.values import Columns
 
 
@@ -30,25 +30,28 @@ class ChunkCount:
     def _of_shards(self, coords: Columns) -> int:
         located = self._access.storage.locate(coords)
         opened = open_shards(self._access, located, coords, fetch_indexes(self._access, located))
-        return self._of_level(0, opened.region, opened.spans, opened.tables, coords * self._extents)
+        return self._of_level(0, opened.region, opened.spans, opened.tables, opened.slot, coords * self._extents)
 
-    def _of_level(self, depth: int, region: Region, spans: Columns, tables: Tables, corners: Columns) -> int:
+    def _of_level(
+        self, depth: int, region: Region, spans: Columns, tables: Columns, slot: Columns, corners: Columns
+    ) -> int:
         """In shards of a level; corners: int64[m, d], the first element of each."""
         level = self._access.chain.levels[depth]
         strides, counts, inner = (np.array(of, np.int64) for of in (level.strides, level.counts, level.inner))
         count = 0
-        for (place, start, _), table, corner in zip(spans.tolist(), tables, corners, strict=True):
-            if table is None:
-                continue
+        for shard in np.flatnonzero(
+            slot >= 0
+        ).tolist():  # one after the other: all inner chunks of a shard are looked at
+            table = tables[slot[shard]]
             number = np.flatnonzero(table[:, 0] >= 0)
-            within = corner + number[:, None] // strides % counts * inner
+            within = corners[shard] + number[:, None] // strides % counts * inner
             inside = (within.astype(np.uint64) < self._shape).all(axis=1)  # what lies outside may lie beyond 2**63
             if depth + 1 == len(self._access.chain.levels):
                 count += int(inside.sum())
                 continue
             below = np.empty((int(inside.sum()), 3), np.int64)
-            below[:, 0], below[:, 1:] = place, table[number[inside]]
-            below[:, 1] += start
+            below[:, 0], below[:, 1:] = spans[shard, 0], table[number[inside]]
+            below[:, 1] += spans[shard, 1]
             count += self._below(depth + 1, region, below, within[inside])
         return count
 
@@ -59,5 +62,5 @@ class ChunkCount:
             chunk = corners[i] // np.array(self._access.chain.leaf.shape, np.int64)
             return storage.locate((corners[i] // self._extents)[None]).key(0), tuple(chunk.tolist())
 
-        region, spans, tables = tables_below(self._access, level, region, spans, key)
-        return self._of_level(depth, region, spans, tables, corners)
+        region, spans, tables, slot = tables_below(self._access, level, region, spans, key)
+        return self._of_level(depth, region, spans, tables, slot, corners)

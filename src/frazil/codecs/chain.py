@@ -26,7 +26,7 @@ from frazil.codecs.codec import (
     size_of,
 )
 from frazil.codecs.leaf import Chain, Leaf
-from frazil.codecs.shard import IndexChain, Level, index_spec
+from frazil.codecs.shard import IndexChain, Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
 from frazil.late import LateModule
 
@@ -131,6 +131,7 @@ def _level(codec: Sharding, seen: ChunkSpec, order: tuple[int, ...], after: list
         codec.index_location == "end",
         tuple(after),
         0,
+        make_kernel_index(index, of_array, strides, at_end=codec.index_location == "end"),
     )
 
 

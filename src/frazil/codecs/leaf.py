@@ -51,6 +51,11 @@ class Chain(Record):
     leaf: Leaf
 
     @property
+    def native(self) -> bool:
+        """Whether the kernel can read chunks by itself, from the outermost index to the leaf."""
+        return self.leaf.middle is None and all(level.addressable and level.index_codecs.plain for level in self.levels)
+
+    @property
     def bound(self) -> int:
         """The most bytes of an encoded chunk of the array's grid."""
         return self.levels[0].bound if self.levels else self.leaf.bound

@@ -1,10 +1,10 @@
 """The bytes of a shard: its index, and how a shard is put together (sharding codec 1.0, Binary shard format).
 
-Pure functions over columns. No codec of chunks, no I/O; the codec of that name is in sharding_indexed.py."""
+Functions over the stacked index table of many shards, which the kernel reads and writes. No codec of chunks; the codec of that name is in sharding_indexed.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,16 +13,25 @@ import numpy as np
 from frazil import _kernel
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, ChunkSpec, as_bytes, run_decode, run_encode
-from frazil.errors import FormatError, FrazilError, InvalidInputError
+from frazil.codecs.codec import (
+    ArrayToArray,
+    ArrayToBytes,
+    BytesToBytes,
+    ChunkSpec,
+    Refusal,
+    as_bytes,
+    run_decode,
+    run_encode,
+)
+from frazil.errors import ChecksumError, FormatError, FrazilError, InvalidInputError
 from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil._kernel import Buffer
+
 Columns: TypeAlias = "NDArray[np.int64]"
-Flags: TypeAlias = "NDArray[np.bool_]"
-EMPTY = np.uint64(2**64 - 1)  # offset and nbytes of an inner chunk that is not there
 
 
 def index_spec(counts: Sequence[int]) -> ChunkSpec:
@@ -81,34 +90,6 @@ class IndexChain(Record):
             )
         return data
 
-    def decode_plain(self, data: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """uint8[g, nbytes], many indexes of a plain chain: uint64[g, n, 2], and bool[g], whether all checksums match."""
-        good = np.ones(len(data), np.bool_)
-        for low, high in zip(self.sizes[:-1], self.sizes[1:], strict=True):
-            good &= (data[:, low:high] == _checksums(data, low)).all(axis=1)
-        tables = np.ascontiguousarray(data[:, : self.sizes[0]]).view(np.uint64)
-        return self._ordered(tables).reshape(len(data), self.sizes[0] // 16, 2), good
-
-    def encode_plain(self, tables: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """Undoes decode_plain."""
-        data = np.empty((len(tables), self.nbytes), np.uint8)
-        data[:, : self.sizes[0]] = self._ordered(tables).reshape(len(tables), self.sizes[0] // 8).view(np.uint8)
-        for low, high in zip(self.sizes[:-1], self.sizes[1:], strict=True):
-            data[:, low:high] = _checksums(data, low)
-        return data
-
-    def _ordered(self, tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """In the byte order of the chain, or back in the machine's."""
-        assert isinstance(self.serializer, Bytes)
-        return tables.byteswap() if self.serializer.swaps(self.specs[0]) else tables
-
-
-def _checksums(data: NDArray[np.uint8], nbytes: int) -> NDArray[np.uint8]:
-    """uint8[g, 4]: the crc32c of the first nbytes of each row."""
-    width, view = data.shape[1], data.reshape(-1).data
-    sums = (_kernel.crc32c(view[at : at + nbytes]) for at in range(0, data.size, width))
-    return np.fromiter(sums, "<u4", len(data)).view(np.uint8).reshape(-1, 4)
-
 
 class Level(Record):
     """One sharding. Shapes and strides are by dimension of the array, whatever transpositions stand before it.
@@ -120,6 +101,7 @@ class Level(Record):
     index_codecs  of the shard index;  at_end: whether it is the last thing of the shard, or the first
     after    bytes-to-bytes codecs around the whole shard; with any of them the level is not addressable
     bound    the most bytes of such a shard, encoded; more is refused
+    kernel_index  the same index, as the kernel takes it
     """
 
     inner: tuple[int, ...]
@@ -130,6 +112,7 @@ class Level(Record):
     at_end: bool
     after: tuple[BytesToBytes, ...]
     bound: int
+    kernel_index: _kernel.ShardIndex
 
     @property
     def addressable(self) -> bool:
@@ -141,71 +124,84 @@ class Level(Record):
         return (-self.index_codecs.nbytes if self.at_end else 0), self.index_codecs.nbytes
 
 
-def parse_index(level: Level, data: bytes, size: int) -> Columns:
-    """The index of one shard of `size` bytes: int64[total, 2], start and length of each inner chunk; start -1 where it is empty.
-
-    Raises ChecksumError, FormatError: half an empty entry, an entry that reaches outside the shard or past 64 bits."""
-    if len(data) != level.index_codecs.nbytes:
-        raise FormatError(
-            f"a shard of {size} bytes is too short for its index of {level.index_codecs.nbytes} bytes",
-            hint="the shard was cut short, or its metadata is of another array",
-        )
-    table = level.index_codecs.decode(data)
-    half, outside = _wrong(level, table, np.array(size, np.uint64))
-    if half.any():
-        number = int(np.flatnonzero(half)[0])
-        raise FormatError(
-            f"entry {number} of the shard index is half empty: offset {table[number, 0]}, nbytes {table[number, 1]}"
-        )
-    if outside.any():
-        number = int(np.flatnonzero(outside)[0])
-        raise FormatError(
-            f"entry {number} of the shard index reaches outside the shard of {size} bytes, or into the index itself:"
-            f" offset {table[number, 0]}, nbytes {table[number, 1]}"
-        )
-    return table.view(np.int64)  # the empty entry is -1, -1
+def make_kernel_index(
+    codecs: IndexChain, counts: Sequence[int], strides: Sequence[int], *, at_end: bool
+) -> _kernel.ShardIndex:
+    """An index as the kernel takes it. Where its codecs are other ones than `bytes` and checksums, the kernel only checks what was decoded here."""
+    swapped = isinstance(codecs.serializer, Bytes) and bool(codecs.serializer.swaps(codecs.specs[-1]))
+    return _kernel.shard_index(
+        counts, strides, at_end, codecs.nbytes, swapped, len(codecs.after) if codecs.plain else None
+    )
 
 
-def _wrong(level: Level, table: NDArray[np.uint64], size: NDArray[np.uint64]) -> tuple[Flags, Flags]:
-    """Which entries of uint64[..., 2] are half empty, and which reach out of their shard of `size` bytes, or into its index."""
-    starts, lengths = table[..., 0], table[..., 1]
-    nbytes = np.uint64(level.index_codecs.nbytes)
-    limit = np.maximum(size, nbytes) - nbytes if level.at_end else size
-    missing = starts == EMPTY
-    outside = (starts > limit) | (lengths > limit - np.minimum(starts, limit))
-    if not level.at_end:
-        outside |= (starts < nbytes) & (lengths > 0)
-    return missing != (lengths == EMPTY), outside & ~missing
+def read_indexes(
+    level: Level,
+    files: _kernel.Files | None,
+    buffers: Sequence[Buffer],
+    rows: Columns,
+    sizes: Columns,
+    threads: int,
+) -> tuple[Columns, _kernel.Failures]:
+    """The stacked table of g shards, checked: int64[g, total, 2], start (from the shard's first byte) and length of each inner chunk, -1 where it is empty; and what was refused.
 
-
-def parse_indexes(
-    level: Level, data: NDArray[np.uint8], sizes: Columns
-) -> tuple[Columns, tuple[int, FrazilError] | None]:
-    """parse_index for g shards at once. data: uint8[g, nbytes], meaningless where sizes[g] is less than that.
-    Answers int64[g, total, 2], and the first of them that is refused, with its error."""
-    nbytes = level.index_codecs.nbytes
-    suspects = np.arange(len(data))
+    rows   int64[g, 3], where the bytes of each index lie; MISSING: the shard is not there, so all its chunks are empty
+    sizes  int64[g], bytes of each shard"""
+    tables = np.empty((len(rows), level.total, 2), np.int64)
+    flat = tables.reshape(-1, 2)
     if level.index_codecs.plain:
-        tables, good = level.index_codecs.decode_plain(data)
-        for wrong in _wrong(level, tables, sizes.astype(np.uint64)[:, None]):
-            good &= ~wrong.any(axis=1)
-        suspects = np.flatnonzero(~good | (sizes < nbytes))[:1]
-    else:
-        tables = np.empty((len(data), level.total, 2), np.uint64)
-    for i in suspects.tolist():
-        size = int(sizes[i])
+        return tables, _kernel.read_indexes(level.kernel_index, files, buffers, rows, sizes, flat, threads)
+    tables.fill(-1)
+    nbytes, there = level.index_codecs.nbytes, np.flatnonzero(rows[:, 0] != _kernel.MISSING)
+    of_there = np.ascontiguousarray(sizes[there])
+    failures = _kernel.check_indexes(level.kernel_index, of_there, tables[there].reshape(-1, 2))
+    if failures:  # one is too short
+        return tables, [(int(there[i]), code, text) for i, code, text in failures]
+    data, offsets = np.empty((len(there), nbytes), np.uint8), np.arange(len(there) + 1, dtype=np.int64) * nbytes
+    failures = _kernel.read_rows(files, buffers, np.ascontiguousarray(rows[there]), data, offsets, threads)
+    if not failures:
+        for i, index in zip(there.tolist(), data, strict=True):
+            try:
+                tables[i] = level.index_codecs.decode(index.tobytes()).view(np.int64)
+            except FrazilError as error:
+                return tables, [(i, _kernel.FAILED_INDEX, Refusal(error))]
+        failures = _kernel.check_indexes(level.kernel_index, of_there, tables[there].reshape(-1, 2))
+    return tables, [(int(there[i]), code, text) for i, code, text in failures]
+
+
+def read_index(level: Level, data: bytes, size: int) -> Columns:
+    """The table of one shard of `size` bytes, int64[total, 2], from the bytes of its index. Raises FormatError, ChecksumError."""
+    rows, sizes = np.array([(-1, 0, len(data))], np.int64), np.array([size], np.int64)
+    tables, failures = read_indexes(level, None, [data], rows, sizes, 1)
+    for _, code, text in failures:
+        raise index_error(code, text)
+    table: Columns = tables[0]
+    return table
+
+
+def index_error(code: int, text: str) -> FrazilError:
+    """The error for an index that was refused."""
+    if isinstance(text, Refusal):
+        return text.error
+    kind = ChecksumError if code == _kernel.FAILED_INDEX_CHECKSUM else FormatError
+    return kind(text, hint="the shard is damaged or was cut short, or its metadata is of another array")
+
+
+def encode_indexes(
+    level: Level, tables: Columns, name: Callable[[FrazilError, int], None] | None = None
+) -> NDArray[np.uint8]:
+    """Undoes read_indexes: uint8[g, nbytes]. Raises InvalidInputError for a codec of the user's; name(error, i) may say in it which shard it was."""
+    data = np.empty((len(tables), level.index_codecs.nbytes), np.uint8)
+    if level.index_codecs.plain:
+        _kernel.write_indexes(level.kernel_index, np.ascontiguousarray(tables).reshape(-1, 2), data)
+        return data
+    for i, table in enumerate(tables):
         try:
-            tables[i] = parse_index(level, b"" if size < nbytes else data[i].tobytes(), size).view(np.uint64)
+            data[i] = np.frombuffer(level.index_codecs.encode(table.view(np.uint64)), np.uint8)
         except FrazilError as error:
-            return tables.view(np.int64), (i, error)
-    return tables.view(np.int64), None
-
-
-def build_index(level: Level, table: Columns) -> bytes:
-    """The encoded index of int64[total, 2]: start (from the shard's first byte) and length of each inner chunk, -1 where it is empty.
-
-    Raises InvalidInputError."""
-    return level.index_codecs.encode(table.view(np.uint64))
+            if name is not None:
+                name(error, i)
+            raise
+    return data
 
 
 class Layout(Record):

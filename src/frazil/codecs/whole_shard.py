@@ -12,7 +12,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.codecs.codec import Array, ChunkSpec, cause_of, run_decode, run_encode
 from frazil.codecs.leaf import Chain, Columns, Leaf, decode_units, encode_units
-from frazil.codecs.shard import Level, build_index, lay_out, parse_index
+from frazil.codecs.shard import Level, encode_indexes, lay_out, read_index
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
 from frazil.indexing import BoxSelection, BoxUnits, basic, box_plan
 
@@ -71,7 +71,7 @@ def _shard(level: Level, numbers: Columns, values: Sequence[bytes | None]) -> by
     """Inner chunks put together, in the order given."""
     rows = np.array([(0, 0, -1 if value is None else len(value)) for value in values], np.int64).reshape(-1, 3)
     layout = lay_out(level, 1, np.zeros(len(rows), np.int64), numbers, rows)
-    index = build_index(level, layout.tables[0])
+    index = encode_indexes(level, layout.tables).tobytes()
     chunks = b"".join(value for value in values if value is not None)
     data = chunks + index if level.at_end else index + chunks
     for codec in level.after:
@@ -84,7 +84,7 @@ def _decode(levels: Sequence[Level], leaf: Leaf, data: bytes, spec: ChunkSpec) -
     for codec in reversed(level.after):
         data = run_decode(codec, data, level.bound)
     nbytes = level.index_codecs.nbytes
-    table = parse_index(level, data[max(len(data) - nbytes, 0) :] if level.at_end else data[:nbytes], len(data))
+    table = read_index(level, data[max(len(data) - nbytes, 0) :] if level.at_end else data[:nbytes], len(data))
     out = np.empty(spec.shape, spec.dtype)
     if len(levels) > 1:
         fill = np.frombuffer(spec.fill, spec.dtype).reshape(())

@@ -6,6 +6,7 @@ No arithmetic here leaves int64, whatever the length of the array: columns stay 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,6 +75,16 @@ class RegularAxis:
         entries = np.ones((high - low, 2), np.int64)
         entries[:, 0] = np.arange(high - low)
         return AxisEntries(chunk, entries, runs, runs[:, 1] == self._chunk_extent)
+
+    def kernel_columns(self, low: int, high: int) -> tuple[int, ...]:
+        """Entries low to high, as the kernel's read_shards takes an axis: numbers, from which it makes the columns itself."""
+        return self._start, self._step, self.size, self.length, self.extent, low, high
+
+    def shards(self, low: int, high: int, shard_extent: int) -> Sequence[int]:
+        """Coordinates of the shards (shard_extent leaf chunks each) that entries low to high touch, ascending."""
+        if self._dense:
+            return range((self._first + low) // shard_extent, (self._first + high - 1) // shard_extent + 1)
+        return sorted({self._shard(entry, shard_extent) for entry in range(low, high)})
 
     def _selected(self, base: Columns, room: Columns) -> tuple[Columns, Columns]:
         """The range of the selection's numbers that lie within the elements base to base + room."""
@@ -172,6 +183,16 @@ class IndexAxis:
         chunk = self._chunk[low:high]
         filled = chunk < self.length // self._chunk_extent
         return AxisEntries(chunk, entries, runs, self._covers[low:high] & filled)
+
+    def kernel_columns(self, low: int, high: int) -> tuple[Columns, Columns, Columns]:
+        """As RegularAxis.kernel_columns; here as columns."""
+        chunk, entries, runs, _ = self.entries(low, high)
+        return chunk, entries, runs
+
+    def shards(self, low: int, high: int, shard_extent: int) -> Sequence[int]:
+        """As RegularAxis.shards."""
+        shards: list[int] = np.unique(self._chunk[low:high] // shard_extent).tolist()
+        return shards
 
     def cut(self, low: int, shard_extent: int, limit: int) -> int:
         """As RegularAxis.cut."""

@@ -119,24 +119,46 @@ class BoxBatch:
     """A range of entries for each axis, made of whole shards unless parts > 1. Nothing is expanded before it is asked for.
 
     part, parts   where one shard alone is over the limit it comes in `parts` batches, one after the other; else 0, 1
-    shard_count   number of shards (rows of `shards`)
-    unit_count    number of units of all of them
-    axes          a BatchAxis for each dimension"""
+    unit_count    number of units of all shards"""
 
-    __slots__ = ("_plan", "axes", "part", "parts", "shard_count", "unit_count")
+    __slots__ = ("_axes", "_plan", "_ranges", "_shards", "part", "parts", "unit_count")
 
-    def __init__(self, plan: BoxPlan, axes: tuple[BatchAxis, ...], part: int, parts: int) -> None:
+    def __init__(self, plan: BoxPlan, ranges: _Ranges, part: int, parts: int) -> None:
         self._plan = plan
-        self.axes = axes
+        self._ranges = ranges
         self.part = part
         self.parts = parts
-        self.shard_count = math.prod(axis.shard.size for axis in axes)
-        self.unit_count = math.prod(axis.chunk.size for axis in axes)
+        self.unit_count = _size(ranges)
+        self._axes: tuple[BatchAxis, ...] | None = None
+        self._shards: list[Sequence[int]] | None = None
+
+    @property
+    def axes(self) -> tuple[BatchAxis, ...]:
+        """A BatchAxis for each dimension."""
+        if self._axes is None:
+            self._axes = self._plan._columns(self._ranges)
+        return self._axes
+
+    def kernel_columns(self) -> list[tuple[object, ...]]:
+        """The axes as the kernel's read_shards takes them."""
+        return [axis.kernel_columns(*of_axis) for axis, of_axis in zip(self._plan.axes, self._ranges, strict=True)]
+
+    def shards_along(self) -> list[Sequence[int]]:
+        """For each dimension the coordinates of the shards touched, ascending."""
+        if self._shards is None:
+            axes = zip(self._plan.axes, self._ranges, self._plan.shard_extents, strict=True)
+            self._shards = [axis.shards(low, high, extent) for axis, (low, high), extent in axes]
+        return self._shards
+
+    @property
+    def shard_count(self) -> int:
+        """Number of shards (rows of `shards`)."""
+        return math.prod(map(len, self.shards_along()))
 
     @property
     def shards(self) -> Columns:
         """int64[s, d]: coordinates of the shards touched, in C order. Made anew each time."""
-        return _product([axis.shard for axis in self.axes])
+        return _product([np.array(shards, np.int64) for shards in self.shards_along()])
 
     def units(self, rows: Columns | None = None) -> BoxUnits:
         """Expands the units of these rows of `shards` (ascending; None: all)."""
@@ -198,10 +220,12 @@ class BoxPlan:
     """axes: one for each dimension of the array; shard_extents: leaf chunks along each dimension of a shard (1: no shards);
     chunk_count: number of units, a Python integer."""
 
-    __slots__ = ("axes", "chunk_count", "shard_extents")
+    __slots__ = ("_made", "axes", "chunk_count", "shard_extents")
 
     def __init__(self, axes: tuple[Axis, ...], shard_extents: tuple[int, ...]) -> None:
         self.axes = axes
+        # the last columns of each axis: most batches differ from the one before along few axes
+        self._made: list[tuple[tuple[int, int], BatchAxis] | None] = [None] * len(axes)
         self.shard_extents = shard_extents
         self.chunk_count = math.prod(axis.count for axis in axes)
 
@@ -217,32 +241,31 @@ class BoxPlan:
             return
         limit = max(1, min(max_chunks, max_bytes // max(1, chunk_bytes)))
         counts = [axis.count for axis in self.axes]
+        whole: _Ranges = tuple([(0, count) for count in counts])
+        if self.chunk_count <= limit:
+            yield BoxBatch(self, whole, 0, 1)
+            return
         widths = [axis.widest(extent) for axis, extent in zip(self.axes, self.shard_extents, strict=True)]
-        whole: _Ranges = tuple((0, count) for count in counts)
-        made: list[tuple[tuple[int, int], BatchAxis] | None] = [None] * len(counts)
         for ranges in self._tiles(whole, _shares(counts, widths, limit), self.shard_extents):
             if _size(ranges) <= limit:
-                yield self._batch(ranges, 0, 1, made)
+                yield BoxBatch(self, ranges, 0, 1)
                 continue
             for shard in self._tiles(ranges, [1] * len(counts), self.shard_extents):
                 sizes = [high - low for low, high in shard]
                 shares = _shares(sizes, [1] * len(sizes), limit)
                 parts = math.prod(-(-size // share) for size, share in zip(sizes, shares, strict=True))
                 for part, ranges_of_part in enumerate(self._tiles(shard, shares, [1] * len(sizes))):
-                    yield self._batch(ranges_of_part, part, parts, made)
+                    yield BoxBatch(self, ranges_of_part, part, parts)
 
-    def _batch(
-        self, ranges: _Ranges, part: int, parts: int, made: list[tuple[tuple[int, int], BatchAxis] | None]
-    ) -> BoxBatch:
-        """`made` keeps the last columns of each axis: most batches differ from the one before along few axes."""
+    def _columns(self, ranges: _Ranges) -> tuple[BatchAxis, ...]:
         axes: list[BatchAxis] = []
         for dimension, (low, high) in enumerate(ranges):
-            last = made[dimension]
+            last = self._made[dimension]
             if last is None or last[0] != (low, high):
                 columns = BatchAxis(self.axes[dimension], self.shard_extents[dimension], low, high)
-                made[dimension] = last = ((low, high), columns)
+                self._made[dimension] = last = ((low, high), columns)
             axes.append(last[1])
-        return BoxBatch(self, tuple(axes), part, parts)
+        return tuple(axes)
 
     def _tiles(self, within: _Ranges, shares: Sequence[int], shard_extents: Sequence[int]) -> Iterator[_Ranges]:
         """The product of ranges that each axis is cut into, in C order."""

@@ -123,6 +123,12 @@ class PointBatch:
         points = plan.points[spread(begin, of_unit)]
         return PointUnits(plan, plan.chunks[units], _before(of_unit), points, rows, _before(counts))
 
+    def kernel_columns(self, rows: Columns | None) -> tuple[Columns, Columns, Columns, Columns, Columns]:
+        """What the kernel's read_shard_points takes of these rows of `shards`: shards, offsets, chunks, first, points."""
+        units = self.units(rows)
+        shards = self.shards if rows is None else self.shards[rows]
+        return shards, units.offsets, units.chunks(), units.first, units.points
+
     def whole_shards(self) -> NDArray[np.bool_]:
         """bool[s]: every element of the shard that lies inside the array is selected (never so in a part of a shard)."""
         plan = self._plan

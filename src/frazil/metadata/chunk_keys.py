@@ -55,6 +55,11 @@ class SeparatedKeys(Value):
         """What stands before the first coordinate."""
         return ""
 
+    @property
+    def form(self) -> tuple[str, str]:
+        """What stands before the first coordinate of a key, and between two; not of the key where there are no dimensions."""
+        return self.lead, self.separator
+
     def extension(self) -> Extension:
         return Extension(self.name, {"separator": self.separator})
 

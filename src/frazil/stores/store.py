@@ -9,7 +9,7 @@ import builtins
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -76,6 +76,13 @@ _PAGE = 4096  # keys of one listing
 _ATTEMPTS = 1000  # of an update that others keep overtaking; one of all writers gets through each time
 
 
+class KernelRoot(Protocol):
+    """An open folder; its descriptor stays open as long as this is kept."""
+
+    @property
+    def fd(self) -> int: ...
+
+
 class Store(ABC):
     """Keys to bytes. Safe to use from many threads; pickles (by location, where it has one).
 
@@ -115,6 +122,10 @@ class Store(ABC):
         held    what an earlier fetch of the same names answered: those objects are read on, so that both answers come from one version
         once    the caller reads each object once and no more: opening may be left to the kernel (status UNKNOWN)
         Raises StoreError when the store fails; a missing object is a status, not an error."""
+
+    def kernel_root(self) -> KernelRoot | None:
+        """The folder in which the kernel may open keys by itself, as files; None where objects are to be fetched."""
+        return None
 
     @abstractmethod
     def put_many(

@@ -14,7 +14,7 @@ from tests.operations.pictures import decode_png
 
 import frazil
 from frazil.codecs import Bytes, Gzip, ShardingIndexed
-from frazil.codecs.shard import build_index
+from frazil.codecs.shard import encode_indexes
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.operations.shards.picture import draw_shard, shard_text
 from frazil.operations.shards.shard_index import levels_of
@@ -39,7 +39,7 @@ def crafted(entries: dict[int, tuple[int, int]], size: int, **arguments: object)
     table = np.full((level.total, 2), -1, np.int64)
     for number, entry in entries.items():
         table[number] = entry
-    index = build_index(level, table)
+    index = encode_indexes(level, table[None]).tobytes()
     store.set("c/1/1", bytes(size) + index if level.at_end else index + bytes(size))
     return store, array
 

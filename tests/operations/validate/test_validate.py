@@ -16,7 +16,7 @@ from tests.servers.web import WebServer
 import frazil
 from frazil import Runtime
 from frazil.codecs import Bytes, Gzip, ShardingIndexed
-from frazil.codecs.shard import build_index
+from frazil.codecs.shard import encode_indexes
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
 from frazil.operations.shards.shard_index import levels_of
 from frazil.operations.validate.report import Problem
@@ -118,7 +118,7 @@ def test_an_index_that_does_not_fit_its_checksum_or_its_shard() -> None:
     level = levels_of(array)[0]
     table = np.full((level.total, 2), -1, np.int64)
     table[3] = 0, 10**6
-    store.set("c/1/0", bytes(100) + build_index(level, table))
+    store.set("c/1/0", bytes(100) + encode_indexes(level, table[None]).tobytes())
     found = frazil.validate(store)
     assert [(problem.kind, problem.chunk, problem.key) for problem in found.problems] == [
         ("index", (0, 0), "c/0/0"),
@@ -150,7 +150,7 @@ def test_inner_chunks_that_overlap(entries: dict[int, tuple[int, int]], overlap:
     table = np.full((level.total, 2), -1, np.int64)
     for number, entry in entries.items():
         table[number] = entry
-    store.set("c/1/1", bytes(400) + build_index(level, table))
+    store.set("c/1/1", bytes(400) + encode_indexes(level, table[None]).tobytes())
     found = frazil.validate(store).problems
     assert [(problem.kind, problem.message, problem.chunk) for problem in found] == (
         [] if overlap is None else [("overlap", overlap, (1, 1))]

@@ -25,9 +25,8 @@ from frazil.stores.array_storage.chunk_storage import (
     Located,
     ObjectList,
     PlainChunks,
-    fetch_located,
-    object_spans,
 )
+from frazil.stores.array_storage.shared_objects import fetch_located, object_spans
 from frazil.stores.fetched.content import read_values
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore

@@ -4,16 +4,17 @@ Only where requests take their time; the walk through an index is in shard_looku
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.array.access import MOST_OBJECTS, Access, Table
-from frazil.array.io.shard_lookup import NOTHING_KNOWN, Batch, Known, Part, fetch_indexes, open_shards
+from frazil.array.access import MOST_OBJECTS, Access
+from frazil.array.io.shard_indexes import IndexTables, Slot
+from frazil.array.io.shard_lookup import Batch, Part, fetch_indexes, index_names, open_shards
 from frazil.errors import DataError, StoreError
 from frazil.stores.retry import lacks_files
-from frazil.stores.values import Columns, Version
+from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,35 +63,41 @@ def _new_shards(part: Part) -> int:
     return 0 if part.batch.part else len(part.rows)
 
 
-def _fetched(access: Access, group: Sequence[Part]) -> tuple[Known, NDArray[np.bool_]]:
+def _fetched(access: Access, group: Sequence[Part]) -> tuple[Mapping[Hashable, Slot], NDArray[np.bool_]]:
     """The indexes of all shards of a group that are not remembered, in one fetch; and for each shard whether it is not there."""
     coords = np.concatenate([part.batch.shards[part.rows] for part in group if _new_shards(part)])
     located = access.storage.locate(coords)
-    labels = located.labels()
+    names = index_names(access, coords, located)
     gone = np.zeros(len(coords), np.bool_)
-    asked = np.array([i for i, label in enumerate(labels) if label and access.tables.get(label) is None], np.int64)
+    found = (access.indexes and access.indexes.find(names)) or [None] * len(names)
+    known = {name: slot for name, slot in zip(names, found, strict=True) if slot is not None}
+    asked = np.array([i for i, name in enumerate(names) if name != "" and found[i] is None], np.int64)
     if not len(asked):
-        return NOTHING_KNOWN, gone
+        return known, gone
     some = located if len(asked) == len(coords) else located.take(asked)
     try:
         opened = open_shards(access, some, coords[asked], fetch_indexes(access, some))
     except DataError:
-        return NOTHING_KNOWN, gone
+        return known, gone
     except StoreError as error:
         if not lacks_files(error):
             raise
-        return NOTHING_KNOWN, gone
-    opened.remember(access, some)
-    gone[asked] = opened.spans[:, 1] < 0
-    known: dict[str, tuple[Version, Table]] = {}
-    for i, (row, version, table) in enumerate(zip(asked.tolist(), opened.versions, opened.tables, strict=True)):
-        if table is not None and version is not None and not (opened.young and opened.young[i]):
-            known[labels[row]] = (version, table)
+        return known, gone
+    opened.remember(access, [names[row] for row in asked.tolist()])
+    gone[asked] = opened.slot < 0
+    versions = [version for version, slot in zip(opened.versions, opened.slot.tolist(), strict=True) if slot >= 0]
+    tables = IndexTables(opened.tables, versions)
+    for i, (row, slot) in enumerate(zip(asked.tolist(), opened.slot.tolist(), strict=True)):
+        if slot >= 0 and opened.versions[i] is not None and not (opened.young and opened.young[i]):
+            known[names[row]] = tables, slot
     return known, gone
 
 
 def _opened(
-    group: Sequence[Part], known: Known, gone: NDArray[np.bool_], absent: Callable[[Batch, Columns], None]
+    group: Sequence[Part],
+    known: Mapping[Hashable, Slot],
+    gone: NDArray[np.bool_],
+    absent: Callable[[Batch, Columns], None],
 ) -> Iterator[Part]:
     high = 0
     for part in group:

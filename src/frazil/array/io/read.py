@@ -4,7 +4,7 @@ Which chunks and where they go is settled by the plan (indexing); how shards are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import MOST_CHUNKS, MOST_OBJECTS, Access, Table, failure, in_parts, most_objects
+from frazil.array.access import MOST_CHUNKS, MOST_OBJECTS, Access, failure, in_parts, most_objects
 from frazil.array.io.chunk_regions import StoredRegion
+from frazil.array.io.kernel_read import read_with_kernel
 from frazil.array.io.overlap import in_lanes, lanes_for
+from frazil.array.io.shard_indexes import Slot
 from frazil.array.io.shard_lookup import (
     Batch,
     Part,
@@ -23,6 +25,7 @@ from frazil.array.io.shard_lookup import (
     Units,
     fetch_indexes,
     first_step,
+    index_names,
     open_shards,
     replaced_since,
     walk,
@@ -62,6 +65,8 @@ def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: np.generic) 
     """Reads what `plan` selects into `out`: of d dimensions for a box, one for points; itemsize of the array's dtype, any strides.
 
     Raises DataError, StoreError; ConflictError when a shard is replaced again and again while it is read."""
+    if read_with_kernel(access, plan, out):
+        return
     leaf, runtime = access.chain.leaf, access.runtime
     direct, sharded = access.storage.direct, bool(access.chain.levels)
     seen = len(access.chain.levels) == 1 and access.chain.levels[0].addressable
@@ -119,21 +124,19 @@ def _read_shards(access: Access, target: Target, part: Part, rows: Columns) -> N
     batch, fetched = part.batch, part.known
     for _ in range(_ATTEMPTS):
         located = access.storage.locate(batch.shards[rows])
-        labels = located.labels() if len(access.chain.levels) == 1 else [""] * len(rows)
-        cached = [access.tables.get(label) for label in labels]
-        if fetched:
-            cached = [fetched.get(label, entry) for label, entry in zip(labels, cached, strict=True)]
-            fetched = {}
-        known = [i for i, found in enumerate(cached) if found is not None]
+        names, found = _known(access, batch.shards[rows], located, fetched)
+        fetched = {}
+        known = [i for i, slot in enumerate(found) if slot is not None]
         stale: list[int] = []
         if not known:
             stale += rows[_read_fresh(access, target, batch, rows, located)].tolist()
         else:
-            some, found = np.array(known, np.int64), [entry for entry in cached if entry is not None]
-            again = _read_known(access, target, batch, rows[some], _taken(located, some), found)
-            access.tables.drop(labels[known[i]] for i in again)
+            some, slots = np.array(known, np.int64), [slot for slot in found if slot is not None]
+            again = _read_known(access, target, batch, rows[some], _taken(located, some), slots)
+            if access.indexes is not None:
+                access.indexes.drop(names[known[i]] for i in again)
             stale += rows[some[again]].tolist()
-            fresh = np.array([i for i, entry in enumerate(cached) if entry is None], np.int64)
+            fresh = np.array([i for i, slot in enumerate(found) if slot is None], np.int64)
             if len(fresh):
                 stale += rows[fresh[_read_fresh(access, target, batch, rows[fresh], located.take(fresh))]].tolist()
         if not stale:
@@ -147,6 +150,17 @@ def _read_shards(access: Access, target: Target, part: Part, rows: Columns) -> N
     )
 
 
+def _known(
+    access: Access, coords: Columns, located: Located, fetched: Mapping[Hashable, Slot]
+) -> tuple[Sequence[Hashable], Sequence[Slot | None]]:
+    """The names under which the indexes of shards are remembered, and those that are: fetched ahead, or in the array's memory."""
+    if access.indexes is None:
+        return (), [None] * len(coords)
+    names = index_names(access, coords, located)
+    found = access.indexes.find(names) or [None] * len(names)
+    return names, [fetched.get(name, slot) for name, slot in zip(names, found, strict=True)] if fetched else found
+
+
 def _taken(located: Located, rows: Columns) -> Located:
     return located if len(rows) == len(located.kind) else located.take(rows)
 
@@ -157,15 +171,19 @@ def _read_known(
     batch: Batch,
     rows: Columns,
     located: Located,
-    cached: Sequence[tuple[Version, Table]],
+    slots: Sequence[Slot],
 ) -> list[int]:
     """Shards whose indexes are remembered, in one fetch. Answers which of `rows` turned out to be of another version."""
-    expect = [version for version, _ in cached]
+    expect = [tables.version(row) for tables, row in slots]
     units = batch.units(rows)
     region = StoredRegion(access.storage, located, expect, None)
     spans = np.zeros((len(rows), 3), np.int64)
     spans[:, 0] = np.arange(len(rows))
-    first = first_step(access, units, region, spans, [table for _, table in cached], spans[:, 0])
+    if len(slots) == 1:
+        stacked = slots[0][0].tables[slots[0][1]][None]
+    else:
+        stacked = np.stack([tables.tables[row] for tables, row in slots])
+    first = first_step(access, units, region, spans, stacked, spans[:, 0], spans[:, 0])
     return _read_units(access, target, units, located, first, expect)
 
 
@@ -178,10 +196,11 @@ def _read_fresh(access: Access, target: Target, batch: Batch, rows: Columns, loc
         _fill(target, batch, rows[opened.spans[:, 1] < 0])
         if not len(present):
             return []
-        opened.remember(access, located)
+        if access.indexes is not None:
+            opened.remember(access, index_names(access, batch.shards[rows], located))
         units = batch.units(rows[present])
-        tables = [opened.tables[i] for i in present.tolist()]
-        first = first_step(access, units, opened.region, opened.spans[present], tables, present)
+        slot = opened.slot[present]
+        first = first_step(access, units, opened.region, opened.spans[present], opened.tables, slot, present)
         return _read_units(access, target, units, located, first, opened.versions)
     except DataError:
         if not replaced_since(access, located, fetched):

@@ -12,9 +12,9 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.io.chunk_regions import Gathering, Region
-from frazil.array.io.shard_lookup import Keyed, Stacked, Step, Units, found_spans, members_of
+from frazil.array.io.shard_lookup import Keyed, Step, Units, found_spans
 from frazil.codecs.codec import BytesToBytes, run_encode
-from frazil.codecs.shard import build_index, lay_out, merge
+from frazil.codecs.shard import encode_indexes, lay_out, merge
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.record import Record
 from frazil.stores.values import Columns, Pieces
@@ -59,7 +59,7 @@ def keep(steps: list[Step], spans: Columns, gathering: Gathering) -> Kept:
     entries = []
     for depth, step in enumerate(steps):
         group, number = _untouched(step, *_touched(steps, depth))
-        found = _entries(step, group, number)
+        found = step.entries(group, number)
         entries.append((group, number, found[:, 0]))
         wanted.append((step.region, found_spans(step, group, found)))
     rows = _fetched(wanted, gathering)
@@ -77,37 +77,13 @@ def _touched(steps: list[Step], depth: int) -> tuple[Columns, Columns]:
 
 def _untouched(step: Step, group: Columns, number: Columns) -> tuple[Columns, Columns]:
     """Group and number of each inner chunk that is there and not among those given."""
-    if isinstance(step.tables, Stacked):
-        stays = step.tables.values[:, :, 0] >= 0
-        slot = step.tables.slot[group]
-        stays[slot[slot >= 0], number[slot >= 0]] = False
-        slots, numbers = np.nonzero(stays)
-        return np.flatnonzero(step.tables.slot >= 0)[slots], numbers
-    groups, parts = [], []
-    for i, which in members_of(group, len(step.tables)):
-        table = step.tables[i]
-        if table is not None:
-            stays = table[:, 0] >= 0
-            stays[number[which]] = False
-            parts.append(np.flatnonzero(stays))
-            groups.append(np.full(len(parts[-1]), i, np.int64))
-    none = np.zeros(0, np.int64)
-    return np.concatenate([none, *groups]), np.concatenate([none, *parts])
-
-
-def _entries(step: Step, group: Columns, number: Columns) -> Columns:
-    """int64[n, 2]: what the old indexes say of inner chunks; -1 where there is no index."""
-    if isinstance(step.tables, Stacked):
-        slot = step.tables.slot[group]
-        if len(step.tables.values):
-            return np.where(slot[:, None] < 0, -1, step.tables.values[slot, number])
-        return np.full((len(group), 2), -1, np.int64)
-    entries = np.full((len(group), 2), -1, np.int64)
-    for i, which in members_of(group, len(step.tables)):
-        table = step.tables[i]
-        if table is not None:
-            entries[which] = table[number[which]]
-    return entries
+    stays = step.tables[:, :, 0] >= 0
+    slot = step.slot[group]
+    stays[slot[slot >= 0], number[slot >= 0]] = False
+    slots, numbers = np.nonzero(stays)
+    of_slot = np.flatnonzero(step.slot >= 0)
+    of_slot = of_slot[np.argsort(step.slot[of_slot], kind="stable")]
+    return of_slot[slots], numbers
 
 
 def _fetched(wanted: list[tuple[Region, Columns]], gathering: Gathering) -> list[Columns]:
@@ -166,13 +142,13 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
     level, step = call.access.chain.levels[depth], call.steps[depth]
     group, number = _touched(call.steps, depth)
     keys = None
-    if step.tables.values.size if isinstance(step.tables, Stacked) else any(t is not None for t in step.tables):
-        before = _entries(step, group, number)[:, 0]
+    if len(step.tables):
+        before = step.entries(group, number)[:, 0]
         keys = np.concatenate((carried.start, np.where(before < 0, _NEW, before)))
         group, number = np.concatenate((carried.group, group)), np.concatenate((carried.number, number))
         values = np.concatenate((carried.rows, values))
-    layout = lay_out(level, len(step.tables), group, number, values, keys)
-    counts = np.bincount(layout.group, minlength=len(step.tables))
+    layout = lay_out(level, len(step.slot), group, number, values, keys)
+    counts = np.bincount(layout.group, minlength=len(step.slot))
     present = counts > 0
     data = _indexes(call, depth, layout.tables, present)
     blob, shards, nbytes = call.gathering.add_buffer(data.reshape(-1)), len(data), level.index_codecs.nbytes
@@ -187,18 +163,11 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
 
 def _indexes(call: Call, depth: int, tables: Columns, present: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """The encoded indexes of the groups that are present."""
-    level = call.access.chain.levels[depth]
-    tables = tables if present.all() else tables[present]
-    if level.index_codecs.plain:
-        return level.index_codecs.encode_plain(tables.view(np.uint64))
-    data = np.empty((len(tables), level.index_codecs.nbytes), np.uint8)
-    for i, group in enumerate(np.flatnonzero(present).tolist()):
-        try:
-            data[i] = np.frombuffer(build_index(level, tables[i]), np.uint8)
-        except FrazilError as error:
-            call.name(error, depth, group)
-            raise
-    return data
+    groups = np.flatnonzero(present)
+    tables = tables if len(groups) == len(tables) else tables[groups]
+    return encode_indexes(
+        call.access.chain.levels[depth], tables, lambda error, i: call.name(error, depth, int(groups[i]))
+    )
 
 
 def _joined(call: Call, depth: int, shards: Shards) -> Columns:

@@ -4,17 +4,18 @@ Shard indexes are read here (through regions), checked, and remembered in the ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from errno import EISDIR
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import Access, Table, failure
+from frazil.array.access import Access, failure
 from frazil.array.io.chunk_regions import MemoryRegion, Region, StoredRegion
+from frazil.array.io.shard_indexes import IndexTables, Slot
 from frazil.codecs.codec import run_decode
-from frazil.codecs.shard import Level, parse_index, parse_indexes
+from frazil.codecs.shard import Level, read_indexes
 from frazil.errors import FrazilError, StoreError
 from frazil.indexing import BoxBatch, BoxUnits, PointBatch, PointUnits
 from frazil.record import Record
@@ -22,24 +23,22 @@ from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.store import NO_SPANS
 from frazil.stores.values import FOLDER, Columns, Fetched, Sources, Version
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+_FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
 
 Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
 
 
 Units = BoxUnits | PointUnits
 Batch = BoxBatch | PointBatch
-Known: TypeAlias = "Mapping[str, tuple[Version, Table]]"
-NOTHING_KNOWN: Known = {}
+_NOTHING: Final[Mapping[Hashable, Slot]] = {}
 
 
 class Part(Record):
-    """Shards that are read together: `rows` of a batch. known: by label, indexes that were fetched ahead, each with the version of its shard."""
+    """Shards that are read together: `rows` of a batch. known: by name, indexes that were fetched ahead."""
 
     batch: Batch
     rows: Columns
-    known: Known = NOTHING_KNOWN
+    known: Mapping[Hashable, Slot] = _NOTHING
 
 
 class Keyed(Protocol):
@@ -49,35 +48,13 @@ class Keyed(Protocol):
         """The key of a chunk's object; None where it has none."""
 
 
-class Stacked:
-    """The indexes of many groups as one array. slot: int64[g], which of values, int64[p, total, 2], is that of each group; -1 where there is none."""
-
-    __slots__ = ("slot", "values")
-
-    def __init__(self, slot: Columns, values: Columns) -> None:
-        self.slot, self.values = slot, values
-
-    def __len__(self) -> int:
-        return len(self.slot)
-
-    def __getitem__(self, group: int) -> Table | None:
-        slot = self.slot[group]
-        return None if slot < 0 else self.values[slot]
-
-    def __iter__(self) -> Iterator[Table | None]:
-        return (self[group] for group in range(len(self)))
-
-
-Tables: TypeAlias = "Sequence[Table | None] | Stacked"
-
-
 class Step(Record):
     """One level of the walk. A group is a shard of this level; an object here is a chunk of the storage, a row of its Located.
 
     group    int64[n], the group of each unit
     number   int64[n], the number of each unit's inner chunk in its group's index
     region   where the groups lie;  spans: int64[g, 3], (object, start, length) of each group, start < 0 where it is not there
-    tables   for each group its index, starts counted from the group's first byte, or None; Stacked below the outermost level
+    tables   int64[p, total, 2], indexes, starts counted from the group's first byte;  slot: int64[g], which of them is that of each group, -1 for none
     parent   int64[g, 2], (group of the step before, number in it) of each group; the outermost level has none
     origin   int64[g], the object that each group lies in
     """
@@ -86,23 +63,23 @@ class Step(Record):
     number: Columns
     region: Region
     spans: Columns
-    tables: Tables
+    tables: Columns
+    slot: Columns
     parent: Columns
     origin: Columns
 
     def child_spans(self) -> Columns:
         """int64[n, 3]: for each unit the span of its inner chunk, start < 0 where it is not there."""
-        spans = np.full((len(self.group), 3), -1, np.int64)
-        if isinstance(self.tables, Stacked):
-            there = np.flatnonzero(self.tables.slot[self.group] >= 0)
-            group = self.group[there]
-            spans[there] = found_spans(self, group, self.tables.values[self.tables.slot[group], self.number[there]])
-            return spans
-        for one, members in members_of(self.group, len(self.tables)):
-            table = self.tables[one]
-            if table is not None:
-                spans[members] = found_spans(self, one, table[self.number[members]])
-        return spans
+        return found_spans(self, self.group, self.entries(self.group, self.number))
+
+    def entries(self, group: Columns, number: Columns) -> Columns:
+        """int64[n, 2]: what the indexes of groups say of inner chunks; -1 where there is no index."""
+        slot = self.slot[group]
+        if not len(self.tables):
+            return np.full((len(group), 2), -1, np.int64)
+        entries = self.tables[slot, number]
+        entries[slot < 0] = -1
+        return entries
 
 
 def found_spans(step: Step, group: Columns | int, entries: Columns) -> Columns:
@@ -114,35 +91,41 @@ def found_spans(step: Step, group: Columns | int, entries: Columns) -> Columns:
     return spans
 
 
-def members_of(group: Columns, count: int) -> list[tuple[int, slice | NDArray[np.intp]]]:
-    """For each group that has any, its units."""
-    if (group[1:] >= group[:-1]).all():
-        bounds = np.searchsorted(group, np.arange(count + 1)).tolist()
-        return [(i, slice(bounds[i], bounds[i + 1])) for i in range(count) if bounds[i] < bounds[i + 1]]
-    order = np.argsort(group, kind="stable")
-    bounds = np.searchsorted(group[order], np.arange(count + 1)).tolist()
-    return [(i, order[bounds[i] : bounds[i + 1]]) for i in range(count) if bounds[i] < bounds[i + 1]]
-
-
 class Opened(Record):
     """Shards of the outermost level with their indexes. spans: int64[m, 3], (object, start, length) in `region`, start < 0 where the object is
-    not there; tables: the index of each, None there; versions: of the objects; young: versions that must not be remembered."""
+    not there; tables, slot: as of a Step; versions: of the objects; young: versions that must not be remembered."""
 
     region: Region
     spans: Columns
-    tables: Sequence[Table | None]
+    tables: Columns
+    slot: Columns
     versions: Sequence[Version | None]
     young: Sequence[bool] | None
 
-    def remember(self, access: Access, located: Located) -> None:
-        """Puts the indexes into the array's cache, so far as it would be used and safe."""
-        if len(access.chain.levels) > 1 or not access.chain.levels[0].addressable:
+    def remember(self, access: Access, names: Sequence[Hashable]) -> None:
+        """Puts the indexes into the array's memory, so far as they would be used and may be."""
+        kept = [
+            i
+            for i, (slot, version) in enumerate(zip(self.slot.tolist(), self.versions, strict=True))
+            if slot >= 0 and version is not None and names[i] != "" and not (self.young and self.young[i])
+        ]
+        if access.indexes is None or not kept:
             return
-        labels = located.labels()
-        for i, (table, version) in enumerate(zip(self.tables, self.versions, strict=True)):
-            if labels[i] and table is not None and version is not None and not (self.young and self.young[i]):
-                table.flags.writeable = False
-                access.tables.put(labels[i], (version, table), table.nbytes)
+        slots = self.slot[kept]
+        tables = self.tables if len(kept) == len(self.tables) else self.tables[slots]
+        versions = [self.versions[i] or b"" for i in kept]
+        if all(len(version) == _FILE_VERSION for version in versions):
+            columns = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)
+            access.indexes.put([names[i] for i in kept], IndexTables(tables, columns))
+        else:
+            access.indexes.put([names[i] for i in kept], IndexTables(tables, versions))
+
+
+def index_names(access: Access, coords: Columns, located: Located) -> Sequence[Hashable]:
+    """What the indexes of shards are remembered under; "" for a shard of which none is."""
+    if access.indexes is not None and access.indexes.by_coordinates:
+        return list(map(tuple, coords.tolist()))
+    return located.labels()
 
 
 def fetch_indexes(access: Access, located: Located) -> Fetched:
@@ -178,38 +161,34 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
     def key(i: int) -> tuple[str | None, tuple[int, ...]]:
         return located.key(i), tuple(coords[i].tolist())
 
-    tables: list[Table | None] = [None] * count
     if not level.addressable:
         region, spans = decode_whole(access, level, fetched.sources, fetched.rows, key)
-        stacked = read_tables(access, level, region, spans, key)
-        tables = list(stacked)
+        tables, slot = read_tables(access, level, region, spans, key)
     else:
-        present = np.flatnonzero(there)
-        for i, data in zip(present.tolist(), _index_bytes(access, level, fetched, present, key), strict=True):
-            tables[i] = parse(access, level, data, int(fetched.sizes[i]), key(i))
-    return Opened(region, spans, tables, fetched.versions, fetched.young)
+        tables, slot = _parsed(access, level, fetched.sources, fetched.rows, fetched.sizes, key)
+    return Opened(region, spans, tables, slot, fetched.versions, fetched.young)
 
 
-def _index_bytes(access: Access, level: Level, fetched: Fetched, present: NDArray[np.intp], key: Key) -> list[bytes]:
-    """The bytes of each index that was fetched; none where the object is too short to have one."""
-    rows = np.ascontiguousarray(fetched.rows[present])
-    nbytes = level.index_codecs.nbytes
-    rows[fetched.sizes[present] < nbytes, 2] = 0
-    offsets = np.concatenate(([0], np.cumsum(rows[:, 2])))
-    data = np.empty(int(offsets[-1]), np.uint8)
-    sources = fetched.sources
-    failures = _kernel.read_rows(sources.files, sources.buffers, rows, data, offsets, access.runtime.threads)
-    for unit, code, text in failures:
-        raise failure(access, code, text, *key(int(present[unit])))
-    return [data[low:high].tobytes() for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+def _parsed(
+    access: Access, level: Level, sources: Sources, rows: Columns, sizes: Columns, key: Key
+) -> tuple[Columns, Columns]:
+    """The indexes that lie at rows (MISSING: there is no shard) of shards of these sizes: tables, and the slot of each shard in them."""
+    there = rows[:, 0] != _kernel.MISSING
+    present = np.flatnonzero(there)
+    slot = np.where(there, np.cumsum(there) - 1, -1)
+    rows, sizes = np.ascontiguousarray(rows[present]), np.ascontiguousarray(sizes[present])
+    tables, failures = read_indexes(level, *sources, rows, sizes, access.runtime.threads)
+    for i, code, text in failures:
+        raise failure(access, code, text, *key(int(present[i])))
+    return tables, slot
 
 
 def first_step(
-    access: Access, units: Units, region: Region, spans: Columns, tables: Sequence[Table | None], origin: Columns
+    access: Access, units: Units, region: Region, spans: Columns, tables: Columns, slot: Columns, origin: Columns
 ) -> Step:
     """The outermost level's step; a group for each row of spans, in the order of the units' shards."""
     none = np.zeros((0, 2), np.int64)
-    return Step(units.shard_rows(), level_numbers(access, units, 0), region, spans, tables, none, origin)
+    return Step(units.shard_rows(), level_numbers(access, units, 0), region, spans, tables, slot, none, origin)
 
 
 def level_numbers(access: Access, units: Units, depth: int) -> Columns:
@@ -243,17 +222,17 @@ def _descend(access: Access, units: Units, keyed: Keyed, above: Step, depth: int
     def key(i: int) -> tuple[str | None, tuple[int, ...]]:
         return keyed.key(int(origin[i])), tuple(first_units[i].tolist())
 
-    region, spans, tables = tables_below(access, level, above.region, spans, key)
-    return Step(group.reshape(-1), number, region, spans, tables, parent, origin)
+    region, spans, tables, slot = tables_below(access, level, above.region, spans, key)
+    return Step(group.reshape(-1), number, region, spans, tables, slot, parent, origin)
 
 
 def tables_below(
     access: Access, level: Level, region: Region, spans: Columns, key: Key
-) -> tuple[Region, Columns, Stacked]:
+) -> tuple[Region, Columns, Columns, Columns]:
     """The region and the spans of shards that lie in shards, decoded where they have codecs around them, and their indexes."""
     if not level.addressable:
         region, spans = decode_whole(access, level, *region.rows(spans), key)
-    return region, spans, read_tables(access, level, region, spans, key)
+    return region, spans, *read_tables(access, level, region, spans, key)
 
 
 def decode_whole(
@@ -291,46 +270,18 @@ def decode_whole(
     return MemoryRegion(buffers), decoded
 
 
-def read_tables(access: Access, level: Level, region: Region, spans: Columns, key: Key) -> Stacked:
-    """The indexes of shards whose spans are known."""
+def read_tables(access: Access, level: Level, region: Region, spans: Columns, key: Key) -> tuple[Columns, Columns]:
+    """The indexes of shards whose spans are known: tables, and the slot of each shard in them."""
     nbytes = level.index_codecs.nbytes
-    wanted = spans.copy()
     there = spans[:, 1] >= 0
+    short = np.flatnonzero(there & (spans[:, 2] < nbytes))[:1]
+    for i in short.tolist():
+        size, nothing = np.ascontiguousarray(spans[short, 2]), np.full((level.total, 2), -1, np.int64)
+        for _, code, text in _kernel.check_indexes(level.kernel_index, size, nothing):
+            raise failure(access, code, text, *key(i))
+    wanted = spans.copy()
     if level.at_end:
         wanted[there, 1] += spans[there, 2] - nbytes
     wanted[there, 2] = nbytes
-    wanted[there & (spans[:, 2] < nbytes)] = -1
-    data = read_spans(access, region, wanted, nbytes, key)
-    present = np.flatnonzero(there)
-    tables, refused = parse_indexes(level, data if there.all() else data[present], spans[present, 2])
-    if refused is not None:
-        i, error = refused
-        error.key, error.chunk, error.path = *key(int(present[i])), access.path or "/"
-        raise error
-    return Stacked(np.where(there, np.cumsum(there) - 1, -1), tables)
-
-
-def read_spans(access: Access, region: Region, spans: Columns, nbytes: int, key: Key) -> NDArray[np.uint8]:
-    """uint8[n, nbytes]: the bytes of spans that are all nbytes long or not there."""
-    sources, rows = region.rows(spans)
-    data = np.zeros((len(spans), nbytes), np.uint8)
-    there = np.flatnonzero(rows[:, 0] != _kernel.MISSING)
-    out = data if len(there) == len(spans) else np.empty((len(there), nbytes), np.uint8)
-    offsets = np.arange(len(there) + 1, dtype=np.int64) * nbytes
-    rows = np.ascontiguousarray(rows[there])
-    failures = _kernel.read_rows(sources.files, sources.buffers, rows, out, offsets, access.runtime.threads)
-    if failures:
-        unit, code, text = failures[0]
-        raise failure(access, code, text, *key(int(there[unit])))
-    if out is not data:
-        data[there] = out
-    return data
-
-
-def parse(access: Access, level: Level, data: bytes, size: int, where: tuple[str | None, tuple[int, ...]]) -> Table:
-    """parse_index, with what is known of the place in its errors."""
-    try:
-        return parse_index(level, data, size)
-    except FrazilError as error:
-        error.key, error.chunk, error.path = *where, access.path or "/"
-        raise
+    sources, rows = region.rows(wanted)
+    return _parsed(access, level, sources, rows, spans[:, 2], key)

@@ -70,7 +70,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
 def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Columns, list[Version | None]] | None:
     """Where an inner chunk lies by the index that is remembered; None where there is none, or nothing is stored."""
     level = access.chain.levels[0]
-    if len(access.chain.levels) > 1 or level.after:
+    if access.indexes is None:
         return None
     number, shard = 0, []
     for at, count, stride in zip(chunk, level.counts, level.strides, strict=True):
@@ -78,11 +78,13 @@ def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Colum
         shard.append(outer)
         number += (at - outer * count) * stride
     located = access.storage.locate_one(tuple(shard))
-    known = access.tables.get(located.labels()[0])
-    if known is None:
+    names = [tuple(shard)] if access.indexes.by_coordinates else located.labels()
+    found = access.indexes.find(names)
+    if found is None or (slot := found[0]) is None:
         return None
-    start, length = known[1][number].tolist()
-    return None if start < 0 else (located, np.array([(0, start, length)], np.int64), [known[0]])
+    tables, row = slot
+    start, length = tables.tables[row, number].tolist()
+    return None if start < 0 else (located, np.array([(0, start, length)], np.int64), [tables.version(row)])
 
 
 def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], values: NDArray[np.generic]) -> bool:

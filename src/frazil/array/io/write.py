@@ -33,6 +33,7 @@ from frazil.array.io.shard_lookup import (
     Units,
     fetch_indexes,
     first_step,
+    index_names,
     open_shards,
     replaced_since,
     walk,
@@ -271,21 +272,23 @@ def _publish_shards(
     coords = batch.shards[rows]
     if expect is not None:
         nowhere = np.full((len(rows), 3), -1, np.int64)
-        opened = Opened(MemoryRegion(()), nowhere, [None] * len(rows), expect, None)
+        none = np.empty((0, access.chain.levels[0].total, 2), np.int64)
+        opened = Opened(MemoryRegion(()), nowhere, none, nowhere[:, 0], expect, None)
         changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, expect, source)
-        if access.tables:
-            access.tables.drop(access.storage.locate(coords).labels())
+        if access.indexes is not None and access.indexes.by_coordinates:
+            access.indexes.drop(map(tuple, coords.tolist()))
         return changed
     located = access.storage.locate(coords)
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, coords, fetched)
         expect = [
-            version if table is not None else ABSENT
-            for version, table in zip(opened.versions, opened.tables, strict=True)
+            version if slot >= 0 else ABSENT
+            for version, slot in zip(opened.versions, opened.slot.tolist(), strict=True)
         ]
         changed = _replace_shards(access, batch, rows, located, opened, expect, source)
-        access.tables.drop(located.labels())  # a stale index would cost a reader of this handle a request to find out
+        if access.indexes is not None:  # a stale index would cost a reader of this handle a request to find out
+            access.indexes.drop(index_names(access, coords, located))
         return changed
     except DataError:
         if not replaced_since(access, located, fetched):
@@ -303,7 +306,7 @@ def _replace_shards(
     source: Source,
 ) -> list[int]:
     units = batch.units(rows)
-    first = first_step(access, units, opened.region, opened.spans, opened.tables, np.arange(len(rows)))
+    first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
     steps, spans = walk(access, units, keyed, first)
     spans[units.whole()] = -1
     gathering = Gathering()

@@ -14,8 +14,7 @@ from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec
 from frazil.codecs.registry import Registry
-from frazil.codecs.shard import Level, parse_indexes
-from frazil.errors import FormatError
+from frazil.codecs.shard import Level, encode_indexes, index_error, read_indexes
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
 from frazil.stores.values import Columns
@@ -106,21 +105,18 @@ def compose(forms: ShardForms, shards: Columns, objects: Objects) -> Composed:
 def _read_index(level: Level, shards: Columns, objects: Objects) -> Columns:
     """int64[n, total, 2], checked: start and length of each inner chunk, -1 where it is empty."""
     start, nbytes = level.index_span
-    short = np.flatnonzero(shards[:, 2] < nbytes)
-    if len(short):
-        name, _, size = shards[short[0]].tolist()
-        raise FormatError(
-            f"a shard of {size} bytes is too short for its index of {nbytes} bytes",
-            key=objects.names[name],
-            hint="the shard was cut short, or its metadata is of another array",
-        )
-    spans = shards.copy()
+    long = np.flatnonzero(shards[:, 2] >= nbytes)  # the others are refused for their size, whatever their bytes are
+    spans = shards[long]
     spans[:, 1] += spans[:, 2] + start if start < 0 else 0
     spans[:, 2] = nbytes
-    tables, wrong = parse_indexes(level, objects.read(spans), shards[:, 2])
-    if wrong is not None:
-        number, error = wrong
-        error.key = objects.names[int(shards[number, 0])]
+    rows = np.full((len(shards), 3), (-1, 0, 0), np.int64)
+    rows[long, 1], rows[long, 2] = np.arange(len(long)) * nbytes, nbytes
+    sizes = np.ascontiguousarray(shards[:, 2])
+    data = objects.read(spans).reshape(-1) if len(long) else b""
+    tables, failures = read_indexes(level, None, [data], rows, sizes, 1)
+    for shard, code, text in failures:
+        error = index_error(code, text)
+        error.key = objects.names[int(shards[shard, 0])]
         raise error
     return tables
 
@@ -133,15 +129,8 @@ def _with_index(rows: Columns, offsets: Columns, buffers: Sequence[Raw], level: 
     own[offsets[1:] + np.arange(count)] = False
     made[own] = rows
     made[~own, 0], made[~own, 1], made[~own, 2] = -1 - len(buffers), np.arange(count) * nbytes, nbytes
-    encoded = _encode(level, table)
+    encoded = encode_indexes(level, table)
     return Composed(made, offsets + np.arange(count + 1), (*buffers, encoded.reshape(-1)))
-
-
-def _encode(level: Level, table: Columns) -> Raw:
-    if level.index_codecs.plain:
-        return level.index_codecs.encode_plain(table.view(np.uint64))
-    encoded = [np.frombuffer(level.index_codecs.encode(one.view(np.uint64)), np.uint8) for one in table]
-    return np.stack(encoded) if encoded else np.empty((0, level.index_codecs.nbytes), np.uint8)
 
 
 def _put_together(new: Level, below: ShardForms, shards: Columns, table: Columns, objects: Objects) -> Composed:

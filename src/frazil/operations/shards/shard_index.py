@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.codecs.codec import run_decode
-from frazil.codecs.shard import Level, parse_index
+from frazil.codecs.shard import Level, read_index
 from frazil.errors import DataError, FrazilError, StoreError
 from frazil.record import Record
 from frazil.stores.fetched.content import read_values
@@ -146,7 +146,7 @@ def _held(data: bytes) -> Blob:
 
 def _parsed(level: Level, data: bytes, size: int, blob: Blob, key: str) -> ShardTable:
     try:
-        return ShardTable(size, parse_index(level, data, size), blob)
+        return ShardTable(size, read_index(level, data, size), blob)
     except FrazilError as error:
         return ShardTable(size, None, blob, _named(error, key))
 

@@ -5,7 +5,7 @@ Where chunks lie is looked up in chunk_lookup.py. Nothing is committed here."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,15 +20,8 @@ from frazil.repository.session.chunk_lookup import ChunkLookup, changed_version,
 from frazil.repository.session.pending_chunks import INLINE_LIMIT, PACK_LIMIT
 from frazil.repository.session.session_state import SessionState
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, fetch_mixed
-from frazil.stores.array_storage.chunk_storage import (
-    INLINE,
-    NOWHERE,
-    STORED,
-    UNASKED,
-    AnsweredBuffers,
-    Located,
-    fetch_located,
-)
+from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, KernelFiles, Located
+from frazil.stores.array_storage.shared_objects import UNASKED, AnsweredBuffers, fetch_located, located_files
 from frazil.stores.caches.chunk_cache import RememberingStore
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.merged_spans import Merged
@@ -120,6 +113,10 @@ class ArrayChunks:
                 located = self._located(np.array([coordinates], np.int64).reshape(1, self._rank))
             self._known[coordinates] = located
             return located
+
+    def kernel_files(self, coords: Callable[[], Columns]) -> KernelFiles | None:
+        root = self._store.kernel_root()
+        return None if root is None else located_files(root, self.locate(coords()))
 
     def fetch(
         self,

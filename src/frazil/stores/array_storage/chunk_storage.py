@@ -1,37 +1,27 @@
 """The port between arrays and the places where their encoded chunks lie, in columns; and its plain form, one object a chunk under keys.
 
 A chunk here is what the array stores as one: a shard, where there are shards. Which bytes of it are wanted, and what they mean, is the array's part.
-fetch_located, object_spans and what they use serve storages in which chunks share objects or lie inline; PlainChunks is none."""
+Chunks that share objects or lie inline are fetched by shared_objects.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from errno import ENOENT
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from frazil.errors import InvalidInputError, StoreError
+from frazil import _kernel
 from frazil.record import Record
-from frazil.stores.fetched.content import HeldBuffers
 from frazil.stores.fetched.merged_spans import merge_spans
 from frazil.stores.keys import check_prefix
-from frazil.stores.store import Store
+from frazil.stores.store import NO_SPANS, KernelRoot, Store
 from frazil.stores.values import (
-    ABSENT,
-    ABSENT_KEY,
     ANY,
-    FOLDER,
-    FOUND,
-    MISSING,
-    STALE,
     Changed,
     Columns,
     Fetched,
     Pieces,
-    Sources,
     Version,
-    clip_spans,
     up_to,
 )
 
@@ -44,16 +34,14 @@ __all__ = [
     "INLINE",
     "NOWHERE",
     "STORED",
-    "UNASKED",
-    "AnsweredBuffers",
     "ChunkKeys",
     "ChunkStorage",
+    "KernelFiles",
     "Located",
     "ObjectList",
     "PlainChunks",
-    "fetch_located",
+    "as_objects",
     "fetch_spans",
-    "object_spans",
 ]
 
 NOWHERE: Final = 0  # known not to be stored: the fill value
@@ -146,11 +134,27 @@ class Located(Record):
         """For each object one of the versions that its chunks expect (a row each), None for any; and None alone where nothing is expected of objects."""
         if self.plain or self.versions is not None:
             return expect if self.plain else None
-        wanted, column = np.full(len(self.names), None), _objects(expect)
+        wanted, column = np.full(len(self.names), None), as_objects(expect)
         rows = np.flatnonzero((self.kind == STORED) & np.not_equal(column, _NONE))[::-1]  # of several the first
         wanted[self.object[rows]] = column[rows]
         found: list[Version | None] = wanted.tolist()
         return found
+
+
+class KernelFiles(Record):
+    """Chunks in files that the kernel opens by itself; arguments of its read_shards.
+
+    root     the folder, held open
+    names    its descriptor, what stands before the first coordinate in a key, and what stands between two: then the file of a chunk follows from its coordinates
+    files, buffers, objects  else: the files, buffers at hand, and int64[n, 3] for each chunk that was located: (blob, first byte, length; -1: up to the end)
+    located  where these were found; None where names say it"""
+
+    root: KernelRoot
+    names: tuple[int, str, str] | None = None
+    files: _kernel.Files | None = None
+    buffers: Sequence[SourceBuffer] = ()
+    objects: Columns = NO_SPANS
+    located: Located | None = None
 
 
 class ChunkStorage(Protocol):
@@ -176,6 +180,9 @@ class ChunkStorage(Protocol):
 
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
         """As locate, for one chunk: for reads that are over in some microseconds."""
+
+    def kernel_files(self, coords: Callable[[], Columns]) -> KernelFiles | None:
+        """Where the kernel finds the chunks at these coordinates by itself; None where they are to be fetched."""
 
     def fetch(
         self,
@@ -269,6 +276,11 @@ class PlainChunks:
     def locate_one(self, coordinates: tuple[int, ...]) -> Located:
         return Located((self.keys.encode_one(coordinates, self.prefix),), *_ONE_WITHOUT_NAME)
 
+    def kernel_files(self, coords: Callable[[], Columns]) -> KernelFiles | None:
+        form: tuple[str, str] | None = getattr(self.keys, "form", None)
+        root = None if form is None else self.store.kernel_root()
+        return None if root is None or form is None else KernelFiles(root, (root.fd, self.prefix + form[0], form[1]))
+
     def fetch(
         self,
         located: Located,
@@ -344,135 +356,7 @@ def fetch_spans(
     return fetched._replace(rows=merged.cut(fetched.rows))
 
 
-def object_spans(located: Located, spans: Columns) -> Columns:
-    """Spans in chunks, int64[n, 3] (row of `located`, start, length), as spans in objects (row of its names, start, length).
-
-    What is asked of a chunk that is a part of its object is cut to the chunk: it never reads on into its neighbour. All rows must be STORED."""
-    row = spans[:, 0]
-    length = located.length[row]
-    start, count = clip_spans(spans[:, 1], spans[:, 2], np.maximum(length, 0))
-    moved = np.empty_like(spans)
-    moved[:, 0] = located.object[row]
-    moved[:, 1] = np.where(length < 0, spans[:, 1], located.base[row] + start)
-    moved[:, 2] = np.where(length < 0, spans[:, 2], count)
-    return moved
-
-
-class AnsweredBuffers(HeldBuffers):
-    """The buffers of an answer, with the store's answer for the objects, which is UNASKED where nothing had to be asked."""
-
-    __slots__ = ()
-
-
-UNASKED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
-
-
-def fetch_located(
-    store: Store,
-    located: Located,
-    spans: Columns,
-    *,
-    expect: Sequence[Version | None] | None = None,
-    held: Fetched | None = None,
-    once: bool = False,
-) -> Fetched:
-    """ChunkStorage.fetch for any Located: chunks nowhere, inline, and in objects of `store` that may be shared by many. Every object is open as long as the answer
-    is kept, but with `once`: what lies in very many is to be asked for part by part.
-
-    Raises StoreError where an object is not there that must exist."""
-    kind = located.kind[spans[:, 0]]
-    asked = np.flatnonzero(kind == STORED)
-    fetched = _fetch_objects(store, located, object_spans(located, spans[asked]), expect, held, once)
-    status, versions, sizes, young = _by_chunk(located, fetched)
-    if expect is not None:
-        status[_stale(status, versions, expect)] = STALE
-    rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
-    rows[asked] = fetched.rows
-    files, buffers = fetched.sources
-    inline = np.flatnonzero(kind == INLINE)
-    if len(inline):
-        of_chunk = spans[inline, 0]
-        start, rows[inline, 2] = clip_spans(spans[inline, 1], spans[inline, 2], located.length[of_chunk])
-        rows[inline, 0] = -1 - len(buffers) - located.object[of_chunk]
-        rows[inline, 1] = located.base[of_chunk] + start
-    rows[status[spans[:, 0]] == STALE] = (MISSING, 0, 0)
-    sources = Sources(files, AnsweredBuffers([*buffers, *located.inline], fetched))
-    return Fetched(sources, status.tolist(), versions, sizes, rows, young)
-
-
-def _fetch_objects(
-    store: Store,
-    located: Located,
-    spans: Columns,
-    expect: Sequence[Version | None] | None,
-    held: Fetched | None,
-    once: bool,
-) -> Fetched:
-    """What the store has of the objects; UNASKED where it need not be asked."""
-    inner = UNASKED
-    if held is not None:
-        if not isinstance(held.sources.buffers, AnsweredBuffers):
-            raise InvalidInputError("the answer to hold came from another storage")
-        inner = held.sources.buffers.inner
-    if not located.names or (inner is UNASKED and not len(spans) and located.versions is not None):
-        return UNASKED
-    fetched = fetch_spans(
-        store,
-        located.names,
-        spans,
-        expect=None if expect is None else located.expected_objects(expect),
-        held=None if inner is UNASKED else inner,
-        once=once and not located.must_exist and len(spans) <= len(located.names),  # each object is read once
-    )
-    if located.must_exist:
-        for name, status in zip(located.names, fetched.status, strict=True):
-            if status in (ABSENT_KEY, FOLDER):
-                raise StoreError(
-                    "the object of a chunk reference is missing",
-                    errno=ENOENT,
-                    key=name,
-                    hint="bring it back from a copy, or write the chunk anew",
-                )
-    return fetched
-
-
-def _by_chunk(
-    located: Located, fetched: Fetched
-) -> tuple[NDArray[np.uint8], Sequence[Version | None], Columns, Sequence[bool] | None]:
-    """Status, version, size and `young` of each chunk from those of the objects."""
-    stored = located.kind == STORED
-    status = np.where(located.kind == NOWHERE, np.uint8(ABSENT_KEY), np.uint8(FOUND))
-    sizes = np.where(located.kind == NOWHERE, -1, located.length)
-    versions = located.versions
-    if fetched is UNASKED:
-        return status, [None] * len(stored) if versions is None else versions, sizes, None
-    place = located.object[stored]
-    status[stored] = np.array(fetched.status, np.uint8)[place]
-    whole = stored & ((located.length < 0) | (status == ABSENT_KEY) | (status == FOLDER))
-    sizes[whole] = fetched.sizes[located.object[whole]]
-    if versions is None:
-        column = np.full(len(stored), None)
-        column[stored] = _objects(fetched.versions)[place]
-        versions = column.tolist()
-    if fetched.young is None or located.versions is not None:
-        return status, versions, sizes, None
-    young = np.zeros(len(stored), np.bool_)
-    young[stored] = np.array(fetched.young, np.bool_)[place]
-    return status, versions, sizes, young.tolist()
-
-
-def _stale(
-    status: NDArray[np.uint8], versions: Sequence[Version | None], expect: Sequence[Version | None]
-) -> NDArray[np.bool_]:
-    """Which chunks are there in another version than expected, or are not there, or are against expectation."""
-    if expect is versions:
-        return np.zeros(len(status), np.bool_)
-    wanted, present = _objects(expect), _objects(versions)
-    present[(status == ABSENT_KEY) | (status == FOLDER)] = ABSENT
-    return np.asarray(np.not_equal(wanted, _NONE) & np.not_equal(wanted, present), np.bool_)
-
-
-def _objects(values: Sequence[Version | None]) -> NDArray[np.object_]:
+def as_objects(values: Sequence[Version | None]) -> NDArray[np.object_]:
     column = np.empty(len(values), np.object_)
     column[:] = list(values)
     return column

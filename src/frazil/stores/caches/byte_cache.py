@@ -1,6 +1,6 @@
 """The memory of an opened location: what costs requests to get again, of all kinds, under one limit of bytes.
 
-Nothing is asked or read here. Who remembers what: shard indexes in array/access.py, repository files in repository/files/file_cache.py, encoded chunks in chunk_cache.py."""
+Nothing is asked or read here. Who remembers what: shard indexes in array/io/shard_indexes.py, repository files in repository/files/file_cache.py, encoded chunks in chunk_cache.py."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
+from contextlib import AbstractContextManager
 from typing import Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -48,6 +49,11 @@ class ByteCache:
 
     def __len__(self) -> int:
         return sum(map(len, self._entries))
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Held while what is remembered is changed; another one after a fork."""
+        return self._lock
 
     @property
     def nbytes(self) -> int:

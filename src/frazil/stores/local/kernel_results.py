@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,7 +23,20 @@ from frazil.stores.values import (
     object_rows,
 )
 
-__all__ = ["answered", "changed_at", "expected", "has_suffix", "is_young", "pack_version", "raw", "unknown_sizes"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "answered",
+    "are_young",
+    "changed_at",
+    "expected",
+    "has_suffix",
+    "is_young",
+    "pack_version",
+    "raw",
+    "unknown_sizes",
+]
 
 _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
@@ -41,6 +54,11 @@ def has_suffix(spans: Columns) -> bool:
 
 def is_young(changed: int, now: int) -> bool:
     return changed > now - (_YOUNG_NS if changed % 1_000_000_000 else _YOUNG_SECONDS_NS)
+
+
+def are_young(changed: Columns, now: int) -> NDArray[np.bool_]:
+    """is_young on a column."""
+    return np.asarray(changed > now - np.where(changed % 1_000_000_000, _YOUNG_NS, _YOUNG_SECONDS_NS), np.bool_)
 
 
 def unknown_sizes(count: int) -> Columns:

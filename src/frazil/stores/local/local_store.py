@@ -208,6 +208,10 @@ class LocalStore(Store):
                 raise refused("cannot be read", code, names[i])
         return Sources(files, ()), versions, stat[:, 2], young if True in young else None, folders
 
+    def kernel_root(self) -> _Root | None:
+        """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
+        return self._live() if type(self).fetch is LocalStore.fetch else None
+
     def has_version(self, key: str, version: Version) -> bool:
         """As the port says, in one system call."""
         root = self._open()

@@ -11,7 +11,7 @@ import numpy as np
 from frazil.codecs import Bytes, ShardingIndexed
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec
-from frazil.codecs.shard import Layout, Level, lay_out, merge
+from frazil.codecs.shard import Layout, Level, encode_indexes, lay_out, merge
 from frazil.record import Record
 from frazil.stores.fetched.composed_values import composed, joined_sources, repeated
 from frazil.stores.values import Columns, Pieces, Sources
@@ -104,7 +104,7 @@ def _with_indexes(
 ) -> Pieces:
     """One value a shard: its chunks, which are rows[first:first + count] each, and its index behind them."""
     shards, nbytes, order = len(layout.tables), level.index_codecs.nbytes, layout.rows[:, 0]
-    indexes = level.index_codecs.encode_plain(layout.tables.view(np.uint64)).reshape(-1)
+    indexes = encode_indexes(level, layout.tables).reshape(-1)
     taken = count[order]
     per_shard = np.bincount(layout.group, weights=taken, minlength=shards).astype(np.int64)
     offsets = np.concatenate(([0], np.cumsum(per_shard + 1)))

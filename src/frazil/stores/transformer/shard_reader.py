@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.codecs.shard import Level, parse_indexes
+from frazil.codecs.shard import Level, index_error, read_indexes
 from frazil.record import Record
-from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans, object_spans
+from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
+from frazil.stores.array_storage.shared_objects import object_spans
 from frazil.stores.fetched.content import HeldBuffers, as_buffers, read_values
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.transformer.shard_keys import Places
@@ -80,20 +81,15 @@ def open_shards(inner: Store, level: Level, shards: Sequence[str], others: Seque
     spans[:, 0] = np.arange(len(shards))
     spans[:, 1:] = level.index_span
     fetched = inner.fetch(names, spans)
-    tables = np.full((len(shards), level.total, 2), -1, np.int64)
-    values = read_values(fetched, names, spans)
-    found = [row for row, value in enumerate(values) if value is not None]
-    if found:
-        data = np.zeros((len(found), level.index_codecs.nbytes), np.uint8)
-        for place, row in enumerate(found):
-            value = values[row] or b""
-            data[place, : len(value)] = np.frombuffer(value, np.uint8)
-        parsed, refused = parse_indexes(level, data, np.ascontiguousarray(fetched.sizes[found]))
-        if refused is not None:
-            place, error = refused
-            error.key = names[found[place]]
-            raise error
-        tables[found] = parsed
+    values = read_values(fetched, names, spans)  # a wrapped store may bring fewer bytes than it should
+    rows = np.array([(-1 - i, 0, len(value or b"")) for i, value in enumerate(values)], np.int64).reshape(-1, 3)
+    rows[[value is None for value in values], 0] = MISSING
+    sizes = np.ascontiguousarray(fetched.sizes[: len(shards)])
+    tables, failures = read_indexes(level, None, [value or b"" for value in values], rows, sizes, 1)
+    for row, code, text in failures:
+        error = index_error(code, text)
+        error.key = names[row]
+        raise error
     return Opened(names, fetched, tables)
 
 

@@ -1,0 +1,198 @@
+//! `read_shards` and `read_shard_points`: what Python hands over, checked. The work is in shard_batch.rs.
+
+use pyo3::prelude::*;
+use rustix::fd::BorrowedFd;
+
+use crate::chunks::program::Program;
+use crate::chunks::selection::{BoxSelection, PointSelection, Selection};
+use crate::chunks::shard_batch::{Answer, Became, Call, Place, Tables};
+use crate::chunks::shard_index::ShardIndex;
+use crate::columns::{Bytes, Column, ColumnMut, Strided, Table, wrong};
+use crate::sources::{Files, Sources};
+use crate::threads::detached;
+
+/// Indexes that are remembered: many tables, and the version of the shard of each; None: they hold for ever.
+struct Remembered {
+    tables: Column<2>,
+    versions: Option<Column<3>>,
+}
+
+type PointColumns<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+type RememberedTuple<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
+
+/// The arguments that both functions share, in Python's memory, which it holds during the call.
+struct Arguments<'a> {
+    levels: Vec<&'a ShardIndex>,
+    named: Option<(BorrowedFd<'a>, String, String)>,
+    files: Option<&'a Files>,
+    buffers: Vec<Bytes>,
+    objects: Column<3>,
+    remembered: Vec<Remembered>,
+    slots: Option<Column<2>>,
+    fresh: ColumnMut<2>,
+    states: ColumnMut<4>,
+    threads: isize,
+}
+
+impl<'a> Arguments<'a> {
+    fn run<S: Selection>(&mut self, py: Python<'_>, selection: &S) -> PyResult<Answer> {
+        let (shards, total) = (selection.shards(), self.levels.first().map_or(0, |level| level.total));
+        let place = match &self.named {
+            Some((root, lead, separator)) => Place::Named { root: *root, lead, separator },
+            None if self.objects.len() == shards => Place::Listed { files: self.files, rows: &self.objects },
+            None => return Err(wrong(format!("objects: got {} for {shards} shards", self.objects.len()))),
+        };
+        let buffers: Vec<&[u8]> = self.buffers.iter().map(Bytes::as_slice).collect();
+        if let Place::Listed { files, rows } = place {
+            Sources { files, buffers: buffers.clone() }.check(rows)?;
+        }
+        let remembered: Vec<Tables<'_>> = self.remembered.iter().map(|block| (&*block.tables, block.versions.as_deref())).collect();
+        let (mut fresh_tables, mut fresh) = (Vec::with_capacity(shards), 0);
+        for shard in 0..shards {
+            let slot = self.slots.as_ref().map_or([-1, 0], |slots| slots.get(shard).copied().unwrap_or([i64::MIN, 0]));
+            let rows = usize::try_from(slot[0])
+                .ok()
+                .and_then(|block| remembered.get(block))
+                .map(|(tables, versions)| versions.map_or(usize::MAX, <[_]>::len).min(tables.len() / total.max(1)));
+            match rows {
+                _ if slot[0] == -1 => fresh_tables.push(Some(fresh)),
+                Some(rows) if usize::try_from(slot[1]).is_ok_and(|row| row < rows) => fresh_tables.push(None),
+                _ => return Err(wrong(format!("slots: there is no table {slot:?}"))),
+            }
+            fresh += usize::from(slot[0] == -1);
+        }
+        if self.fresh.rows().len() != fresh * total {
+            return Err(wrong(format!("fresh: expected room for {fresh} indexes")));
+        }
+        let fresh = self.fresh.room();
+        let states = self.states.rows();
+        if states.len() != shards {
+            return Err(wrong(format!("states: expected {shards} rows, got {}", states.len())));
+        }
+        let slots = self.slots.as_deref();
+        let (levels, threads) = (&self.levels[..], self.threads);
+        let call = Call { selection, levels, place, buffers: &buffers, remembered, slots, fresh_tables, fresh, threads };
+        detached(py, || call.run(states))?.map_err(wrong)
+    }
+}
+
+impl<'a> Arguments<'a> {
+    #[allow(clippy::too_many_arguments)] // the contract's columns
+    fn new(
+        levels: &'a [Bound<'_, ShardIndex>],
+        names: Option<(i32, String, String)>,
+        files: Option<&'a Bound<'_, Files>>,
+        buffers: &Bound<'_, PyAny>,
+        objects: &Bound<'_, PyAny>,
+        remembered: Vec<RememberedTuple<'_>>,
+        slots: Option<&Bound<'_, PyAny>>,
+        fresh: &Bound<'_, PyAny>,
+        states: &Bound<'_, PyAny>,
+        shards: usize,
+        threads: isize,
+    ) -> PyResult<Arguments<'a>> {
+        if levels.iter().any(|level| !level.get().is_plain()) {
+            return Err(wrong("levels: the codecs of an index are not the kernel's"));
+        }
+        let named = match names {
+            Some((root, ..)) if root < 0 => return Err(wrong("names: not a descriptor")),
+            // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, the system says so.
+            Some((root, lead, separator)) => Some((unsafe { BorrowedFd::borrow_raw(root) }, lead, separator)),
+            None => None,
+        };
+        let block = |(tables, versions): RememberedTuple<'_>| {
+            let versions = versions.map(|versions| Column::<3>::new(&versions, "remembered")).transpose()?;
+            PyResult::Ok(Remembered { tables: Column::new(&tables, "remembered")?, versions })
+        };
+        Ok(Arguments {
+            levels: levels.iter().map(Bound::get).collect(),
+            named,
+            files: files.map(Bound::get),
+            buffers: Bytes::all(buffers, "buffers")?,
+            objects: Column::new(objects, "objects")?,
+            remembered: remembered.into_iter().map(block).collect::<PyResult<_>>()?,
+            slots: slots.map(|slots| Column::of(slots, "slots", shards)).transpose()?,
+            fresh: ColumnMut::new(fresh, "fresh")?,
+            states: ColumnMut::of(states, "states", shards)?,
+            threads,
+        })
+    }
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // the contract's columns
+fn read_shards(
+    py: Python<'_>,
+    program: &Bound<'_, Program>,
+    levels: Vec<Bound<'_, ShardIndex>>,
+    names: Option<(i32, String, String)>,
+    files: Option<&Bound<'_, Files>>,
+    buffers: &Bound<'_, PyAny>,
+    objects: &Bound<'_, PyAny>,
+    axes: &Bound<'_, PyAny>,
+    rows: Option<&Bound<'_, PyAny>>,
+    remembered: Vec<RememberedTuple<'_>>,
+    slots: Option<&Bound<'_, PyAny>>,
+    fresh: &Bound<'_, PyAny>,
+    states: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    threads: isize,
+) -> PyResult<Answer> {
+    let (program, out) = (program.get(), writable(program.get(), out)?);
+    let of_levels: Vec<&ShardIndex> = levels.iter().map(Bound::get).collect();
+    let selection = BoxSelection::new(program, &of_levels, axes, rows, out.view())?;
+    let shards = selection.shards();
+    Arguments::new(&levels, names, files, buffers, objects, remembered, slots, fresh, states, shards, threads)?.run(py, &selection)
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // the contract's columns
+fn read_shard_points(
+    py: Python<'_>,
+    program: &Bound<'_, Program>,
+    levels: Vec<Bound<'_, ShardIndex>>,
+    names: Option<(i32, String, String)>,
+    files: Option<&Bound<'_, Files>>,
+    buffers: &Bound<'_, PyAny>,
+    objects: &Bound<'_, PyAny>,
+    columns: PointColumns<'_>,
+    remembered: Vec<RememberedTuple<'_>>,
+    slots: Option<&Bound<'_, PyAny>>,
+    fresh: &Bound<'_, PyAny>,
+    states: &Bound<'_, PyAny>,
+    out: &Bound<'_, PyAny>,
+    threads: isize,
+) -> PyResult<Answer> {
+    let (program, out) = (program.get(), writable(program.get(), out)?);
+    let of_levels: Vec<&ShardIndex> = levels.iter().map(Bound::get).collect();
+    let rank = program.shape.len();
+    let (shards, offsets) = (Table::new(&columns.0, "shards", rank)?, Column::new(&columns.1, "offsets")?);
+    let chunks = Table::new(&columns.2, "chunks", rank)?;
+    let (first, points) = (Column::new(&columns.3, "first")?, Column::new(&columns.4, "points")?);
+    let (shards, chunks) = (shards.values(), chunks.values());
+    let selection = PointSelection::new(program, &of_levels, shards, &offsets, chunks, &first, &points, out.view())?;
+    let shards = selection.shards();
+    Arguments::new(&levels, names, files, buffers, objects, remembered, slots, fresh, states, shards, threads)?.run(py, &selection)
+}
+
+fn writable(program: &Program, out: &Bound<'_, PyAny>) -> PyResult<Strided> {
+    let out = Strided::writable(out, "out")?;
+    if out.itemsize() != program.itemsize {
+        return Err(wrong(format!("out: its items have {} bytes, the program's {}", out.itemsize(), program.itemsize)));
+    }
+    Ok(out)
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    for (name, state) in [
+        ("SHARD_KNOWN", Became::Known),
+        ("SHARD_FRESH", Became::Fresh),
+        ("SHARD_MISSING", Became::Missing),
+        ("SHARD_STALE", Became::Stale),
+        ("SHARD_FAILED", Became::Failed),
+    ] {
+        module.add(name, state as i64)?;
+    }
+    module.add_function(wrap_pyfunction!(read_shards, module)?)?;
+    module.add_function(wrap_pyfunction!(read_shard_points, module)?)
+}

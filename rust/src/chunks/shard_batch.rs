@@ -1,0 +1,412 @@
+//! One batch of chunks of an array on a local disk: files are opened and compared with their version, indexes read and checked, inner chunks found, decoded and put in place.
+//! What a selection touches is in selection.rs, the walk through one shard in shard_walk.rs, what Python hands over in read_shards.rs.
+
+use std::sync::Mutex;
+
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+
+use crate::chunks::selection::Selection;
+use crate::chunks::shard_index::{Entry, ShardIndex};
+use crate::chunks::shard_walk::{Bytes as Source, Extent, find_chunks};
+use crate::columns::Room;
+use crate::failures::{Code, Fault, MISSING};
+use crate::fetch::Watch;
+use crate::files::beneath::retry;
+use crate::sources::{Files, Opened, Sources, State, Version};
+use crate::threads::{Lease, share};
+
+/// Files that are open at once, and shards that are worth a thread.
+const OPEN: usize = 256;
+const WORTH_A_THREAD: usize = 8;
+
+/// What became of a shard: the first number of its row in `states`.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Became {
+    /// Read, by the index that was given, or by its own, which then is in `fresh`.
+    Known = 0,
+    Fresh = 1,
+    Missing = 2,
+    /// Its index was that of another version, or it was replaced while it was read.
+    Stale = 3,
+    Failed = 4,
+}
+
+/// Where chunks of the array lie.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    /// In files beneath a root, named by their coordinates.
+    Named { root: BorrowedFd<'a>, lead: &'a str, separator: &'a str },
+    /// (blob, base, length) of each shard.
+    Listed { files: Option<&'a Files>, rows: &'a [[i64; 3]] },
+}
+
+/// Tables that are remembered, and the versions of their shards; None: they hold for ever.
+pub type Tables<'a> = (&'a [Entry], Option<&'a [[i64; 3]]>);
+
+/// What one call works with.
+pub struct Call<'a, S> {
+    pub selection: &'a S,
+    pub levels: &'a [&'a ShardIndex],
+    pub place: Place<'a>,
+    pub buffers: &'a [&'a [u8]],
+    pub remembered: Vec<Tables<'a>>,
+    pub slots: Option<&'a [[i64; 2]]>,
+    /// For each shard its table in `fresh`; None where one is remembered.
+    pub fresh_tables: Vec<Option<usize>>,
+    pub fresh: Room,
+    pub threads: isize,
+}
+
+/// A shard that was looked up.
+struct Shard {
+    opened: Option<Opened>,
+    became: Became,
+    /// For each unit its bytes in the object.
+    rows: Vec<[i64; 3]>,
+    /// The unit at fault; None: the shard itself.
+    fault: Option<(Option<usize>, Fault)>,
+}
+
+/// shard, code, text, coordinates of the leaf chunk (of the shard, where that is at fault)
+pub type FailureRows = Vec<(usize, i64, String, Vec<i64>)>;
+pub type Answer = (FailureRows, (usize, usize, usize));
+
+impl<S: Selection> Call<'_, S> {
+    fn name(&self, shard: usize) -> String {
+        match self.place {
+            Place::Named { lead, separator, .. } => {
+                let coordinates: Vec<String> = self.selection.coordinates(shard).iter().map(i64::to_string).collect();
+                format!("{lead}{}", coordinates.join(separator))
+            }
+            Place::Listed { .. } => String::new(),
+        }
+    }
+
+    /// The open file of a shard; None where nothing is there.
+    fn open(&self, shard: usize) -> Result<Option<Opened>, Errno> {
+        let opened = match self.place {
+            Place::Named { root, .. } => Opened::open(root, &self.name(shard)),
+            Place::Listed { files: Some(files), rows } => files.open(rows[shard][0] as usize),
+            Place::Listed { .. } => return Ok(None),
+        };
+        match opened {
+            Ok(opened) => Ok(Some(opened)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn row(&self, shard: usize) -> [i64; 3] {
+        match self.place {
+            Place::Named { .. } => [0, 0, -1],
+            Place::Listed { rows, .. } => rows[shard],
+        }
+    }
+
+    /// Opens a shard and finds its units; `number` is its number among the files of the window.
+    fn look_up(&self, shard: usize, number: usize, scratch: &mut Lease) -> Shard {
+        let mut made = Shard { opened: None, became: Became::Missing, rows: Vec::new(), fault: None };
+        let [blob, base, length] = self.row(shard);
+        if blob == MISSING {
+            made.rows = vec![[MISSING, 0, 0]; self.selection.units(shard)];
+            return made;
+        }
+        if blob >= 0 {
+            match self.open(shard) {
+                Ok(opened) => made.opened = opened,
+                Err(error) => made.fault = Some((None, Fault::io(error))),
+            }
+            if made.opened.is_none() {
+                made.rows = vec![[MISSING, 0, 0]; self.selection.units(shard)];
+                made.became = if made.fault.is_some() { Became::Failed } else { Became::Missing };
+                return made;
+            }
+        }
+        let bytes = match &made.opened {
+            Some(opened) => Source::File(opened),
+            None => Source::Buffer(self.buffers[(-1 - blob) as usize]),
+        };
+        let found = Extent::new(bytes, base, length).map_err(|fault| (None, fault)).and_then(|extent| {
+            let (became, entries) = self.find(shard, &extent, scratch)?;
+            let blob = if made.opened.is_some() { number as i64 } else { blob };
+            let row = |&[start, length]: &Entry| if start < 0 { [MISSING, 0, 0] } else { [blob, extent.base as i64 + start, length] };
+            Ok((became, entries.iter().map(row).collect()))
+        });
+        match found {
+            Ok((became, rows)) => (made.became, made.rows) = (became, rows),
+            Err((unit, fault)) => (made.became, made.fault) = (Became::Failed, Some((unit, fault))),
+        }
+        if made.rows.is_empty() {
+            made.rows = vec![[MISSING, 0, 0]; self.selection.units(shard)];
+        }
+        made
+    }
+
+    fn find(&self, shard: usize, extent: &Extent<'_>, scratch: &mut Lease) -> Result<(Became, Vec<Entry>), (Option<usize>, Fault)> {
+        let total = self.levels[0].total;
+        let version = match extent.bytes {
+            Source::File(opened) => Some(opened.version),
+            Source::Buffer(_) => None,
+        };
+        let (table, became) = match self.fresh_tables[shard] {
+            None => {
+                let [block, row] = self.slots.map_or([0, 0], |slots| slots[shard]).map(|slot| slot as usize);
+                let (tables, versions) = &self.remembered[block];
+                let expected =
+                    versions.map(|versions| Version { inode: versions[row][0], size: versions[row][1], changed: versions[row][2] });
+                if expected.is_some() && expected != version {
+                    return Ok((Became::Stale, Vec::new()));
+                }
+                (&tables[row * total..(row + 1) * total], Became::Known)
+            }
+            Some(slot) => {
+                // SAFETY: `fresh` is lent for the call; the tables of two shards have nothing in common, and one thread looks a shard up.
+                let bytes = unsafe { self.fresh.part(slot * total * 16, total * 16) }.unwrap_or_default();
+                // SAFETY: ColumnMut checked the alignment of int64, and any bytes are an int64.
+                let (_, table, _) = unsafe { bytes.align_to_mut::<Entry>() };
+                let read = extent.read_index(self.levels[0], 0, extent.size, &mut scratch.read, table);
+                read.map_err(|fault| (None, fault))?;
+                (&*table, Became::Fresh)
+            }
+        };
+        let numbers = |level| self.selection.numbers(shard, level);
+        let found = find_chunks(extent, self.levels, table, numbers, &mut scratch.read);
+        Ok((became, found.map_err(|(unit, fault)| (Some(unit), fault))?))
+    }
+
+    /// Shards from `low` on, as many as may be open at once. Answers how many were done.
+    fn window(&self, low: usize, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<usize, String> {
+        let high = self.selection.shards().min(low + OPEN);
+        let slots: Vec<Mutex<Option<Shard>>> = (low..high).map(|_| Mutex::new(None)).collect();
+        let threads = if high - low < WORTH_A_THREAD { 1 } else { self.threads.max(1) as usize };
+        share(slots.len(), threads, Lease::take, |scratch, ticket| {
+            let found = self.look_up(low + ticket, ticket, scratch);
+            if let Ok(mut slot) = slots[ticket].lock() {
+                *slot = Some(found);
+            }
+        });
+        let shards = slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let mut shards: Vec<Shard> = shards.collect();
+        // Where the process may not open so many files, the rest waits for the next window, and the first for others.
+        let lacks = |shard: &Shard| shard.fault.as_ref().is_some_and(|(_, fault)| lacks_files(fault));
+        let most = shards.iter().position(lacks).map_or(shards.len(), |first| first.max(1));
+        shards.truncate(most);
+        self.decode(low, shards, states, failures)?;
+        Ok(most)
+    }
+
+    fn decode(&self, low: usize, mut shards: Vec<Shard>, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<(), String> {
+        let count = shards.len();
+        let (mut rows, mut ends, mut files, mut versions) = (Vec::new(), Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
+        for shard in &mut shards {
+            rows.append(&mut shard.rows);
+            ends.push(rows.len());
+            versions.push(shard.opened.as_ref().map(|opened| opened.version));
+            files.push(shard.opened.take().map_or(State::Refused(Errno::NOENT), State::Open));
+        }
+        let files = Files::kept(files);
+        let sources = Sources { files: Some(&files), buffers: self.buffers.to_vec() };
+        let watch = Watch::new(versions.clone());
+        let faults = self.selection.decode(low..low + count, &sources, &rows, Some(&watch), self.threads)?.into_objects();
+        for (object, (unit, fault)) in faults {
+            let number = usize::try_from(object).unwrap_or_else(|_| ends.partition_point(|&end| end <= unit));
+            let first = if number == 0 { 0 } else { ends[number - 1] };
+            if shards[number].fault.is_none() {
+                shards[number].fault = Some((Some(unit - first), fault));
+            }
+        }
+        for (number, shard) in shards.into_iter().enumerate() {
+            let mut became = shard.became;
+            if let Some((unit, fault)) = shard.fault {
+                became = Became::Stale;
+                // What is wrong with a shard that was replaced meanwhile is no news.
+                if fault.code != Code::Stale && !self.was_replaced(low + number, versions[number]) {
+                    became = Became::Failed;
+                    let at = unit.map_or_else(|| self.selection.coordinates(low + number), |unit| self.selection.chunk(low + number, unit));
+                    failures.push((low + number, fault.code as i64, fault.text, at));
+                }
+            }
+            let version = versions[number].unwrap_or(Version { inode: 0, size: 0, changed: 0 });
+            states[low + number] = [became as i64, version.inode, version.size, version.changed];
+        }
+        Ok(())
+    }
+
+    fn was_replaced(&self, shard: usize, version: Option<Version>) -> bool {
+        let Some(version) = version else { return false };
+        match self.open(shard) {
+            Ok(opened) => opened.is_none_or(|opened| opened.version != version),
+            Err(_) => false,
+        }
+    }
+
+    /// Chunks without inner ones: the thread that reads a file opens it.
+    fn whole_chunks(&self, states: &mut [[i64; 4]], failures: &mut FailureRows) -> Result<(), String> {
+        let count = self.selection.shards();
+        let made;
+        let (files, rows) = match self.place {
+            Place::Named { root, .. } => {
+                made = retry(|| Files::beneath(root, (0..count).map(|chunk| self.name(chunk)).collect()))
+                    .map_err(|error| error.to_string())?;
+                (Some(&made), (0..count as i64).map(|chunk| [chunk, 0, -1]).collect())
+            }
+            Place::Listed { files, rows } => (files, rows.to_vec()),
+        };
+        let sources = Sources { files, buffers: self.buffers.to_vec() };
+        let faults = self.selection.decode(0..count, &sources, &rows, None, self.threads)?.into_objects();
+        for (state, row) in states.iter_mut().zip(&rows) {
+            let fault = faults.get(&row[0]).filter(|(_, fault)| fault.code == Code::Missing);
+            state[0] = if row[0] == MISSING || fault.is_some() { Became::Missing } else { Became::Known } as i64;
+        }
+        for (unit, fault) in faults.into_values().filter(|(_, fault)| fault.code != Code::Missing) {
+            states[unit][0] = Became::Failed as i64;
+            failures.push((unit, fault.code as i64, fault.text, self.selection.chunk(unit, 0)));
+        }
+        failures.sort_unstable();
+        Ok(())
+    }
+
+    /// states: what became of each shard, and its version.
+    pub fn run(&self, states: &mut [[i64; 4]]) -> Result<Answer, String> {
+        let mut failures = Vec::new();
+        if self.levels.is_empty() {
+            self.whole_chunks(states, &mut failures)?;
+        } else {
+            let mut low = 0;
+            while low < self.selection.shards() {
+                low += self.window(low, states, &mut failures)?;
+            }
+        }
+        let count = |became: Became| states.iter().filter(|state| state[0] == became as i64).count();
+        Ok((failures, (count(Became::Fresh), count(Became::Missing), count(Became::Stale))))
+    }
+}
+
+fn lacks_files(fault: &Fault) -> bool {
+    fault.code == Code::Io && [Errno::MFILE, Errno::NFILE].iter().any(|error| fault.text == Fault::io(*error).text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::FileExt;
+    use std::path::PathBuf;
+
+    use rustix::fd::AsFd;
+
+    use super::*;
+    use crate::failures::{Failures, Outcome};
+    use crate::fetch::{Sink, fetch};
+    use crate::threads::Worker;
+
+    /// Shards "0", "1", ... of one inner chunk each, which somebody rewrites when they are open.
+    struct Rewritten {
+        folder: PathBuf,
+        shards: usize,
+    }
+
+    struct Nothing;
+
+    impl Sink for Nothing {
+        type Local = ();
+
+        fn local(&self) {}
+
+        fn weight(&self, _unit: usize) -> usize {
+            1
+        }
+
+        fn decodes(&self) -> bool {
+            false
+        }
+
+        fn check_length(&self, _unit: usize, _length: u64) -> Outcome {
+            Ok(())
+        }
+
+        fn missing(&self, (): &mut (), _worker: &mut Worker, _unit: usize) -> Outcome {
+            Ok(())
+        }
+
+        fn take(&self, (): &mut (), _worker: &mut Worker, _unit: usize, _bytes: &[u8], _start: usize) -> Outcome {
+            Ok(())
+        }
+    }
+
+    impl Selection for Rewritten {
+        fn shards(&self) -> usize {
+            self.shards
+        }
+
+        fn coordinates(&self, shard: usize) -> Vec<i64> {
+            vec![shard as i64]
+        }
+
+        fn units(&self, _shard: usize) -> usize {
+            1
+        }
+
+        fn numbers(&self, _shard: usize, _level: usize) -> Vec<i64> {
+            vec![0]
+        }
+
+        fn chunk(&self, shard: usize, _unit: usize) -> Vec<i64> {
+            vec![shard as i64]
+        }
+
+        fn decode(
+            &self,
+            shards: std::ops::Range<usize>,
+            sources: &Sources<'_>,
+            rows: &[[i64; 3]],
+            watch: Option<&Watch>,
+            threads: isize,
+        ) -> Result<Failures, String> {
+            for shard in shards.filter(|shard| shard % 3 == 1 && shard % 5 != 0) {
+                let file = fs::OpenOptions::new().append(true).open(self.folder.join(shard.to_string())).unwrap();
+                file.write_at(b"more", 0).unwrap();
+            }
+            Ok(fetch(sources, rows, watch, threads, &Nothing))
+        }
+    }
+
+    #[test]
+    fn shards_that_change_while_they_are_read_are_stale() {
+        let folder = std::env::temp_dir().join(format!("frazil-read-shards-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let level = ShardIndex::plain(vec![1]);
+        let shards = 2 * OPEN + 10; // several windows
+        let value = [&[7u8; 4][..], &0u64.to_ne_bytes(), &4u64.to_ne_bytes()].concat();
+        (0..shards).filter(|shard| shard % 5 != 0).for_each(|shard| fs::write(folder.join(shard.to_string()), &value).unwrap());
+        fs::write(folder.join("2"), &value[..15]).unwrap();
+        let root = fs::File::open(&folder).unwrap();
+        let selection = Rewritten { folder: folder.clone(), shards };
+        let mut memory = vec![0i64; 2 * shards];
+        let call = Call {
+            selection: &selection,
+            levels: &[&level],
+            place: Place::Named { root: root.as_fd(), lead: "", separator: "/" },
+            buffers: &[],
+            remembered: Vec::new(),
+            slots: None,
+            fresh_tables: (0..shards).map(Some).collect(),
+            fresh: Room::of(&mut memory),
+            threads: 2,
+        };
+        let mut states = vec![[9; 4]; shards];
+        let (failures, _) = call.run(&mut states).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+        for (shard, state) in states.iter().enumerate() {
+            let expected = match shard {
+                2 => Became::Failed,
+                _ if shard % 5 == 0 => Became::Missing,
+                _ if shard % 3 == 1 => Became::Stale,
+                _ => Became::Fresh,
+            };
+            assert_eq!(state[0], expected as i64, "{shard}");
+        }
+        assert_eq!(failures.len(), 1);
+        assert_eq!((failures[0].0, failures[0].1), (2, Code::Index as i64));
+    }
+}

@@ -1,0 +1,96 @@
+//! The walk through one open shard: from its index, over the indexes of the shards in it, to the bytes of its leaf chunks. One level after the other, in a loop.
+
+use std::collections::HashMap;
+
+use crate::chunks::shard_index::{EMPTY, Entry, ShardIndex};
+use crate::failures::{Fault, Outcome};
+use crate::memory::Memory;
+use crate::sources::{Opened, span};
+
+/// The bytes of a chunk of the array: a part of an open file, or of a buffer.
+pub struct Extent<'a> {
+    pub bytes: Bytes<'a>,
+    /// Where the chunk begins there, and its length.
+    pub base: u64,
+    pub size: u64,
+}
+
+pub enum Bytes<'a> {
+    File(&'a Opened),
+    Buffer(&'a [u8]),
+}
+
+impl<'a> Extent<'a> {
+    /// length < 0: up to the end
+    pub fn new(bytes: Bytes<'a>, base: i64, length: i64) -> Outcome<Extent<'a>> {
+        let whole = match &bytes {
+            Bytes::File(opened) => opened.version.size.max(0) as u64,
+            Bytes::Buffer(bytes) => bytes.len() as u64,
+        };
+        let (base, size) = span(base, length, whole)?;
+        Ok(Extent { bytes, base, size })
+    }
+
+    /// Reads and decodes the index of a shard that lies in this chunk, `size` bytes from `start` on.
+    pub fn read_index(&self, index: &ShardIndex, start: u64, size: u64, scratch: &mut Memory, table: &mut [Entry]) -> Outcome {
+        let place = index.place(size)?;
+        let (from, to) = (self.base + start + place.start, self.base + start + place.end);
+        match self.bytes {
+            Bytes::Buffer(bytes) => index.decode(&bytes[from as usize..to as usize], size, table),
+            Bytes::File(opened) => {
+                let data = scratch.room(index.nbytes)?;
+                opened.read_at(from, data)?;
+                index.decode(data, size, table)
+            }
+        }
+    }
+}
+
+/// Where each leaf chunk lies in the chunk of the array, EMPTY where it is not there. An Err names the unit at fault.
+///
+/// table: the index of the outermost level. numbers: for each level, of each unit's inner chunk.
+pub fn find_chunks(
+    extent: &Extent<'_>,
+    levels: &[&ShardIndex],
+    table: &[Entry],
+    mut numbers: impl FnMut(usize) -> Vec<i64>,
+    scratch: &mut Memory,
+) -> Result<Vec<Entry>, (usize, Fault)> {
+    let mut outer = numbers(0);
+    let mut found: Vec<Entry> = outer.iter().map(|&number| table[number as usize]).collect();
+    let mut group = vec![0usize; if levels.len() > 1 { outer.len() } else { 0 }]; // of each unit, the shard of the level above that it lies in
+    for (depth, level) in levels.iter().enumerate().skip(1) {
+        let inner = numbers(depth);
+        let mut groups: HashMap<(usize, i64), usize> = HashMap::new();
+        let mut tables: Vec<Option<(i64, Vec<Entry>)>> = Vec::new();
+        for unit in 0..found.len() {
+            let key = (group[unit], outer[unit]);
+            let number = match groups.get(&key) {
+                Some(&number) => number,
+                None => {
+                    let [start, length] = found[unit];
+                    tables.push(if start < 0 {
+                        None
+                    } else {
+                        let mut table = vec![EMPTY; level.total];
+                        let read = extent.read_index(level, start as u64, length as u64, scratch, &mut table);
+                        read.map_err(|fault| (unit, fault))?;
+                        Some((start, table))
+                    });
+                    groups.insert(key, tables.len() - 1);
+                    tables.len() - 1
+                }
+            };
+            group[unit] = number;
+            found[unit] = match &tables[number] {
+                Some((base, table)) => match table[inner[unit] as usize] {
+                    EMPTY => EMPTY,
+                    [start, length] => [base + start, length],
+                },
+                None => EMPTY,
+            };
+        }
+        outer = inner;
+    }
+    Ok(found)
+}

@@ -1,0 +1,238 @@
+"""Reading where the kernel does a whole batch in one call: chunks in files of a local disk, and codecs that it all knows. It opens the shards, reads and checks the indexes that are
+not remembered, finds the inner chunks, decodes them and puts them in place.
+
+Nothing is done for each shard here but to look up what is remembered of it. Other stores and codecs are read by read.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from errno import EISDIR, ENOENT
+from itertools import product
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.array.access import Access, failure
+from frazil.array.io.shard_indexes import IndexTables, Slot
+from frazil.errors import ConflictError, StoreError
+from frazil.indexing import BoxBatch, BoxPlan, PointBatch, PointPlan
+from frazil.stores.array_storage.chunk_storage import KernelFiles
+from frazil.stores.local.kernel_results import are_young
+from frazil.stores.retry import lacks_files, pause
+from frazil.stores.values import Columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["read_with_kernel"]
+
+Batch = BoxBatch | PointBatch
+Out: TypeAlias = "NDArray[np.generic]"
+
+_ATTEMPTS: Final = 20  # times that a shard may be replaced under a reader before it gives up
+_WAITS: Final = 50  # times that a reader waits for others to close files
+_LONGEST_WAIT: Final = 0.05  # seconds
+_MOST_BYTES: Final = 2**26  # decoded in one call, which cannot be interrupted
+_UNIT_BYTES: Final = 128  # what the kernel holds of a unit
+_NO_TABLES: Columns = np.empty((0, 2), np.int64)
+
+
+def read_with_kernel(access: Access, plan: BoxPlan | PointPlan, out: Out) -> bool:
+    """Reads what `plan` selects into `out`, as read.read. False where the kernel cannot read all chunks by itself; then some may have been read."""
+    if not access.chain.native or not access.chain.leaf.shape:
+        return False
+    most = min(access.runtime.bytes_in_flight, _MOST_BYTES)
+    batches = plan.batches(access.chain.leaf.nbytes + _UNIT_BYTES, most, most)
+    return all(_read_batch(access, batch, out) for batch in batches)
+
+
+def _read_batch(access: Access, batch: Batch, out: Out) -> bool:
+    """Whole shards, as many at a time as indexes may be in memory."""
+    levels = access.chain.levels
+    most = max(1, access.runtime.bytes_in_flight // (16 * levels[0].total)) if levels else batch.shard_count
+    if batch.shard_count <= most:
+        return _read_rows(access, batch, None, out)
+    rows = np.arange(batch.shard_count)
+    return all(_read_rows(access, batch, rows[low : low + most], out) for low in range(0, len(rows), most))
+
+
+def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> bool:
+    """Rows of batch.shards (None: all). What was replaced meanwhile is read again."""
+    for _ in range(_ATTEMPTS):
+        rows = _read_once(access, batch, rows, out)
+        if rows is None or not len(rows):
+            return rows is not None
+    assert rows is not None
+    raise ConflictError(
+        f"a shard was replaced {_ATTEMPTS} times while it was read",
+        key=_key(access, batch, rows[:1], 0),
+        path=access.path or "/",
+        hint="read again when its writer is done",
+    )
+
+
+def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
+    """One call of the kernel, more only where it lacks files. Answers which rows have to be read again; None where it cannot read them."""
+    waits = 0
+    while (files := access.storage.kernel_files(lambda: _coordinates(batch, rows))) is not None:
+        call = _Call(access, batch, rows, files)
+        if not call.has_room():
+            return None  # the general path says why, or reads what is stored
+        failures, (fresh, missing, stale) = call.run(out)
+        if failures:
+            error = call.error(*failures[0])
+            waits += 1
+            if not lacks_files(error) or waits > _WAITS:
+                raise error
+            del error, call
+            pause(_LONGEST_WAIT)
+            continue
+        if missing and files.located is not None and files.located.must_exist:
+            call.refuse_missing()
+        if fresh:
+            call.remember()
+        return call.stale_rows() if stale else _NO_ROWS
+    return None
+
+
+class _Call:
+    """What one call of the kernel is given, and what it answers for each shard."""
+
+    __slots__ = ("_access", "_batch", "_files", "_found", "_fresh", "_names", "_rows", "_states")
+
+    def __init__(self, access: Access, batch: Batch, rows: Columns | None, files: KernelFiles) -> None:
+        self._access, self._batch, self._rows, self._files = access, batch, rows, files
+        count = batch.shard_count if rows is None else len(rows)
+        self._states = np.empty((count, 4), np.int64)
+        self._fresh = _NO_TABLES
+        self._names: Sequence[Hashable] = ()
+        self._found: list[Slot | None] | None = None
+        if access.indexes is not None:
+            self._names = _shard_names(batch, rows) if files.located is None else files.located.labels()
+            self._found = access.indexes.find(self._names)
+
+    def has_room(self) -> bool:
+        """Makes room for the indexes that are not remembered. False where there is not enough memory: a document may claim indexes of any size."""
+        levels = self._access.chain.levels
+        count = len(self._states) if self._found is None else self._found.count(None)
+        try:
+            self._fresh = np.empty((count, levels[0].total if levels else 0, 2), np.int64)
+        except MemoryError:
+            return False
+        return True
+
+    def run(self, out: Out) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
+        access, batch, files = self._access, self._batch, self._files
+        levels = [level.kernel_index for level in access.chain.levels]
+        remembered, slots = _known_tables(self._found)
+        fresh = self._fresh.reshape(-1, 2)
+        names, objects, states = files.names, files.objects, self._states
+        program, threads = access.chain.leaf.program, access.runtime.threads
+        if isinstance(batch, BoxBatch):
+            return _kernel.read_shards(
+                program, levels, names, files.files, files.buffers, objects, batch.kernel_columns(), self._rows,
+                remembered, slots, fresh, states, out, threads,
+            )  # fmt: skip
+        return _kernel.read_shard_points(
+            program, levels, names, files.files, files.buffers, objects, batch.kernel_columns(self._rows),
+            remembered, slots, fresh, states, out, threads,
+        )  # fmt: skip
+
+    def stale_rows(self) -> Columns:
+        """Rows that have to be read again, as others replaced them; what was remembered of them is forgotten."""
+        stale = np.flatnonzero(self._states[:, 0] == _kernel.SHARD_STALE)
+        if self._access.indexes is not None:
+            self._access.indexes.drop([self._names[i] for i in stale.tolist()])
+        return stale if self._rows is None else self._rows[stale]
+
+    def remember(self) -> None:
+        """Puts the indexes that were read into the array's memory, but those whose version the next file might have too, as time stamps are coarse."""
+        indexes, names = self._access.indexes, self._names
+        if indexes is None or not indexes.memory.limit:
+            return
+        states, tables = self._states, self._fresh
+        if self._found is not None:
+            asked = [i for i, slot in enumerate(self._found) if slot is None]
+            states, names = states[asked], [names[i] for i in asked]
+        versions = states[:, 1:]
+        located = self._files.located
+        if located is None:
+            kept = (states[:, 0] == _kernel.SHARD_FRESH) & ~are_young(versions[:, 2], time.time_ns())
+        else:
+            kept = (states[:, 0] == _kernel.SHARD_FRESH) & np.array([name != "" for name in names], np.bool_)
+        if not kept.all():
+            rows = np.flatnonzero(kept)
+            if not len(rows):
+                return
+            tables, versions, names = tables[rows], versions[rows], [names[i] for i in rows.tolist()]
+        indexes.put(names, IndexTables(tables, np.ascontiguousarray(versions) if located is None else None))
+
+    def refuse_missing(self) -> None:
+        """Raises StoreError where a reference points to an object that is not there."""
+        located = self._files.located
+        assert located is not None
+        for row in np.flatnonzero(self._states[:, 0] == _kernel.SHARD_MISSING).tolist():
+            key = located.key(row)
+            if key is not None:
+                raise StoreError(
+                    "the object of a chunk reference is missing",
+                    errno=ENOENT,
+                    key=key,
+                    hint="bring it back from a copy, or write the chunk anew",
+                )
+
+    def error(self, shard: int, code: int, text: str, chunk: Sequence[int]) -> StoreError | Exception:
+        """The error for a shard that the kernel could not read."""
+        located = self._files.located
+        key = located.key(shard) if located is not None else _key(self._access, self._batch, self._rows, shard)
+        if code == _kernel.FAILED_IO and self._access.chain.levels and text.startswith(f"{EISDIR} "):
+            return StoreError(
+                "a shard could not be read: a folder lies in its place",
+                errno=EISDIR,
+                key=key,
+                path=self._access.path or "/",
+                chunk=tuple(chunk),
+            )
+        return failure(self._access, code, text, key, tuple(chunk))
+
+
+_NO_ROWS: Columns = np.empty(0, np.int64)
+
+
+def _known_tables(
+    found: list[Slot | None] | None,
+) -> tuple[list[tuple[Columns, Columns | None]], Columns | None]:
+    """Tables that are remembered, each with its versions, and int64[m, 2], the table of each shard and the row in it; -1 where it is to be read."""
+    if found is None:
+        return [], None
+    numbers: dict[int, int] = {}
+    tables: list[tuple[Columns, Columns | None]] = []
+    slots: list[tuple[int, int]] = []
+    for slot in found:
+        if slot is None:
+            slots.append((-1, 0))
+            continue
+        number = numbers.setdefault(id(slot[0]), len(tables))
+        if number == len(tables):
+            versions = slot[0].versions
+            assert versions is None or isinstance(versions, np.ndarray), "versions of files are columns"
+            tables.append((slot[0].tables.reshape(-1, 2), versions))
+        slots.append((number, slot[1]))
+    return tables, np.array(slots, np.int64)
+
+
+def _shard_names(batch: Batch, rows: Columns | None) -> Sequence[Hashable]:
+    if isinstance(batch, BoxBatch):
+        names: list[Hashable] = list(product(*batch.shards_along()))
+        return names if rows is None else [names[i] for i in rows.tolist()]
+    return list(map(tuple, _coordinates(batch, rows).tolist()))
+
+
+def _coordinates(batch: Batch, rows: Columns | None) -> Columns:
+    return batch.shards if rows is None else batch.shards[rows]
+
+
+def _key(access: Access, batch: Batch, rows: Columns | None, shard: int) -> str | None:
+    return access.storage.locate(np.ascontiguousarray(_coordinates(batch, rows)[shard : shard + 1])).key(0)

@@ -1,0 +1,185 @@
+"""Fetching chunks that share objects, lie inline, or are nowhere: ChunkStorage.fetch for any Located, and where the kernel finds such chunks in files by itself.
+
+What a Located is, and chunks in objects of their own, is in chunk_storage.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from errno import ENOENT
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.errors import InvalidInputError, StoreError
+from frazil.stores.array_storage.chunk_storage import (
+    INLINE,
+    NOWHERE,
+    STORED,
+    KernelFiles,
+    Located,
+    as_objects,
+    fetch_spans,
+)
+from frazil.stores.fetched.content import HeldBuffers
+from frazil.stores.store import KernelRoot, Store
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    FOLDER,
+    FOUND,
+    MISSING,
+    STALE,
+    Columns,
+    Fetched,
+    Sources,
+    Version,
+    clip_spans,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["UNASKED", "AnsweredBuffers", "fetch_located", "located_files", "object_spans"]
+
+_NONE: Final = np.full(1, None)
+
+
+def object_spans(located: Located, spans: Columns) -> Columns:
+    """Spans in chunks, int64[n, 3] (row of `located`, start, length), as spans in objects (row of its names, start, length).
+
+    What is asked of a chunk that is a part of its object is cut to the chunk: it never reads on into its neighbour. All rows must be STORED."""
+    row = spans[:, 0]
+    length = located.length[row]
+    start, count = clip_spans(spans[:, 1], spans[:, 2], np.maximum(length, 0))
+    moved = np.empty_like(spans)
+    moved[:, 0] = located.object[row]
+    moved[:, 1] = np.where(length < 0, spans[:, 1], located.base[row] + start)
+    moved[:, 2] = np.where(length < 0, spans[:, 2], count)
+    return moved
+
+
+def located_files(root: KernelRoot, located: Located) -> KernelFiles | None:
+    """Located chunks, as the kernel finds them; None where some lie where it cannot read."""
+    kind = located.kind
+    if (kind > INLINE).any():
+        return None
+    rows = np.empty((len(kind), 3), np.int64)
+    rows[:, 0] = np.where(kind == STORED, located.object, np.where(kind == INLINE, -1 - located.object, MISSING))
+    rows[:, 1], rows[:, 2] = located.base, located.length
+    files = _kernel.open_files(root.fd, located.names, None) if located.names else None
+    return KernelFiles(root, None, files, located.inline, rows, located)
+
+
+class AnsweredBuffers(HeldBuffers):
+    """The buffers of an answer, with the store's answer for the objects, which is UNASKED where nothing had to be asked."""
+
+    __slots__ = ()
+
+
+UNASKED: Final = Fetched(Sources(None, ()), (), (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64))
+
+
+def fetch_located(
+    store: Store,
+    located: Located,
+    spans: Columns,
+    *,
+    expect: Sequence[Version | None] | None = None,
+    held: Fetched | None = None,
+    once: bool = False,
+) -> Fetched:
+    """ChunkStorage.fetch for any Located: chunks nowhere, inline, and in objects of `store` that may be shared by many. Every object is open as long as the answer
+    is kept, but with `once`: what lies in very many is to be asked for part by part.
+
+    Raises StoreError where an object is not there that must exist."""
+    kind = located.kind[spans[:, 0]]
+    asked = np.flatnonzero(kind == STORED)
+    fetched = _fetch_objects(store, located, object_spans(located, spans[asked]), expect, held, once)
+    status, versions, sizes, young = _by_chunk(located, fetched)
+    if expect is not None:
+        status[_stale(status, versions, expect)] = STALE
+    rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
+    rows[asked] = fetched.rows
+    files, buffers = fetched.sources
+    inline = np.flatnonzero(kind == INLINE)
+    if len(inline):
+        of_chunk = spans[inline, 0]
+        start, rows[inline, 2] = clip_spans(spans[inline, 1], spans[inline, 2], located.length[of_chunk])
+        rows[inline, 0] = -1 - len(buffers) - located.object[of_chunk]
+        rows[inline, 1] = located.base[of_chunk] + start
+    rows[status[spans[:, 0]] == STALE] = (MISSING, 0, 0)
+    sources = Sources(files, AnsweredBuffers([*buffers, *located.inline], fetched))
+    return Fetched(sources, status.tolist(), versions, sizes, rows, young)
+
+
+def _fetch_objects(
+    store: Store,
+    located: Located,
+    spans: Columns,
+    expect: Sequence[Version | None] | None,
+    held: Fetched | None,
+    once: bool,
+) -> Fetched:
+    """What the store has of the objects; UNASKED where it need not be asked."""
+    inner = UNASKED
+    if held is not None:
+        if not isinstance(held.sources.buffers, AnsweredBuffers):
+            raise InvalidInputError("the answer to hold came from another storage")
+        inner = held.sources.buffers.inner
+    if not located.names or (inner is UNASKED and not len(spans) and located.versions is not None):
+        return UNASKED
+    fetched = fetch_spans(
+        store,
+        located.names,
+        spans,
+        expect=None if expect is None else located.expected_objects(expect),
+        held=None if inner is UNASKED else inner,
+        once=once and not located.must_exist and len(spans) <= len(located.names),  # each object is read once
+    )
+    if located.must_exist:
+        for name, status in zip(located.names, fetched.status, strict=True):
+            if status in (ABSENT_KEY, FOLDER):
+                raise StoreError(
+                    "the object of a chunk reference is missing",
+                    errno=ENOENT,
+                    key=name,
+                    hint="bring it back from a copy, or write the chunk anew",
+                )
+    return fetched
+
+
+def _by_chunk(
+    located: Located, fetched: Fetched
+) -> tuple[NDArray[np.uint8], Sequence[Version | None], Columns, Sequence[bool] | None]:
+    """Status, version, size and `young` of each chunk from those of the objects."""
+    stored = located.kind == STORED
+    status = np.where(located.kind == NOWHERE, np.uint8(ABSENT_KEY), np.uint8(FOUND))
+    sizes = np.where(located.kind == NOWHERE, -1, located.length)
+    versions = located.versions
+    if fetched is UNASKED:
+        return status, [None] * len(stored) if versions is None else versions, sizes, None
+    place = located.object[stored]
+    status[stored] = np.array(fetched.status, np.uint8)[place]
+    whole = stored & ((located.length < 0) | (status == ABSENT_KEY) | (status == FOLDER))
+    sizes[whole] = fetched.sizes[located.object[whole]]
+    if versions is None:
+        column = np.full(len(stored), None)
+        column[stored] = as_objects(fetched.versions)[place]
+        versions = column.tolist()
+    if fetched.young is None or located.versions is not None:
+        return status, versions, sizes, None
+    young = np.zeros(len(stored), np.bool_)
+    young[stored] = np.array(fetched.young, np.bool_)[place]
+    return status, versions, sizes, young.tolist()
+
+
+def _stale(
+    status: NDArray[np.uint8], versions: Sequence[Version | None], expect: Sequence[Version | None]
+) -> NDArray[np.bool_]:
+    """Which chunks are there in another version than expected, or are not there, or are against expectation."""
+    if expect is versions:
+        return np.zeros(len(status), np.bool_)
+    wanted, present = as_objects(expect), as_objects(versions)
+    present[(status == ABSENT_KEY) | (status == FOLDER)] = ABSENT
+    return np.asarray(np.not_equal(wanted, _NONE) & np.not_equal(wanted, present), np.bool_)
