@@ -146,16 +146,18 @@ def read_indexes(
 
     rows   int64[g, 3], where the bytes of each index lie; MISSING: the shard is not there, so all its chunks are empty
     sizes  int64[g], bytes of each shard"""
+    nbytes, present = level.index_codecs.nbytes, rows[:, 0] != _kernel.MISSING
+    short = np.flatnonzero(present & (sizes < nbytes))
+    if len(short):  # told before there are tables, as a document may claim more inner chunks than memory holds
+        text = f"a shard of {sizes[short[0]]} bytes is too short for its index of {nbytes} bytes"
+        return np.empty((0, level.total, 2), np.int64), [(int(short[0]), _kernel.FAILED_INDEX, text)]
     tables = np.empty((len(rows), level.total, 2), np.int64)
     flat = tables.reshape(-1, 2)
     if level.index_codecs.plain:
         return tables, _kernel.read_indexes(level.kernel_index, files, buffers, rows, sizes, flat, threads)
     tables.fill(-1)
-    nbytes, there = level.index_codecs.nbytes, np.flatnonzero(rows[:, 0] != _kernel.MISSING)
+    there = np.flatnonzero(present)
     of_there = np.ascontiguousarray(sizes[there])
-    failures = _kernel.check_indexes(level.kernel_index, of_there, tables[there].reshape(-1, 2))
-    if failures:  # one is too short
-        return tables, [(int(there[i]), code, text) for i, code, text in failures]
     data, offsets = np.empty((len(there), nbytes), np.uint8), np.arange(len(there) + 1, dtype=np.int64) * nbytes
     failures = _kernel.read_rows(files, buffers, np.ascontiguousarray(rows[there]), data, offsets, threads)
     if not failures:
