@@ -87,14 +87,21 @@ NONE = """
 import os, resource, sys
 import frazil
 from frazil.errors import StoreError
+from tests.faults.together import in_threads
 array = frazil.open_array(sys.argv[1], "r+")
 array[0]
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1,) * 2)
-for call in (lambda: array[...], lambda: array.__setitem__(0, 1), lambda: array.store.get("zarr.json")):
+calls = (lambda: array[...], lambda: array.__setitem__(0, 1), lambda: array.store.get("zarr.json"))
+errors = []
+
+def use(number):  # at once, as each waits for others to close files
     try:
-        call()
+        calls[number]()
     except StoreError as error:
-        print(error.errno)
+        errors.append(error.errno)
+
+in_threads(3, use)
+print(*errors)
 """
 
 

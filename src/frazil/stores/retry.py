@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from frazil.errors import StoreError
 
-__all__ = ["lacks_files", "patiently", "pause", "read_again"]
+__all__ = ["files_deadline", "lacks_files", "patiently", "pause", "read_again"]
 
 T = TypeVar("T")
 
-_WAITS = 50
+_WAIT_FOR_FILES = 10.0  # seconds: on a busy machine others may hold their files for long, and an error would end what only has to wait
 _LONGEST_WAIT = 0.05  # seconds
 _READS = 100  # of what others keep replacing
 
@@ -23,16 +23,24 @@ def lacks_files(error: BaseException) -> bool:
     return isinstance(error, StoreError) and error.errno in {EMFILE, ENFILE}
 
 
+def files_deadline() -> float:
+    """Until when, on the monotonic clock, somebody who lacks files from now on waits for them."""
+    return time.monotonic() + _WAIT_FOR_FILES
+
+
 def patiently(call: Callable[[], T]) -> T:
-    """call(), which may be made again, again after a while where it lacks files; it is to need few of them."""
-    for _ in range(_WAITS):
+    """call(), again after a while where it lacks files: until others have closed theirs, or ten seconds have passed. It may be made again, and is to need few files."""
+    end = 0.0
+    while True:
         try:
             return call()
         except StoreError as error:
             if not lacks_files(error):
                 raise
+            end = end or files_deadline()
+            if time.monotonic() >= end:
+                raise
         pause(_LONGEST_WAIT)
-    return call()
 
 
 def pause(longest: float) -> None:

@@ -20,7 +20,7 @@ from frazil.errors import ConflictError, StoreError
 from frazil.indexing import BoxBatch, BoxPlan, PointBatch, PointPlan
 from frazil.stores.array_storage.chunk_storage import KernelFiles
 from frazil.stores.local.kernel_results import are_young
-from frazil.stores.retry import lacks_files, pause
+from frazil.stores.retry import files_deadline, lacks_files, pause
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ Batch = BoxBatch | PointBatch
 Out: TypeAlias = "NDArray[np.generic]"
 
 _ATTEMPTS: Final = 20  # times that a shard may be replaced under a reader before it gives up
-_WAITS: Final = 50  # times that a reader waits for others to close files
 _LONGEST_WAIT: Final = 0.05  # seconds
 _MOST_BYTES: Final = 2**26  # decoded in one call, which cannot be interrupted
 _UNIT_BYTES: Final = 128  # what the kernel holds of a unit
@@ -75,7 +74,7 @@ def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
 
 def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
     """One call of the kernel, more only where it lacks files. Answers which rows have to be read again; None where it cannot read them."""
-    waits = 0
+    end = 0.0
     while (files := access.storage.kernel_files(lambda: _coordinates(batch, rows))) is not None:
         call = _Call(access, batch, rows, files)
         if not call.has_room():
@@ -83,9 +82,9 @@ def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
         failures, (fresh, missing, stale) = call.run(out)
         if failures:
             error = call.error(*failures[0])
-            waits += 1
-            if not lacks_files(error) or waits > _WAITS:
+            if not lacks_files(error) or (end and time.monotonic() >= end):
                 raise error
+            end = end or files_deadline()
             del error, call
             pause(_LONGEST_WAIT)
             continue

@@ -133,12 +133,16 @@ class WebClient:
         url, options = self.address(key), self.options
         end = time.monotonic() + options.retry_seconds
         attempt = 0
+        reused = True  # the connection may be one that the server has just closed: its loss is no failure, once
         while True:
             try:
                 found = self._follow(method, url, headers, take, key)
             except (OSError, InvalidInputError) as error:
                 if isinstance(error, FrazilError) and error.key is not None:  # about the object, and final
                     raise
+                if reused and isinstance(error, ConnectionResetError | BrokenPipeError):
+                    reused = False
+                    continue
                 failure, again = unanswered(error, key, self.place)
             else:
                 if not isinstance(found, _Busy):
