@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_FEW = 16  # entries for which Python's integers are quicker than columns
+
+
 class AxisEntries(Record):
     """A range of entries; an entry is a leaf chunk that is touched along this axis.
 
@@ -84,7 +87,10 @@ class RegularAxis:
         """Coordinates of the shards (shard_extent leaf chunks each) that entries low to high touch, ascending."""
         if self._dense:
             return range((self._first + low) // shard_extent, (self._first + high - 1) // shard_extent + 1)
-        return sorted({self._shard(entry, shard_extent) for entry in range(low, high)})
+        if high - low <= _FEW:
+            return sorted({self._shard(entry, shard_extent) for entry in range(low, high)})
+        element = np.arange(low, high, dtype=np.int64) * self._step + self._start
+        return _distinct(element // self.extent // shard_extent)
 
     def _selected(self, base: Columns, room: Columns) -> tuple[Columns, Columns]:
         """The range of the selection's numbers that lie within the elements base to base + room."""
@@ -191,8 +197,7 @@ class IndexAxis:
 
     def shards(self, low: int, high: int, shard_extent: int) -> Sequence[int]:
         """As RegularAxis.shards."""
-        shards: list[int] = np.unique(self._chunk[low:high] // shard_extent).tolist()
-        return shards
+        return _distinct(self._chunk[low:high] // shard_extent)
 
     def cut(self, low: int, shard_extent: int, limit: int) -> int:
         """As RegularAxis.cut."""
@@ -229,6 +234,16 @@ def plan_axis(selection: AxisSelection, length: int, extent: int) -> Axis:
     if selection.indices is None or not selection.indices.size:
         return RegularAxis(selection, length, extent)
     return IndexAxis(selection.indices, length, extent)
+
+
+def _distinct(ascending: Columns) -> Sequence[int]:
+    """The different values of a column that ascends."""
+    if not ascending.size:
+        return ()
+    first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    values: list[int] = ascending[first].tolist()
+    return values
 
 
 def spread(starts: Columns, counts: Columns) -> Columns:
