@@ -51,6 +51,7 @@ from frazil.repository.refs.reference_files import (
     read_reference,
 )
 from frazil.stores.fetched.content import read_values
+from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import Columns
 
 __all__ = [
@@ -75,7 +76,6 @@ __all__ = [
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo`, in which Icechunk 2 keeps everything
-_ATTEMPTS: Final = 100  # to write a file behind those that others write meanwhile
 
 
 # --- the tip -----------------------------------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def list_branches(files: Files) -> list[str]:
 
 def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None) -> Tip:
     """Writes the next file of a branch, behind whatever others write meanwhile, if they may. snapshot None: the branch is deleted."""
-    for _ in range(_ATTEMPTS):
+    for _ in attempts(WRITES):
         if expect is not None and tip.snapshot != expect:
             raise _overtaken(files, tip, expect)
         if snapshot == tip.snapshot:  # maybe by a reset that could not be synced: writing its file again syncs it
@@ -354,7 +354,7 @@ def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId |
         if expect is not None:
             raise _overtaken(files, present, expect)
         tip = open_tip(files, tip.branch, present)
-    raise ConflictError(f"others changed the branch {tip.branch!r} before each of {_ATTEMPTS} attempts")
+    raise ConflictError(f"others changed the branch {tip.branch!r} before each of {WRITES.attempts} attempts")
 
 
 def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
-from frazil.stores.objects.web_options import WebOptions, web_options
+from frazil.stores.objects.web_options import WebOptions, backoff_of, web_options
+from frazil.stores.retry import REQUESTS, Backoff
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
@@ -42,7 +43,6 @@ _ENDPOINTS: Final = {
     "GCSStore": (("base_url", "google_base_url"), ("GOOGLE_BASE_URL",)),
     "HTTPStore": ((), ()),
 }
-_RETRIES: Final = 5
 _READING: Final = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "600s"}
 _WRITING: Final = {"connect_timeout": "10s", "timeout": "600s"}  # a read time-out would end uploads that take longer
 
@@ -53,7 +53,7 @@ class Clients(Record):
 
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
     place     what it is called in messages: no secrets
-    retries   how often a request whose answer was lost is made again
+    backoff   how a request whose answer was lost is made again
     server    what is known of server and account, beside the place: no secrets
     lister    for lists: keys have the prefix of the store, `root`, there; None: the reader, where no prefix is
     web       of a web server its address and options, for a client of our own: that of obstore only checks the options, and makes no request"""
@@ -63,7 +63,7 @@ class Clients(Record):
     decider: ObjectClient
     kind: str
     place: str
-    retries: int = _RETRIES
+    backoff: Backoff = REQUESTS
     server: tuple[str, ...] = ()
     lister: ObjectClient | None = None
     root: str = ""
@@ -118,10 +118,8 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
         raise InvalidInputError(
             "the endpoint is no URL", path=shown_url(endpoint), hint="http://host:port, or https://"
         )
-    retry = {"max_retries": _RETRIES, **retry}
-    retries = retry["max_retries"]
-    if not isinstance(retries, int) or retries < 0:
-        raise InvalidInputError(f"max_retries is {retries!r}; it is a number, 0 or more")
+    retry = {"max_retries": REQUESTS.attempts - 1, **retry}
+    backoff = backoff_of(retry)
 
     def made(times: Mapping[str, str], tries: Mapping[str, object], below: str = prefix) -> ObjectClient:
         return _built(kind, url if kind == "HTTPStore" else place, below, given, {**times, **client}, tries)
@@ -129,11 +127,11 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
     reader = made(_READING, retry)
     if kind == "HTTPStore":
         web = (url, web_options(client, retry))
-        return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries, web=web)
+        return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), backoff, web=web)
     shown = f"{_SCHEMES[kind]}://{place}/{prefix}".rstrip("/")
     writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
     lister = made(_READING, retry, "") if prefix else None
-    return Clients(reader, writer, decider, kind, shown, retries, _server_of(kind, given), lister, prefix)
+    return Clients(reader, writer, decider, kind, shown, backoff, _server_of(kind, given), lister, prefix)
 
 
 def clients_of(client: ObjectClient) -> Clients:
@@ -149,21 +147,20 @@ def clients_of(client: ObjectClient) -> Clients:
         return Clients(client, client, client, kind, "obstore's MemoryStore")
     positional, again = _made_from(client)
     retry = dict(again.get("retry_config") or {})
-    retries = retry.get("max_retries", 10)
+    backoff = backoff_of(retry)
     if kind == "HTTPStore":
         address = client.url  # type: ignore[union-attr]
         web = (address, web_options(again.get("client_options") or {}, retry))
-        return Clients(client, client, client, kind, _without_credentials(address).rstrip("/"), web[1].retries, web=web)
+        return Clients(client, client, client, kind, _without_credentials(address).rstrip("/"), backoff, web=web)
     decider = type(client)(*positional, **{**again, "retry_config": {**retry, "max_retries": 0}})
     config = dict(again.get("config") or {})
     bucket = config.get("bucket") or config.get("container_name") or config.get("container") or ""
     prefix = again.get("prefix") or ""
     shown = f"{_SCHEMES[kind]}://{bucket}/{prefix}"
-    retries = retries if isinstance(retries, int) else _RETRIES
     root = prefix.strip("/")
     lister = type(client)(*positional, **{**again, "prefix": None}) if root else None
     place, server = shown.rstrip("/"), _server_of(kind, config)
-    return Clients(client, client, decider, kind, place, retries, server, lister, root)
+    return Clients(client, client, decider, kind, place, backoff, server, lister, root)
 
 
 def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:

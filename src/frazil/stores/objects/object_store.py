@@ -19,11 +19,12 @@ from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.multipart import put_parts
 from frazil.stores.objects.process_check import check_process
-from frazil.stores.objects.range_requests import MARK, Answer, Asked, ObjectReader, pause, update_mode
+from frazil.stores.objects.range_requests import MARK, Answer, Asked, ObjectReader, update_mode
 from frazil.stores.objects.redirects import checked_folders
 from frazil.stores.objects.responses import put_together
 from frazil.stores.objects.web_client import WebClient
 from frazil.stores.objects.web_reader import WebReader
+from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -49,7 +50,6 @@ B = TypeVar("B")
 _MULTIPART: Final = 2**25  # bytes from which a value goes in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
-_ROUNDS: Final = 20  # times that an object may be replaced between two requests of a fetch
 _CAN: Final = Capabilities(conditional_erase=False)
 _WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
 
@@ -239,7 +239,7 @@ class ObjectStore(Store):
     def _answers(self, asked: Sequence[Asked], of_name: Sequence[Sequence[int]]) -> list[Answer]:
         """The answers to all that is asked, those of one object from one version of it."""
         answers = self._all(self._reader.answer, asked)
-        for _ in range(_ROUNDS):
+        for _ in attempts(READS):
             again: dict[int, Asked] = {}
             for rows in of_name:
                 if (
@@ -262,11 +262,7 @@ class ObjectStore(Store):
                 if any(answers[i].state == "changed" and not asked[i].expect for i in rows):
                     for i, answer in zip(rows, self._all(self._reader.answer, [asked[i] for i in rows]), strict=True):
                         answers[i] = answer
-        raise StoreError(
-            f"an object was replaced {_ROUNDS} times while it was read",
-            key=asked[0].key,
-            hint="read it again when its writer is done",
-        )
+        raise replaced("an object was", asked[0].key)
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -322,9 +318,7 @@ class ObjectStore(Store):
         mode: object = "create" if expect == ABSENT else update_mode(expect)
         failed: Exception | None = None  # the last try that had no answer; and whether one of them may have been done
         heard = False
-        for attempt in range(self._clients.retries + 1):
-            if attempt:
-                pause(attempt)
+        for _ in attempts(self._clients.backoff):
             try:
                 result = obstore.put(
                     self._clients.decider,

@@ -5,7 +5,6 @@ The client library of the object stores is not used here: it follows every redir
 
 from __future__ import annotations
 
-import random
 import re
 import ssl
 import threading
@@ -22,6 +21,7 @@ from frazil.record import Record
 from frazil.stores.objects.client_errors import status_failure, unanswered
 from frazil.stores.objects.redirects import REDIRECTS, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions
+from frazil.stores.retry import attempts
 
 if TYPE_CHECKING:
     import urllib3
@@ -130,28 +130,30 @@ class WebClient:
         raises is an answer that was lost, but with EPROTO one that makes no sense.
 
         Raises StoreError with the key."""
-        url, options = self.address(key), self.options
-        end = time.monotonic() + options.retry_seconds
-        attempt = 0
-        reused = True  # the connection may be one that the server has just closed: its loss is no failure, once
-        while True:
+        url = self.address(key)
+        failed: StoreError | None = None
+        for attempt in attempts(self.options.backoff):
             try:
-                found = self._follow(method, url, headers, take, key)
+                try:
+                    found = self._follow(method, url, headers, take, key)
+                except (ConnectionResetError, BrokenPipeError):
+                    if attempt:
+                        raise
+                    found = self._follow(
+                        method, url, headers, take, key
+                    )  # the server had just closed an idle connection
             except (OSError, InvalidInputError) as error:
                 if isinstance(error, FrazilError) and error.key is not None:  # about the object, and final
                     raise
-                if reused and isinstance(error, ConnectionResetError | BrokenPipeError):
-                    reused = False
-                    continue
-                failure, again = unanswered(error, key, self.place)
+                failed, again = unanswered(error, key, self.place)
+                if not again:
+                    raise failed from None
             else:
                 if not isinstance(found, _Busy):
                     return found
-                failure, again = status_failure(found.status, "could not be read", key, self.place), True
-            if not again or attempt >= options.retries or time.monotonic() >= end:
-                raise failure
-            attempt += 1
-            time.sleep(random.uniform(0.5, 1.0) * min(options.first_pause * 2**attempt, options.last_pause))
+                failed = status_failure(found.status, "could not be read", key, self.place)
+        assert failed is not None
+        raise failed
 
     def _follow(
         self, method: str, url: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T], key: str
