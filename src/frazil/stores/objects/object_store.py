@@ -6,7 +6,6 @@ how answers are put together in responses.py. Here ranges are asked for together
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -38,8 +37,6 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from frazil.stores.objects.clients import ObjectClient
 
 __all__ = ["ObjectStore"]
@@ -58,7 +55,7 @@ class ObjectStore(Store):
     """Objects in S3, GCS or Azure, or files of a web server, which are only read.
 
     objects             a URL, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, https://host/path; or an object of obstore (S3Store, ...)
-    requests_in_flight  how many requests are made at once, by all threads together
+    requests_in_flight  how many requests are made at once, by all threads and by all stores of this bucket with the same options: they share clients and threads
     bytes_in_flight     bytes of one answer where it is not known how many are wanted; a larger object comes in such parts
     redirects           of a web server: addresses (folders, such as "https://files.example.org/data/") that it may redirect to; None: any other web server. The first answer from
                         each is told of in a RedirectWarning. From https to http is never followed. What the clients of object stores follow, nobody can tell them
@@ -73,8 +70,6 @@ class ObjectStore(Store):
 
     __slots__ = (
         "_clients",
-        "_gate",
-        "_pool",
         "_reader",
         "_urls",
         "_web",
@@ -99,18 +94,20 @@ class ObjectStore(Store):
             raise InvalidInputError(
                 f"the option {next(iter(options))!r} goes with a URL", hint="give it to the object of obstore"
             )
-        self._clients: Final = open_url(objects, options) if isinstance(objects, str) else clients_of(objects)
+        self._clients: Final = (
+            open_url(objects, options, requests_in_flight)
+            if isinstance(objects, str)
+            else clients_of(objects, requests_in_flight)
+        )
         self._urls: Final = (objects, options)
         self.requests_in_flight: Final = requests_in_flight
         self.bytes_in_flight: Final = bytes_in_flight
         self.redirects: Final = None if redirects is None else checked_folders(redirects)
-        web = self._clients.web
-        self._web: Final = None if web is None else WebClient(*web, self.redirects)
+        url, connections = self._clients.web, self._clients.connection.web
+        self._web: Final = None if url is None or connections is None else WebClient(url, connections, self.redirects)
         self._reader: Final = (
             ObjectReader(self._clients, bytes_in_flight) if self._web is None else WebReader(self._web, bytes_in_flight)
         )
-        self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
-        self._pool: ThreadPoolExecutor | None = None
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.place!r})"
@@ -157,37 +154,12 @@ class ObjectStore(Store):
 
     def _one(self, request: Callable[[A], B], argument: A) -> B:
         check_process(self)
-        # the client waits without an end to Ctrl-C, which only the main thread hears: there another one waits for it
-        if threading.current_thread() is threading.main_thread():
-            return self._together(request, [argument])[0]
-        return self._gated(request, argument)
-
-    def _gated(self, request: Callable[[A], B], argument: A) -> B:
-        with self._gate:
-            return request(argument)
+        return self._clients.connection.run(request, argument)
 
     def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made.
-
-        The main thread makes none by itself: the client is deaf to Ctrl-C while it waits for an answer."""
+        """The answers to requests that are made together."""
         check_process(self)
-        return self._together(request, arguments)
-
-    def _together(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        from concurrent.futures import ThreadPoolExecutor, wait
-
-        pool = self._pool
-        if pool is None:
-            pool = self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
-        futures = [pool.submit(self._gated, request, argument) for argument in arguments]
-        try:
-            return [future.result() for future in futures]
-        except BaseException as error:
-            begun = [future for future in futures if not future.cancel()]
-            # a write that is done after its caller was told of a failure would undo what the caller does next; who interrupts does not want to wait
-            if isinstance(error, Exception):
-                wait(begun)
-            raise
+        return self._clients.connection.run_all(request, arguments)
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
@@ -283,8 +255,8 @@ class ObjectStore(Store):
         large = len(value) >= _MULTIPART
         try:
             result = obstore.put(
-                self._clients.writer,
-                key,
+                self._clients.connection.writer,
+                self._clients.below + key,
                 value,
                 use_multipart=large,
                 chunk_size=_PART,
@@ -301,7 +273,7 @@ class ObjectStore(Store):
         self._require("writable")
         check_process(self)
         try:
-            put_parts(self._clients.writer, key, parts)
+            put_parts(self._clients.connection.writer, self._clients.below + key, parts)
         except FrazilError:  # of whoever makes the parts
             raise
         except Exception as error:
@@ -321,8 +293,8 @@ class ObjectStore(Store):
         for _ in attempts(self._clients.backoff):
             try:
                 result = obstore.put(
-                    self._clients.decider,
-                    key,
+                    self._clients.connection.decider,
+                    self._clients.below + key,
                     value,
                     mode=mode,  # type: ignore[arg-type]
                     use_multipart=False,
@@ -403,7 +375,8 @@ class ObjectStore(Store):
         import obstore
 
         try:
-            obstore.delete(self._clients.writer, list(keys) if len(keys) > 1 else keys[0])
+            paths = [self._clients.below + key for key in keys]
+            obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
         except Exception as error:
             if meaning_of(error) != "absent":
                 raise failure(error, "could not be erased", keys[0], self.place) from None
@@ -417,7 +390,7 @@ class ObjectStore(Store):
         import obstore
 
         try:
-            obstore.copy(self._clients.writer, *wanted)
+            obstore.copy(self._clients.connection.writer, *(self._clients.below + key for key in wanted))
         except Exception as error:
             if meaning_of(error) == "absent":
                 return False

@@ -163,11 +163,12 @@ def update_mode(version: Version) -> dict[str, str]:
 class ObjectReader:
     """Reads through one client. Learns whether its server has suffix ranges."""
 
-    __slots__ = ("_clients", "_limit", "_suffixes")
+    __slots__ = ("_below", "_clients", "_limit", "_reader", "_suffixes")
 
     def __init__(self, clients: Clients, limit: int) -> None:
         """limit: bytes of one answer where the caller does not know how many it wants; larger objects are read in such parts."""
         self._clients, self._limit = clients, limit
+        self._reader, self._below = clients.connection.reader, clients.below
         self._suffixes = clients.kind != "AzureStore"
 
     def answer(self, asked: Asked) -> Answer:
@@ -182,7 +183,7 @@ class ObjectReader:
         import obstore
 
         try:
-            meta = obstore.head(self._clients.reader, asked.key)
+            meta = obstore.head(self._reader, self._below + asked.key)
         except Exception as error:
             return self._refused(error, asked)
         version = self._version(meta, asked.key)
@@ -205,7 +206,7 @@ class ObjectReader:
         import obstore
 
         try:
-            result = obstore.get(self._clients.reader, key)
+            result = obstore.get(self._reader, self._below + key)
         except Exception as error:
             self._refused(error, Asked(key))
             return None, None
@@ -254,7 +255,7 @@ class ObjectReader:
         lost = StoreError("")
         for _ in attempts(self._clients.backoff):
             try:
-                result = obstore.get(self._clients.reader, asked.key, options=options or None)  # type: ignore[arg-type]
+                result = obstore.get(self._reader, self._below + asked.key, options=options or None)  # type: ignore[arg-type]
             except Exception as error:
                 return self._refused(error, asked)
             try:

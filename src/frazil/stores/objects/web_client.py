@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     urllib3 = LateModule("urllib3")
 
-__all__ = ["Head", "WebAnswer", "WebClient"]
+__all__ = ["Head", "WebAnswer", "WebClient", "WebConnections"]
 
 T = TypeVar("T")
 
@@ -101,22 +101,66 @@ class WebAnswer:
             return self._response.read1(min(most, _BLOCK), decode_content=False)
 
 
+class WebConnections:
+    """Open connections to servers, by one set of options. Safe to use from many threads."""
+
+    __slots__ = ("__weakref__", "_lock", "_managers", "options")
+
+    def __init__(self, options: WebOptions) -> None:
+        self.options: Final = options
+        self._managers: dict[tuple[str | None, bool], urllib3.PoolManager] = {}
+        self._lock: Final = threading.Lock()
+
+    def to(self, url: str) -> urllib3.PoolManager:
+        """The pools of connections for an address: by its scheme, and the proxy by which it is reached."""
+        proxy, secure = self._proxy(url), url.startswith("https:")
+        with self._lock:
+            found = self._managers.get((proxy, secure))
+            if found is None:
+                tls = self._tls() if secure or (proxy or "").startswith("https:") else None
+                found = self._managers[proxy, secure] = _made_manager(proxy, tls)
+        return found
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        if self.options.roots:
+            context.load_verify_locations(cadata=self.options.roots)
+        if not self.options.verify:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
+
+    def _proxy(self, url: str) -> str | None:
+        """The URL of the proxy by which an address is reached; None: none."""
+        from urllib.request import getproxies, proxy_bypass
+
+        scheme, host, _ = origin_of(url)
+        if self.options.proxy is not None:
+            excludes = {one.strip().lower().lstrip(".") for one in self.options.excludes.split(",")}
+            named = any(one and (host == one or host.endswith(f".{one}")) for one in excludes)
+            return None if named else self.options.proxy
+        proxies = getproxies()
+        found = proxies.get(scheme) or proxies.get("all")
+        if not found or proxy_bypass(host):
+            return None
+        return found if "://" in found else f"http://{found}"
+
+
 class WebClient:
-    """Asks below one address. Safe to use from many threads; connections of a process are its own.
+    """Asks below one address. Safe to use from many threads.
 
     url      of the server and a path there, to which keys are added
     allowed  addresses (folders) that redirects may lead below; None: any, which `moved` tells of
     moved    targets of redirects that were followed to another server, in order; those told of are taken out by the caller"""
 
-    def __init__(self, url: str, options: WebOptions, allowed: Sequence[str] | None) -> None:
+    def __init__(self, url: str, connections: WebConnections, allowed: Sequence[str] | None) -> None:
         parts = urlsplit(url)
         self._base = f"{parts.scheme.lower()}://{parts.netloc}{quote(parts.path, _SAFE + '%').rstrip('/')}"
         self.place: Final = without_query(url).rstrip("/")
-        self.options: Final = options
+        self.connections: Final = connections
+        self.options: Final = connections.options
         self.allowed: Final = None if allowed is None else tuple(allowed)
         self.moved: list[tuple[str, str]] = []
         self._known: set[tuple[str, str, int]] = {origin_of(self._base)}
-        self._managers: dict[tuple[str | None, bool], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
 
     def address(self, key: str) -> str:
@@ -194,7 +238,7 @@ class WebClient:
         left = max(until - time.monotonic(), 0.001)
         wait = urllib3.Timeout(connect=min(self.options.connect, left), read=min(self.options.read, left))
         with _os_errors():
-            response = self._manager(url).request(
+            response = self.connections.to(url).request(
                 method, url, headers=own, timeout=wait,
                 redirect=False, retries=False, preload_content=False, decode_content=False,
             )  # fmt: skip
@@ -207,39 +251,6 @@ class WebClient:
             yield answer
         finally:
             answer.end()
-
-    def _manager(self, url: str) -> urllib3.PoolManager:
-        """The pools of connections for an address: by its scheme, and the proxy by which it is reached."""
-        proxy, secure = self._proxy(url), url.startswith("https:")
-        with self._lock:
-            found = self._managers.get((proxy, secure))
-            if found is None:
-                tls = self._tls() if secure or (proxy or "").startswith("https:") else None
-                found = self._managers[proxy, secure] = _made_manager(proxy, tls)
-        return found
-
-    def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        if self.options.roots:
-            context.load_verify_locations(cadata=self.options.roots)
-        if not self.options.verify:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return context
-
-    def _proxy(self, url: str) -> str | None:
-        """The URL of the proxy by which an address is reached; None: none."""
-        from urllib.request import getproxies, proxy_bypass
-
-        scheme, host, _ = origin_of(url)
-        if self.options.proxy is not None:
-            excludes = {one.strip().lower().lstrip(".") for one in self.options.excludes.split(",")}
-            named = any(one and (host == one or host.endswith(f".{one}")) for one in excludes)
-            return None if named else self.options.proxy
-        proxies = getproxies()
-        found = proxies.get(scheme) or proxies.get("all")
-        if not found or proxy_bypass(host):
-            return None
-        return found if "://" in found else f"http://{found}"
 
 
 def _made_manager(proxy: str | None, tls: ssl.SSLContext | None) -> urllib3.PoolManager:
