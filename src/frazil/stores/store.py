@@ -243,6 +243,11 @@ class Store(ABC):
         self._require("conditional")
         return not isinstance(self.put(key, value, ABSENT), Changed)
 
+    def keeps_conditions(self, key: str) -> bool:
+        """Whether conditions hold in fact. Some servers ignore them: a store that cannot know tries to create `key`, which is there; where that succeeds its value is lost.
+        Raises StoreError where no answer comes."""
+        return self.capabilities.conditional
+
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
         """As put, with the value behind the one that is there. Whether the old bytes pass through the caller, capabilities.appendable says."""
         check_key(key)

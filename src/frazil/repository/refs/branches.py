@@ -56,6 +56,7 @@ from frazil.stores.values import Columns
 
 __all__ = [
     "check_commits",
+    "check_conditions",
     "create_branch",
     "create_repository",
     "create_tag",
@@ -211,6 +212,21 @@ def check_commits(files: Files) -> None:
         )
 
 
+def check_conditions(files: Files, snapshot: ObjectId) -> None:
+    """Refuses a server that ignores conditions, with a StoreError, before a branch names a snapshot that was just written: it must not be possible to create its file again. The
+    file goes where it is. See docs/design/041-servers-that-ignore-conditions.md."""
+    name = snapshot_key(snapshot)
+    if files.store.keeps_conditions(files.key(name)):
+        return
+    files.erase([name])
+    raise StoreError(
+        f"the server of {files.store!r} ignores conditions (If-None-Match): it creates a file that is there already, so that two commits at once could overwrite each other",
+        key=files.key(name),
+        hint="use a server with conditional writes, or keep the repository elsewhere; this one can still be read",
+        done=False,
+    )
+
+
 def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = False) -> Answer:
     """Writes the file after `tip`, if nobody has; the number is the tip's and one, whatever else is there.
 
@@ -275,6 +291,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
     if exists(files) or later_format(files) is not None:
         raise there
     files.write_snapshot(file, snapshot)
+    check_conditions(files, file)
     if has_freedoms(snapshot):
         keep_library_out(files)
     outcome, tip = put_next(files, Tip(MAIN, -1, b""), file)

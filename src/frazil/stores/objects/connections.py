@@ -29,7 +29,8 @@ class Connection:
                              repeats one by itself: of a write that was repeated nobody could say whether a refusal is meant for the first try or the second
     lister                   for lists, whose keys have what its clients add to others; None: the reader
     web                      of a web server: its connections. The clients are there to check the options, and make no request
-    requests_in_flight       how many requests are made at once, by all stores and threads together"""
+    requests_in_flight       how many requests are made at once, by all stores and threads together
+    keeps_conditions         whether the server was seen to refuse to create what is there"""
 
     __slots__ = (
         "__weakref__",
@@ -37,6 +38,7 @@ class Connection:
         "_lock",
         "_pool",
         "decider",
+        "keeps_conditions",
         "lister",
         "reader",
         "requests_in_flight",
@@ -60,6 +62,7 @@ class Connection:
         self.lister: Final = lister or reader
         self.web: Final = web
         self.requests_in_flight: Final = requests_in_flight
+        self.keeps_conditions = False
         self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
         self._lock: Final = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None

@@ -281,6 +281,12 @@ class ObjectStore(Store):
                 raise self._in_the_way(key) from None
             raise failure(error, "could not be written", key, self.place) from None
 
+    def keeps_conditions(self, key: str) -> bool:
+        """As the port says; a server that was seen to keep them is not asked again while its connection is open."""
+        connection = self._clients.connection
+        connection.keeps_conditions = connection.keeps_conditions or not self.create(key, b"")
+        return connection.keeps_conditions
+
     def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
         """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
         it is what the lost one wrote. (Versions and bytes do not tell: somebody else may have written the same.)"""
