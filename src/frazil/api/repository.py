@@ -12,7 +12,7 @@ from frazil.api.destinations import check_destination
 from frazil.api.lookup import Commit, commits, lookup_snapshot
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
-from frazil.api.session import Session, pause
+from frazil.api.session import COMMITS, Session
 from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
@@ -33,6 +33,7 @@ from frazil.repository.virtual.virtual_fetch import open_places
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
+from frazil.stores.retry import retry
 
 if TYPE_CHECKING:
     from frazil.stores.caches import disk_cache
@@ -260,21 +261,18 @@ class Repository:
             raise InvalidInputError(f"the change is {change!r}; it must be a function of the root group")
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise InvalidInputError(f"retries is {retries!r}; it must be a whole number, 0 or more")
-        attempt = 0
-        while True:
+
+        def attempt() -> T:
             session = self.writable_session(branch, isolation=isolation)
             try:
                 answer = change(session.root)
                 if session.has_changes:
                     session.commit(message, metadata=metadata)
                 return answer
-            except ConflictError:
-                if attempt == retries:
-                    raise
             finally:
                 session._transaction.end()
-            pause(attempt)
-            attempt += 1
+
+        return retry(attempt, COMMITS._replace(attempts=retries + 1), lambda error: isinstance(error, ConflictError))
 
     # --- history -------------------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from frazil.late import LateModule
 from frazil.stores.fetched.content import read_values
 from frazil.stores.keys import check_key, check_prefix, distinct_keys, split_level
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
+from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -73,7 +74,6 @@ WHOLE.flags.writeable = NO_SPANS.flags.writeable = _DOCUMENT.flags.writeable = F
 
 _OPEN_AT_ONCE = 256  # objects of one fetch: a process may often have 1024 files open
 _PAGE = 4096  # keys of one listing
-_ATTEMPTS = 1000  # of an update that others keep overtaking; one of all writers gets through each time
 
 
 class KernelRoot(Protocol):
@@ -243,6 +243,11 @@ class Store(ABC):
         self._require("conditional")
         return not isinstance(self.put(key, value, ABSENT), Changed)
 
+    def keeps_conditions(self, key: str) -> bool:
+        """Whether conditions hold in fact. Some servers ignore them: a store that cannot know tries to create `key`, which is there; where that succeeds its value is lost.
+        Raises StoreError where no answer comes."""
+        return self.capabilities.conditional
+
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
         """As put, with the value behind the one that is there. Whether the old bytes pass through the caller, capabilities.appendable says."""
         check_key(key)
@@ -381,7 +386,7 @@ class Store(ABC):
         self._require("writable")
         conditional = self.capabilities.expects
         versions: dict[str, Version | None] = dict.fromkeys(names)
-        for _ in range(_ATTEMPTS):
+        for _ in attempts(WRITES):
             spans = np.zeros((len(names), 3), np.int64)
             spans[:, 0], spans[:, 2] = np.arange(len(names)), -1
             fetched = self.fetch(names, spans)  # kept until its versions have been expected: see Fetched.young
@@ -400,7 +405,7 @@ class Store(ABC):
                     versions[key] = answer
             if not names:
                 return builtins.list(versions.values())
-        raise StoreError(f"others changed the value before each of {_ATTEMPTS} attempts", key=names[0])
+        raise StoreError(f"others changed the value before each of {WRITES.attempts} attempts", key=names[0])
 
 
 def pages(keys: Sequence[str]) -> Iterator[slice]:

@@ -36,7 +36,7 @@ from frazil.indexing import BoxBatch, BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.retry import patiently
+from frazil.stores.retry import READS, attempts, when_files_are_free
 from frazil.stores.values import Columns, Sources, Version
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ else:
 
 Out: TypeAlias = "NDArray[np.generic]"
 
-_ATTEMPTS = 20  # times that a shard may be replaced under a reader before it gives up
 _ALONE = nullcontext()
 
 
@@ -97,7 +96,7 @@ def _read_chunks(access: Access, target: Target, batch: Batch) -> None:
     so no more than so many at a time."""
     located = access.storage.locate(batch.shards)
     if located.plain or len(located.names) <= MOST_OBJECTS:
-        patiently(partial(_decode_chunks, access, target, located, batch.units()))
+        when_files_are_free(partial(_decode_chunks, access, target, located, batch.units()))
         return
     for part in located.parts(MOST_OBJECTS):
         in_parts(part, lambda rows: _decode_chunks(access, target, located.take(rows), batch.units(rows)))
@@ -122,7 +121,7 @@ def _fill(target: Target, batch: Batch, rows: Columns) -> None:
 def _read_shards(access: Access, target: Target, part: Part, rows: Columns) -> None:
     """Shards, in rounds: those whose index is known, then the rest; what was replaced meanwhile is planned again."""
     batch, fetched = part.batch, part.known
-    for _ in range(_ATTEMPTS):
+    for _ in attempts(READS):
         located = access.storage.locate(batch.shards[rows])
         names, found = _known(access, batch.shards[rows], located, fetched)
         fetched = {}
@@ -143,7 +142,7 @@ def _read_shards(access: Access, target: Target, part: Part, rows: Columns) -> N
             return
         rows = np.array(sorted(stale), np.int64)
     raise ConflictError(
-        f"a shard was replaced {_ATTEMPTS} times while it was read",
+        f"a shard was replaced {READS.attempts} times while it was read",
         key=access.storage.locate(batch.shards[rows[:1]]).key(0),
         path=access.path or "/",
         hint="read again when its writer is done",
