@@ -6,8 +6,7 @@ No arithmetic here leaves int64, whatever the length of the array: columns stay 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_FEW = 16  # entries for which Python's integers are quicker than columns
+Shards: TypeAlias = (
+    "range | Columns"  # coordinates of shards along one axis, ascending; a range costs nothing, however long it is
+)
 
 
 class AxisEntries(Record):
@@ -83,12 +84,10 @@ class RegularAxis:
         """Entries low to high, as the kernel's read_shards takes an axis: numbers, from which it makes the columns itself."""
         return self._start, self._step, self.size, self.length, self.extent, low, high
 
-    def shards(self, low: int, high: int, shard_extent: int) -> Sequence[int]:
+    def shards(self, low: int, high: int, shard_extent: int) -> Shards:
         """Coordinates of the shards (shard_extent leaf chunks each) that entries low to high touch, ascending."""
         if self._dense:
             return range((self._first + low) // shard_extent, (self._first + high - 1) // shard_extent + 1)
-        if high - low <= _FEW:
-            return sorted({self._shard(entry, shard_extent) for entry in range(low, high)})
         element = np.arange(low, high, dtype=np.int64) * self._step + self._start
         return _distinct(element // self.extent // shard_extent)
 
@@ -195,7 +194,7 @@ class IndexAxis:
         chunk, entries, runs, _ = self.entries(low, high)
         return chunk, entries, runs
 
-    def shards(self, low: int, high: int, shard_extent: int) -> Sequence[int]:
+    def shards(self, low: int, high: int, shard_extent: int) -> Shards:
         """As RegularAxis.shards."""
         return _distinct(self._chunk[low:high] // shard_extent)
 
@@ -236,14 +235,11 @@ def plan_axis(selection: AxisSelection, length: int, extent: int) -> Axis:
     return IndexAxis(selection.indices, length, extent)
 
 
-def _distinct(ascending: Columns) -> Sequence[int]:
+def _distinct(ascending: Columns) -> Columns:
     """The different values of a column that ascends."""
-    if not ascending.size:
-        return ()
     first = np.ones(len(ascending), np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
-    values: list[int] = ascending[first].tolist()
-    return values
+    return ascending[first]
 
 
 def spread(starts: Columns, counts: Columns) -> Columns:
