@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules.texts import forbidden_texts, project_files
+from tests.rules.texts import forbidden_texts, missing_files, project_files
 
 INDEX = "registry+https://github.com/rust-lang/" + "crates" + ".io-index"
 
@@ -54,3 +54,15 @@ def test_project_files(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert {str(path.relative_to(tmp_path)) for path in project_files(tmp_path)} == {"a.py", ".ci/run", ".gitignore"}
+
+
+def test_files_that_docstrings_name() -> None:
+    files = ["src/frazil/codecs/chain.py", "src/frazil/codecs/kinds/one.py", "rust/src/lib.rs", "docs/cli.md"]
+
+    def missing(text: str) -> list[str]:
+        return missing_files({"src/frazil/codecs/leaf.py": f'"""{text}"""'}, files)
+
+    good = "chain.py, one.py, kinds/, codecs/, codecs/chain.py, src/frazil/, rust/src/lib.rs, lib.rs, cli.md, refs/, bytes/s, a/b"
+    assert missing(f"See {good}.") == []
+    for name in ("leaf2.py", "codecs/kinds.py", "codec/", "rust/src/chunks.rs", "docs/page.md"):
+        assert missing(f"It is in {name}.") == [f"src/frazil/codecs/leaf.py: {name} is not there"]

@@ -1,9 +1,10 @@
-"""What no file of the project may name: the machine it was written on, and the addresses of package registries."""
+"""What no file of the project may name: the machine it was written on, the addresses of package registries, and files of the project that are not there."""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 NOT_OURS = {".git", "target", "build", "dist", "__pycache__"}  # made by tools, never committed
@@ -46,3 +47,41 @@ def forbidden_texts(sources: Mapping[str, str]) -> list[str]:
         for what, pattern in FORBIDDEN.items()
         if (found := pattern.search(line))
     ]
+
+
+# In docstrings: "codecs/chain.py", "chain.py", "rust/src/lib.rs", "array/io/".
+NAMED = re.compile(r"(?<![\w/.:$<{\"'`-])((?:[a-z0-9_]+/)*[a-z0-9_]+\.(?:py|rs|md)|(?:[a-z0-9_]+/)+)(?![\w/<$*{\"'])")
+ROOTS = ("", "src/frazil/", "rust/src/", "docs/")
+KEYS = frozenset({"refs/", "meta/", "data/"})  # of stores and repositories
+
+
+def missing_files(sources: Mapping[str, str], files: Iterable[str]) -> list[str]:
+    """Files and folders that docstrings name and that are not there.
+
+    files  all paths of the project. A name is one from the root, or from one of the ROOTS, or is beside the file that names it, or one folder above or below"""
+    there = {part for path in files for part in _with_folders(path)}
+    return [
+        f"{path}: {name} is not there"
+        for path, text in sources.items()
+        for docstring in _docstrings(text)
+        for name in NAMED.findall(docstring)
+        if name not in KEYS and not any(root + name in there for root in (*ROOTS, *_beside(path, there)))
+    ]
+
+
+def _with_folders(path: str) -> list[str]:
+    parts = path.split("/")
+    return [path, *("/".join(parts[:count]) + "/" for count in range(1, len(parts)))]
+
+
+def _beside(path: str, there: set[str]) -> list[str]:
+    folder = path.rpartition("/")[0] + "/"
+    above = folder.rstrip("/").rpartition("/")[0] + "/"
+    inner = [other for other in there if other.startswith(folder) and other.count("/") == folder.count("/") + 1]
+    return [folder, above, *(other for other in inner if other.endswith("/"))]
+
+
+def _docstrings(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (docstring := ast.get_docstring(node)):
+            yield docstring

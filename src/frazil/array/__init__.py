@@ -1,7 +1,7 @@
-"""Arrays and groups: plans from selections, executed against a chunk storage.
+"""Array and Group, as users hold them, and everything that reads or writes elements.
 
-array, group       what users touch                 nodes, creation   their documents
-reading, writing   from plans to bytes and back     shards, assembling, regions   the walk through shards, and back"""
+array.py and group.py have the two classes, io/ carries out plans (reading, writing, shards), hierarchy/ has documents and nodes.
+Not here: plans (indexing/), codecs, and where bytes are (stores/, repository/)."""
 
 from frazil.array.array import Array
 from frazil.array.group import Group

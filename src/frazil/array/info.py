@@ -8,7 +8,7 @@ import numpy as np
 
 from frazil.array.access import Access
 from frazil.errors import one_line
-from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json, copied
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
 
@@ -103,7 +103,7 @@ def array_info(access: Access, metadata: ArrayMetadata, array: Described) -> Arr
         tuple(map(repr, array.codecs)),
         metadata.data_type.emit_fill(metadata.fill_value),
         metadata.dimension_names,
-        dict(metadata.attributes),
+        {name: copied(value) for name, value in metadata.attributes.items()},
         array.nbytes,
         array.nchunks,
         len(stored),

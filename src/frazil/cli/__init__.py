@@ -1,1 +1,3 @@
-"""The command line: parsing and printing only. One file a command; what commands do is in operations/ and below."""
+"""The command line: parsing and printing. commands/ has one file for each command; the other modules are what several of them share.
+
+Not here: what commands do (operations/ and below)."""

@@ -1,6 +1,7 @@
-"""Codecs: one file each, the chain that they make, and the registry that knows them by name.
+"""Codecs: one file for each, in the package of its kind; the chain that they make (chain.py), the registry that knows them by name, and the bytes of a shard (shard.py).
 
-To add one, subclass ArrayToArray, ArrayToBytes or BytesToBytes (codec.py) and hand Registry.with_codec's result to what opens or creates."""
+To add one, derive from ArrayToArray, ArrayToBytes or BytesToBytes (codec.py) and pass the result of Registry.with_codec to the function that opens or creates.
+Not here: which chunks are read or written (array/io/)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,10 +1,7 @@
-"""From what a user wrote between brackets to columns for the kernel. Pure: no I/O, no dtype, no codec.
+"""Selections -> plans in columns for the kernel. Pure: no I/O, no data type, no codec.
 
-selection  brackets and a shape -> BoxSelection or PointSelection
-axes       one axis of a box against the chunks along it
-box        the product of axes, expanded batch by batch
-points     single elements, grouped by chunk
-single     the short way for a selection that lies within one chunk"""
+selection.py turns brackets and a shape into selections; box.py (one axis after the other, axes.py) and points.py make plans of them; single_chunk.py has the short path for one chunk.
+Not here: how a plan is carried out (array/io/)."""
 
 from frazil.indexing.box import BoxBatch, BoxPlan, BoxUnits, box_plan
 from frazil.indexing.points import PointBatch, PointPlan, PointUnits, point_plan

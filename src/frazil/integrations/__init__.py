@@ -1,1 +1,3 @@
-"""Other programs and their files: importers that see arrays of Zarr in files of other formats. Nothing below this layer knows of them."""
+"""Other programs and their files: files/ imports NetCDF and HDF5, dask/ reads and writes arrays of dask.
+
+Not here: anything that lower layers need; none of them knows of this package."""

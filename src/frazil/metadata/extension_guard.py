@@ -1,6 +1,6 @@
 """What extensions of the user's are asked: whatever they raise or make is told as an error of ours that names them, and their traceback is kept.
 
-Codecs at work on chunks are asked in codecs/codec.py and python_stage.py; here is what happens when documents are read and arrays are opened."""
+Codecs at work on chunks are asked in codecs/codec.py and codecs/python_stage.py; here is what happens when documents are read and arrays are opened."""
 
 from __future__ import annotations
 

@@ -1,2 +1,4 @@
-"""Repositories: a Zarr hierarchy whose every commit is atomic, isolated and kept. Files are read and written as values by format/; arrays come to it through
-the two ports of stores/ (chunks and nodes), and are never imported here."""
+"""Repositories: hierarchies with a history, whose commits are atomic and isolated.
+
+format.py is the port to the files of one format, alpha/ its first implementation; session/, commit/ and merge/ have transactions, refs/, manifests/, files/ and virtual/ what these are made of.
+Not here: the bytes of files (formats/), and arrays, which meet repositories at the two ports of stores/array_storage/."""

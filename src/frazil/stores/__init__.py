@@ -1,4 +1,7 @@
-"""Stores: keys to bytes. The port is in store.py, each store in a file of its own, what a user calls a location in locations.py."""
+"""Stores: keys <-> bytes, in batches, with versions. store.py is the port, locations.py says what a user may call a location.
+
+local/, objects/ and memory.py are stores; caches/, transformer/ and operations/ are stores over stores; array_storage/ has the ports between arrays and stores, fetched/ the columns that stores return.
+Not here: what the bytes mean (codecs/, metadata/, formats/)."""
 
 from typing import TYPE_CHECKING
 

@@ -95,9 +95,9 @@ def _counted(files: Json, nbytes: Json) -> str:
 COMMAND = Command(
     "cache",
     "what a cache on disk keeps; trims it",
-    "Shows how much the folder of a cache keeps, and when it was last used. Folders become caches when something is opened with them, as in\n"
-    'frazil.open_array("s3://bucket/sea.zarr", cache="folder"). They keep themselves below their limit; all of one may be removed at any time, also\n'
-    "while programs read through it, which then fetch again what they need.",
+    "Shows how much the folder of a cache keeps, and when it was last used. A folder becomes a cache when something is opened with it, as in\n"
+    'frazil.open_array("s3://bucket/sea.zarr", cache="folder"). A cache stays below its limit. It may be removed at any time, even while programs\n'
+    "use it: they fetch what they need again.",
     (
         ("frazil cache sea.cache", "how much is kept, and how old it is"),
         ("frazil cache sea.cache --trim 10GB", "what was used least recently goes until 10 GB are left"),

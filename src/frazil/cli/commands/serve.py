@@ -122,10 +122,10 @@ def _following(named: Named | None, options: Namespace) -> server.Server:
 COMMAND = Command(
     "serve",
     "an array, a group or a repository as plain Zarr over HTTP",
-    "Serves a hierarchy to be read over HTTP, to programs such as zarr-python and zarrita.js: values and ranges of them,\n"
-    "with ETags. Pages of other servers can read in a browser where --cors allows it. Only documents and chunks of Zarr\n"
-    "are served, no other file of a folder. Nothing can be written, and nothing is listed but on a page for people:\n"
-    "programs open nodes by their paths. Prints the address, and ends at Ctrl-C.\n"
+    "Serves a hierarchy over HTTP, read-only, to programs such as zarr-python and zarrita.js: values and ranges of them,\n"
+    "with ETags. Only documents and chunks of Zarr are served, no other file of a folder. In a browser, pages of other\n"
+    "servers can read only if --cors allows it. Keys are not listed, so programs open nodes by their paths; the page for\n"
+    "people shows the nodes. Prints the address, and ends at Ctrl-C.\n"
     "A folder is served as it is at each request, a repository as it was at the start.",
     (
         ("frazil serve ocean.zarr", "at http://127.0.0.1:8000/, for programs on this machine"),

@@ -1,6 +1,6 @@
 """Manifests: files of chunk references <-> columns, and the look-up of references in them (Icechunk alpha, Chunk Manifest Files).
 
-The bytes are the kernel's work (rust/src/manifest.rs). Which manifests an array has, and in which order, is in its snapshot; fetching them is not done here."""
+The bytes are the kernel's work (rust/src/repository/manifest.rs). Which manifests an array has, and in which order, is in its snapshot; fetching them is not done here."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""What only the alpha format needs: metadata as its snapshots hold it.
+"""The alpha format behind the port of repository/format.py: its snapshots, its documents of nodes, and which node of one snapshot is which of another.
 
-The bytes of its files are in formats/alpha/."""
+Not here: the bytes of its files (formats/alpha/)."""

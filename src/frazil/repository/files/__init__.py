@@ -1,3 +1,3 @@
-"""The files of a repository that never change, read, written and cached; what lies in the flags and properties of a snapshot; foreign formats.
+"""Files of a repository that never change: read, written and cached; and what our commits say in the flags and properties of snapshots.
 
-Their bytes are in formats/."""
+Not here: the bytes of these files (formats/), and the reference files, which change (repository/refs/)."""

@@ -1,6 +1,6 @@
 """What the alpha library cannot do with branches, refused in repositories that it is to read; and the file that keeps it out of other repositories.
 
-What it cannot do with manifests is in manifests/own_manifests.py."""
+What it cannot do with manifests is in repository/manifests/shared_manifests.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Virtual chunks of a session, fetched beside chunks of other kinds.
 
-Where their files may lie is in virtual_fetch.py; they are set in set_references.py."""
+Where their files may lie is in virtual_fetch.py; they are set in repository/session/set_references.py."""
 
 from __future__ import annotations
 

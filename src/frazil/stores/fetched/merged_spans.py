@@ -1,6 +1,6 @@
 """Spans of one object that lie near each other, asked for as one: what saves requests to stores for which every span is one.
 
-Pure functions over columns. Which stores need it, their capabilities say; the fetch itself is in chunk_storage.py."""
+Pure functions over columns. Which stores need it, their capabilities say; the fetch itself is in stores/array_storage/chunk_storage.py."""
 
 from __future__ import annotations
 

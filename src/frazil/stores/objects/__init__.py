@@ -1,3 +1,3 @@
-"""The store over object storage (S3, GCS, Azure) and web servers.
+"""The store over object storage (S3, GCS, Azure), read through the client library obstore, and over web servers, read by our own client (web_client.py).
 
-Requests are made by the client library obstore; the port is in stores/store.py."""
+Not here: the port (stores/store.py), and virtual chunks (repository/virtual/)."""

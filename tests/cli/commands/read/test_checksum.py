@@ -53,3 +53,9 @@ def test_a_damaged_chunk_is_an_error(place: Path, capfd: pytest.CaptureFixture[s
     (place / "ocean.zarr" / "flat" / "c" / "0").write_bytes(b"nonsense")
     assert main(["checksum", "ocean.zarr"]) == 1
     assert "flat" in capfd.readouterr().err
+
+
+def test_a_name_is_one_line(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    group = frazil.create_group("odd.zarr")
+    group.create_array("a\x1b[31m\nb", data=SEA)
+    assert said(["checksum", "odd.zarr"], capfd) == f"{OF_SEA}  a\\x1b[31m\\nb\n"

@@ -11,6 +11,7 @@ from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_path, add_virtual_prefix, open_node
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
+from frazil.errors import one_line
 from frazil.operations.checksum import checksum
 
 
@@ -31,7 +32,7 @@ def run(options: Namespace) -> None:
     if options.json:
         say_json(dict(found))
     elif found:
-        say("\n".join(f"{made}  {path or '.'}" for path, made in found.items()))
+        say("\n".join(f"{made}  {one_line(path) or '.'}" for path, made in found.items()))
 
 
 def _arrays(node: Array | Group) -> Iterator[tuple[str, Array]]:
@@ -48,7 +49,7 @@ COMMAND = Command(
     "checksum",
     "checksums of the content of arrays, however it is stored",
     "A line for each array: 64 hexadecimal digits, and its path. Two arrays have the same checksum if they have the same data type, shape and elements, to the bit,\n"
-    "whatever their chunks, shards, codecs, byte order, dialect and place. How it is computed says docs/checksums.md.",
+    "whatever their chunks, shards, codecs, byte order, dialect and place. docs/checksums.md says how it is computed.",
     (
         ("frazil checksum sea.zarr", "of one array"),
         ("frazil checksum ocean.zarr", "of each array of a group"),

@@ -1,4 +1,4 @@
-"""`frazil repo log`: the snapshots of a repository, as a list or as a graph. How a graph is drawn is in graph.py."""
+"""`frazil repo log`: the snapshots of a repository, as a list or as a graph. How a graph is drawn is in cli/graph.py."""
 
 from __future__ import annotations
 

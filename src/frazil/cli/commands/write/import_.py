@@ -200,8 +200,8 @@ COMMAND = Command(
     "import",
     "files of NetCDF and HDF5, into a repository",
     "Brings the arrays of files into a repository, with groups, attributes and the names of dimensions, in one commit, and prints the id of its\n"
-    "snapshot. Values are copied and encoded anew; or FILE is adopted as it is; or only referred to. A variable that cannot be imported is an\n"
-    "error, unless --skip names it; then nothing is written. What is left out is told on standard error. HDF5 and NetCDF4 need h5py.",
+    "snapshot. Values are copied and encoded anew; --adopt copies FILE as it is, and --virtual only refers to it. A variable that cannot be imported is an\n"
+    "error, and nothing is written, unless --skip names it. Standard error lists what is left out. HDF5 and NetCDF4 need h5py.",
     (
         ("frazil import ocean.nc new.repo", "all arrays of a file, copied into a new repository"),
         ("frazil import ocean.nc sea.repo@dev --path level2 -m 'the second level'", "into a group, on a branch"),
