@@ -336,8 +336,14 @@ class Array:
         return self._shape[0]
 
     def __iter__(self) -> Iterator[Values | np.generic]:
-        for i in range(len(self)):
-            yield self[i]
+        """The rows, read as many at a time as a shard has, or as fit bytes_in_flight."""
+        length, extent, leaf = len(self), self._outer[0], self._leaf[0]
+        most = self._place.runtime.bytes_in_flight * length // max(self.nbytes, 1)
+        step = max(1, most if most < leaf else min(most // leaf * leaf, extent))
+        for shard in range(0, length, extent):
+            for start in range(shard, end := min(shard + extent, length), step):
+                for row in self.read(slice(start, min(start + step, end))):
+                    yield row.copy()
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
