@@ -4,6 +4,8 @@ use std::borrow::Borrow;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, pread};
@@ -239,8 +241,41 @@ fn open_files(py: Python<'_>, root: i32, names: Vec<String>, stat: Option<&Bound
     Ok(Files { names, kept: Kept::Open(states) })
 }
 
+#[pyfunction]
+fn read_files<'py>(py: Python<'py>, root: i32, names: Vec<String>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if root < 0 {
+        return Err(wrong("root: not a descriptor"));
+    }
+    // SAFETY: as in `open_files`.
+    let root = unsafe { BorrowedFd::borrow_raw(root) };
+    let values: Vec<Result<Vec<u8>, Errno>> = py.detach(|| names.iter().map(|name| read_file(root, name)).collect());
+    let as_object = |value: Result<Vec<u8>, Errno>| match value {
+        Ok(bytes) => Ok(PyBytes::new(py, &bytes).into_any()),
+        Err(error) => Ok(error.raw_os_error().into_pyobject(py)?.into_any()),
+    };
+    values.into_iter().map(as_object).collect()
+}
+
+/// All of a file, to where it ends when it is read.
+fn read_file(root: BorrowedFd<'_>, name: &str) -> Result<Vec<u8>, Errno> {
+    let opened = Opened::open(root, name)?;
+    let mut bytes = Vec::new();
+    let size = usize::try_from(opened.version.size).map_err(|_| Errno::NOMEM)?;
+    bytes.try_reserve_exact(size + 1).map_err(|_| Errno::NOMEM)?;
+    loop {
+        if bytes.len() == bytes.capacity() {
+            bytes.try_reserve(bytes.len()).map_err(|_| Errno::NOMEM)?;
+        }
+        let at = bytes.len() as u64;
+        if retry(|| pread(&opened.file, spare_capacity(&mut bytes), at))? == 0 {
+            return Ok(bytes);
+        }
+    }
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Files>()?;
+    module.add_function(wrap_pyfunction!(read_files, module)?)?;
     module.add_function(wrap_pyfunction!(open_files, module)?)
 }
 

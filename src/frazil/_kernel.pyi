@@ -74,6 +74,9 @@ def open_files(root: int, names: Sequence[str], stat: Columns | None) -> Files:
     (0 or errno, inode, size, mtime in ns). A missing file is errno ENOENT or ENOTDIR; a folder is EISDIR; only regular files open.
     Without, each file is opened by the thread that reads it and closed after that; there a missing file is the fill value."""
 
+def read_files(root: int, names: Sequence[str]) -> list[bytes | int]:
+    """All of each file, opened as in `open_files`, one after the other; the errno where one could not be read. For small files."""
+
 def read_rows(
     files: Files | None, buffers: Sequence[Buffer], rows: Columns, out: Buffer, offsets: Columns, threads: int
 ) -> Failures:

@@ -362,3 +362,22 @@ def test_attributes_and_shape_change_in_two_requests() -> None:
     assert [found[:2] for found in asked(store)] == document, "growing touches no chunk"
     array.resize((1000, 2000))
     assert [found[:2] for found in asked(store)] == document[:1], "nor does what changes nothing write"
+
+
+def test_rows_are_read_shard_by_shard() -> None:
+    store, array = sharded()
+    store.clear()
+    rows = list(array)
+    assert [len(row) for row in rows] == [array.shape[1]] * 128  # type: ignore[arg-type]
+    assert len({key for _, key, _, _ in asked_of_chunks(store)}) == 16
+    again = frazil.open_array(store, runtime=frazil.Runtime(bytes_in_flight=1000))
+    store.clear()
+    assert same(np.stack(list(again)), np.stack(rows))  # four rows, of 1024 bytes, would be more than that
+
+
+def test_each_inner_chunk_is_read_once_when_rows_are_iterated() -> None:
+    store, array = sharded()
+    store.clear()
+    assert sum(int(np.sum(row)) for row in array) == array.size
+    spans = [(key, start) for _, key, start, _ in asked_of_chunks(store)]
+    assert len(spans) == len(set(spans))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.indexing import reference
 
-from frazil.indexing import BoxSelection, PointSelection, basic, blocks, orthogonal, vectorised
+from frazil.indexing import BoxSelection, PointSelection, basic, blocks, orthogonal, point_plan, vectorised
 
 Shape = tuple[int, ...]
 Layout = tuple[Shape, Shape, Shape]  # array, chunk (elements), shard (chunks)
@@ -220,3 +220,12 @@ def test_numbers_of_nested_levels(layout: Layout, data: st.DataObject) -> None:
                 above = np.unravel_index(level_1, outer) if shape else ()
                 below = np.unravel_index(level_2, inner) if shape else ()
                 assert within == [a * i + b for a, i, b in zip(above, inner, below, strict=True)]
+
+
+def test_whole_chunks_among_points_are_those_with_every_element() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        points = rng.integers(0, 12, rng.integers(1, 60))
+        units = next(point_plan(vectorised((points,), (11 + 1,)), (3,)).batches(1, 2**20, 2**20)).units()
+        chunks = units.chunks()[:, 0].tolist()
+        assert units.whole_inside().tolist() == [len({p for p in points.tolist() if p // 3 == c}) == 3 for c in chunks]

@@ -402,7 +402,6 @@ def _options(
     durable: bool, packing: str, prefixes: Prefixes, attribute_limit: int | None, registry: Registry, runtime: Runtime
 ) -> Options:
     check_surroundings(registry, runtime)
-    runtime.checked()
     check_flag(durable, "durable")
     if not isinstance(packing, str) or packing not in ("auto", "off"):
         raise InvalidInputError(f"chunk_packing is {packing!r}; it must be 'auto' or 'off'")

@@ -9,7 +9,7 @@ import numpy as np
 
 from frazil.codecs.registry import Registry, RuntimeTransformer
 from frazil.errors import InvalidInputError
-from frazil.runtime import Runtime
+from frazil.runtime import DEFAULT, Runtime
 
 T = TypeVar("T")
 
@@ -53,8 +53,10 @@ def check_transformers(value: Sequence[RuntimeTransformer], name: str) -> tuple[
 
 
 def check_surroundings(registry: object, runtime: object) -> None:
-    """Raises InvalidInputError for what is no Registry and no Runtime."""
+    """Raises InvalidInputError for what is no Registry, and for what is no Runtime or one that makes no sense."""
     if not isinstance(registry, Registry):
         raise InvalidInputError(f"registry is {registry!r}; it must be a frazil.Registry")
     if not isinstance(runtime, Runtime):
         raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
+    if runtime is not DEFAULT:
+        runtime.checked()

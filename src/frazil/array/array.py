@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.array.access import Access, Turn
 from frazil.array.attributes import Attributes, Update
-from frazil.array.compiled_array import settle
+from frazil.array.compiled_array import compile_array
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
@@ -88,7 +88,7 @@ class Array:
         "_place",
         "_reached",
         "_seen",
-        "_settled",
+        "_compiled",
         "_storage",
     )
 
@@ -96,12 +96,12 @@ class Array:
         """documented: whether its document is stored; a conversion writes that behind the chunks."""
         self._place, self._documented = place, documented
         try:
-            self._settled = settle(place, metadata)
-            self._storage = chunk_storage(place, metadata, self._settled.chain.bound)
+            self._compiled = compile_array(place.registry, metadata)
+            self._storage = chunk_storage(place, metadata, self._compiled.chain.bound)
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise
-        self._leaf, self._fill, self._own = self._settled.chain.leaf.shape, self._settled.fill, OwnToken()
+        self._leaf, self._fill, self._own = self._compiled.chain.leaf.shape, self._compiled.fill, OwnToken()
         self._reached: list[tuple[Access, Turn]] = []  # made when first needed: many arrays are only looked at
         self._seen = 0 if place.nodes is None else place.nodes.renewals
         self._take(metadata)
@@ -116,7 +116,7 @@ class Array:
 
     def _reach(self) -> list[tuple[Access, Turn]]:
         """The first that any thread adds counts."""
-        chain, runtime = self._settled.chain, self._settled.runtime
+        chain, runtime = self._compiled.chain, self._place.runtime.checked()
         indexes = remembered_indexes(self._place, self._metadata, chain)
         document = StoredDocument(self._place, self._metadata, self._storage, self._documented)
         access = Access(self._place.path, document, self._storage, chain, runtime, indexes, Turn())
@@ -174,7 +174,7 @@ class Array:
     @property
     def shards(self) -> tuple[int, ...] | None:
         """Extent of a shard, or None without shards. The unit of writing."""
-        return self._outer if self._settled.counts is not None else None
+        return self._outer if self._compiled.counts is not None else None
 
     @property
     def _outer(self) -> tuple[int, ...]:
@@ -194,7 +194,7 @@ class Array:
     @property
     def codecs(self) -> tuple[Codec, ...]:
         """The codecs of a chunk; of an inner chunk, where there are shards."""
-        codecs = self._settled.codecs
+        codecs = self._compiled.codecs
         while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
             codecs = sharding.codecs
         return codecs
@@ -322,8 +322,8 @@ class Array:
 
     def _plan(self, selection: Selection) -> BoxPlan | PointPlan:
         if isinstance(selection, BoxSelection):
-            return box_plan(selection, self._leaf, self._settled.counts)
-        return point_plan(selection, self._leaf, self._settled.counts)
+            return box_plan(selection, self._leaf, self._compiled.counts)
+        return point_plan(selection, self._leaf, self._compiled.counts)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         if copy is False:
@@ -337,8 +337,14 @@ class Array:
         return self._shape[0]
 
     def __iter__(self) -> Iterator[Values | np.generic]:
-        for i in range(len(self)):
-            yield self[i]
+        """The rows, read as many at a time as a shard has, or as fit bytes_in_flight."""
+        length, extent, leaf = len(self), self._outer[0], self._leaf[0]
+        most = self._place.runtime.bytes_in_flight * length // max(self.nbytes, 1)
+        step = max(1, most if most < leaf else min(most // leaf * leaf, extent))
+        for shard in range(0, length, extent):
+            for start in range(shard, end := min(shard + extent, length), step):
+                for row in self.read(slice(start, min(start + step, end))):
+                    yield row.copy()
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -413,7 +419,7 @@ class Array:
 
         while self._change(change).shape != lengths:
             cleared = found[0]  # anew, should somebody else change the lengths meanwhile
-            cut = resize.Cut(self._access, self._settled, self._outer, cleared, lengths)
+            cut = resize.Cut(self._access, self._compiled, self._outer, cleared, lengths)
             self._do(cut.clear)
         if cut is not None:
             self._do(cut.clear_again)

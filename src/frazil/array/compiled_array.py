@@ -1,4 +1,4 @@
-"""What follows from the metadata of an array alone, settled when it is opened; once for all arrays that share the same values.
+"""What follows from the metadata of an array alone, compiled when it is opened; once for all arrays that share the same values.
 
 What an array needs beside it is in access.py."""
 
@@ -10,41 +10,38 @@ from frazil.array.hierarchy.new_array import chunk_spec
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import Codec
 from frazil.codecs.leaf import Chain
+from frazil.codecs.registry import Registry
 from frazil.errors import MetadataError
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.record import Record
-from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from frazil.array.hierarchy.nodes import Place
     from frazil.metadata.model import ArrayMetadata
 
-__all__ = ["Settled", "settle"]
+__all__ = ["CompiledArray", "compile_array"]
 
 
-class Settled(Record):
-    """counts: leaf chunks in one chunk of the grid, along each dimension; None: there are no shards. runtime: checked"""
+class CompiledArray(Record):
+    """counts: leaf chunks in one chunk of the grid, along each dimension; None: there are no shards."""
 
     codecs: tuple[Codec, ...]
     chain: Chain
     counts: tuple[int, ...] | None
     fill: np.generic
-    runtime: Runtime
 
 
-def settle(place: Place, metadata: ArrayMetadata) -> Settled:
-    """Raises MetadataError and UnknownExtensionError for codecs and grids that cannot be read, InvalidInputError for a runtime that makes no sense."""
-    if place.nodes is None:  # documents share nothing
-        return _settled(place, metadata)
-    parts = (metadata.codecs, metadata.data_type, metadata.chunk_grid, metadata.fill_value, place.runtime)
-    return place.registry.once.get(parts, lambda: _settled(place, metadata), Settled)
+def compile_array(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
+    """The same value for metadata of the same parts, as the same document has, with the same registry.
+
+    Raises MetadataError and UnknownExtensionError for codecs and grids that cannot be read."""
+    parts = (metadata.codecs, metadata.data_type, metadata.chunk_grid, metadata.fill_value)
+    return registry.compiled.get_or_make(parts, lambda: _compile(registry, metadata), CompiledArray)
 
 
-def _settled(place: Place, metadata: ArrayMetadata) -> Settled:
-    runtime = place.runtime.checked()
-    codecs, grid = place.registry.parse_codecs(metadata.codecs), metadata.chunk_grid
+def _compile(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
+    codecs, grid = registry.parse_codecs(metadata.codecs), metadata.chunk_grid
     if not isinstance(grid, RegularGrid):
         raise MetadataError(
             f"arrays with a chunk grid of kind {type(grid).__name__} cannot be read, as it has no chunk_shape",
@@ -53,4 +50,4 @@ def _settled(place: Place, metadata: ArrayMetadata) -> Settled:
         )
     chain = compile_chain(codecs, chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value.data))
     counts = chain.leaf_counts if chain.levels else None
-    return Settled(codecs, chain, counts, metadata.fill_value.scalar, runtime)
+    return CompiledArray(codecs, chain, counts, metadata.fill_value.scalar)

@@ -20,7 +20,7 @@ from frazil.stores.array_storage.chunk_storage import PlainChunks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.array.compiled_array import Settled
+    from frazil.array.compiled_array import CompiledArray
     from frazil.stores.values import Columns
 
 _ERASE_AT_ONCE = 1024
@@ -30,7 +30,7 @@ class Cut(Record):
     """An array that shrinks from the lengths `old` to `new`. outer: extent of a chunk of its grid."""
 
     access: Access
-    settled: Settled
+    compiled: CompiledArray
     outer: tuple[int, ...]
     old: tuple[int, ...]
     new: tuple[int, ...]
@@ -84,8 +84,8 @@ class Cut(Record):
         for box in self._boxes(list(zip(start, ends, strict=True))):
             selection = basic(box, self.old)
             assert isinstance(selection, BoxSelection)
-            plan = box_plan(selection, self.settled.chain.leaf.shape, self.settled.counts)
-            values = selection.source_view(np.asarray(self.settled.fill))
+            plan = box_plan(selection, self.compiled.chain.leaf.shape, self.compiled.counts)
+            values = selection.source_view(np.asarray(self.compiled.fill))
             write(self.access, plan, values, confirm, confirmed=not again, in_part=again)
 
     def _boxes(self, inside: list[tuple[int, int]]) -> Iterator[tuple[slice, ...]]:

@@ -8,7 +8,6 @@ from typing import Final, Never
 
 from frazil.codecs.builtin_codecs import KNOWN, LateCodec
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
-from frazil.codecs.memo import Once
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.chunk_grids import ChunkGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding
@@ -23,6 +22,7 @@ from frazil.metadata.extension_guard import Asking
 from frazil.metadata.extensions import Extension, ExtensionFamily, parse_extension, parse_extensions, suggestion
 from frazil.metadata.json_text import as_json, found, item
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
+from frazil.metadata.result_cache import ResultCache
 from frazil.metadata.types.core import DataTypeFamily
 from frazil.metadata.value import Value
 
@@ -42,13 +42,13 @@ class Registry(Value):
     """codecs: by name, as pairs; metadata: data types, chunk grids and chunk key encodings; storage_transformers: by name, as pairs;
     draft: what only documents of the draft of 2022 can name; hierarchy_extensions: generic ones of its zarr.json, by URI, as pairs."""
 
-    __slots__ = ("_codecs", "_once", "draft", "hierarchy_extensions", "metadata", "storage_transformers")
+    __slots__ = ("_codecs", "_compiled", "draft", "hierarchy_extensions", "metadata", "storage_transformers")
     _codecs: tuple[tuple[str, type[Codec] | LateCodec], ...]
     metadata: MetadataExtensions
     storage_transformers: tuple[tuple[str, StorageTransformer], ...]
     draft: DraftExtensions
     hierarchy_extensions: tuple[tuple[str, StorageTransformer], ...]
-    _once: Once
+    _compiled: ResultCache
 
     def __repr__(self) -> str:
         """Short, as it stands in signatures: how many extensions are known."""
@@ -67,15 +67,15 @@ class Registry(Value):
         self.storage_transformers = tuple(storage_transformers)
         self.draft = draft
         self.hierarchy_extensions = tuple(hierarchy_extensions)
-        self._once = Once()
+        self._compiled = ResultCache()
 
     @property
-    def once(self) -> Once:
-        """Remembers what was made with this registry. It is no part of the value."""
-        return self._once
+    def compiled(self) -> ResultCache:
+        """What was compiled with this registry. It is no part of the value."""
+        return self._compiled
 
     def _fields(self) -> Iterator[tuple[str, object]]:
-        return ((name, value) for name, value in super()._fields() if name != "_once")
+        return ((name, value) for name, value in super()._fields() if name != "_compiled")
 
     def _with(
         self,

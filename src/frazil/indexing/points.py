@@ -68,11 +68,16 @@ class PointUnits:
         for dimension, (length, extent) in enumerate(zip(self._plan.shape, self._plan.chunk_extents, strict=True)):
             elements *= np.minimum(length - self._chunks[:, dimension] * extent, extent)
         whole = np.diff(self.first) >= elements
-        for unit in np.flatnonzero(
-            whole
-        ).tolist():  # as many points as the chunk has elements: but are they different ones?
-            positions = self.points[int(self.first[unit]) : int(self.first[unit + 1]), 0]
-            whole[unit] = np.unique(positions).size == elements[unit]
+        units = np.flatnonzero(whole)  # as many points as the chunk has elements: but are they different ones?
+        if not units.size:
+            return whole
+        counts = np.diff(self.first)[units]
+        positions = self.points[spread(self.first[units], counts), 0]
+        positions = positions[np.lexsort((positions, np.repeat(units, counts)))]
+        begin = _before(counts)[:-1]
+        another = np.append(True, positions[1:] != positions[:-1])
+        another[begin] = True
+        whole[units] = np.add.reduceat(another, begin, dtype=np.int64) == elements[units]
         return whole
 
 

@@ -5,7 +5,7 @@ How each dialect writes them lives in its own file; what codecs do with their ex
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,21 @@ from frazil.metadata.value import Value, assign
 ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]
 
 
-class ArrayMetadata(Value):
+class NodeMetadata(Value):
+    """What the metadata of arrays and of groups have in common."""
+
+    __slots__: tuple[str, ...] = ()
+    attributes: Mapping[str, Json]
+
+    def with_plain_attributes(self, attributes: dict[str, Json]) -> Self:
+        """The same node with these attributes instead of its own: plain JSON, and nobody else's. They are neither checked nor copied."""
+        made = object.__new__(type(self))
+        for name in self.__slots__:
+            assign(made, name, attributes if name == "attributes" else getattr(self, name))
+        return made
+
+
+class ArrayMetadata(NodeMetadata):
     """The metadata of one array. Raises MetadataError where the parts do not fit each other; `path` names the member.
 
     shape                 elements along each dimension, each from 0 to 2^63 - 1 (from users: one integer or any sequence)
@@ -57,7 +71,6 @@ class ArrayMetadata(Value):
     chunk_grid: ChunkGrid
     chunk_key_encoding: ChunkKeyEncoding
     codecs: tuple[Extension, ...]
-    attributes: Mapping[str, Json]
     dimension_names: tuple[str | None, ...] | None
     storage_transformers: tuple[Extension, ...]
     zarr_format: ZarrFormat
@@ -128,24 +141,13 @@ class ArrayMetadata(Value):
         """The same array with these attributes instead of its own."""
         return self.with_members(attributes=attributes)
 
-    def with_plain_attributes(self, attributes: dict[str, Json]) -> ArrayMetadata:
-        """As with_attributes, for such as are plain JSON and nobody else's: they are neither checked nor copied."""
-        made = object.__new__(ArrayMetadata)
-        for name in _BESIDE_ATTRIBUTES:
-            assign(made, name, getattr(self, name))
-        assign(made, "attributes", attributes)
-        return made
-
     def with_members(self, **members: object) -> ArrayMetadata:
         """The same array with these fields instead of its own. Raises MetadataError where they do not fit the others."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return ArrayMetadata(**{**fields, **members})
 
 
-_BESIDE_ATTRIBUTES = tuple(name for name in ArrayMetadata.__slots__ if name != "attributes")
-
-
-class GroupMetadata(Value):
+class GroupMetadata(NodeMetadata):
     """The metadata of one group. Raises MetadataError where attributes are not JSON.
 
     attributes    plain JSON, copied; None: none
@@ -157,7 +159,6 @@ class GroupMetadata(Value):
     implicit      the group has no document: it is there because nodes lie below it (draft of 2022, Group metadata)"""
 
     __slots__ = ("attributes", "consolidated", "implicit", "unknown", "zarr_format")
-    attributes: Mapping[str, Json]
     consolidated: Mapping[str, Json] | None
     zarr_format: ZarrFormat
     implicit: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -14,6 +14,7 @@ from frazil.metadata.chunk_keys import DEFAULT, V2, ChunkKeyEncoding
 from frazil.metadata.extension_guard import GRID, KEYS, Asking, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
 from frazil.metadata.json_text import as_json
+from frazil.metadata.result_cache import ResultCache
 from frazil.metadata.types.core import (
     CoreDataTypes,
     DataType,
@@ -66,12 +67,13 @@ class MetadataExtensions(Value):
     fallbacks  whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)
     tells      whether that is told with a FallbackWarning"""
 
-    __slots__ = ("chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "tells")
+    __slots__ = ("_parsed", "chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "tells")
     data_types: tuple[DataTypeFamily, ...]
     chunk_grids: tuple[ExtensionFamily[ChunkGrid], ...]
     chunk_key_encodings: tuple[ExtensionFamily[ChunkKeyEncoding], ...]
     fallbacks: bool
     tells: bool
+    _parsed: ResultCache
 
     def __init__(
         self,
@@ -80,11 +82,21 @@ class MetadataExtensions(Value):
         chunk_key_encodings: Sequence[ExtensionFamily[ChunkKeyEncoding]],
         fallbacks: bool = True,
         tells: bool = True,
+        parsed: ResultCache | None = None,
     ) -> None:
         self.data_types = tuple(data_types)
         self.chunk_grids = tuple(chunk_grids)
         self.chunk_key_encodings = tuple(chunk_key_encodings)
         self.fallbacks, self.tells = fallbacks, tells
+        self._parsed = ResultCache() if parsed is None else parsed
+
+    @property
+    def parsed(self) -> ResultCache:
+        """Nodes of documents of the final dialect, in which nothing is to be told, that were parsed with these extensions. It is no part of the value."""
+        return self._parsed
+
+    def _fields(self) -> Iterator[tuple[str, object]]:
+        return ((name, value) for name, value in super()._fields() if name != "_parsed")
 
     def with_data_type(self, family: DataTypeFamily) -> MetadataExtensions:
         """The type may also be that of a field of a struct."""
@@ -110,7 +122,8 @@ class MetadataExtensions(Value):
 
     def silent(self) -> MetadataExtensions:
         """Without a warning where a fallback is taken: for documents that were told of when they were opened."""
-        return MetadataExtensions(self.data_types, self.chunk_grids, self.chunk_key_encodings, self.fallbacks, False)
+        families = (self.data_types, self.chunk_grids, self.chunk_key_encodings)
+        return MetadataExtensions(*families, self.fallbacks, False, self._parsed)
 
     def data_type(self, extension: Extension, path: str = "data_type") -> DataType:
         """The data type of an extension; UnknownExtensionError where no family has its name."""

@@ -15,7 +15,8 @@ from frazil.metadata.json_text import Json, as_json
 from frazil.metadata.members import Members, check_integer, check_object
 from frazil.metadata.model import ZarrFormat
 from frazil.metadata.paths import ancestors, join, normalise
-from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, parse_node, read_document
+from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, parse_node, parsed_before, read_document
+from frazil.record import Record
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ def locate(
         )
     else:
         first, last = _documents(place, [place.path, whole])
-        if not isinstance(first, MetadataError) and is_draft_entry(first):
-            found = _inside(place, place.path, first, lenient, to_create)
+        entry = first.draft_entry
+        if entry is not None:
+            found = _inside(place, place.path, entry, lenient, to_create)
         else:
             found = _node_at(place, whole, last, to_create) or _below(place, path, lenient, first, to_create)
     node = found[1]
@@ -74,16 +76,15 @@ def _without_documents(place: Place, path: str, known: ZarrFormat | None) -> Pla
     return place.at(place.below(path))
 
 
-def _below(
-    place: Place, path: str, lenient: str, first: Json | MetadataError, to_create: bool
-) -> tuple[Place, Metadata | None]:
+def _below(place: Place, path: str, lenient: str, first: _Document, to_create: bool) -> tuple[Place, Metadata | None]:
     """The node of a hierarchy of the draft that begins between a location, whose zarr.json is `first`, and the node."""
-    if first is not None:
-        _check_document(first, join(place.path, DOCUMENT_NAME))
+    if first.node is None and first.content is not None:
+        _check_document(first.content, join(place.path, DOCUMENT_NAME))
     between = ancestors(lenient)[1:]
     for above, document in zip(between, _documents(place, [join(place.path, part) for part in between]), strict=True):
-        if not isinstance(document, MetadataError) and is_draft_entry(document):
-            return _inside(place, join(place.path, above), document, lenient[len(above) + 1 :], to_create)
+        entry = document.draft_entry
+        if entry is not None:
+            return _inside(place, join(place.path, above), entry, lenient[len(above) + 1 :], to_create)
     return place.at(join(place.path, normalise(path))), None
 
 
@@ -99,33 +100,56 @@ def _check_document(document: Json | MetadataError, key: str) -> None:
         raise
 
 
-def _documents(place: Place, paths: Sequence[str]) -> list[Json | MetadataError]:
-    """What lies in the zarr.json at each path, in one batch of requests: null where there is none, and an error where it is no JSON."""
+class _Document(Record):
+    """A zarr.json, as bytes and as a node or a value; all None where there is none.
+
+    node     of the final dialect, where the same bytes were parsed before
+    content  the JSON object otherwise, or what is wrong with it"""
+
+    text: bytes | None = None
+    node: Metadata | None = None
+    content: dict[str, Json] | MetadataError | None = None
+
+    @property
+    def draft_entry(self) -> dict[str, Json] | None:
+        """The content, where it is the entry point of a hierarchy of the draft."""
+        content = self.content
+        return content if isinstance(content, dict) and is_draft_entry(content) else None
+
+
+def _documents(place: Place, paths: Sequence[str]) -> list[_Document]:
+    """The zarr.json at each path, in one batch of requests."""
     keys = [join(path, DOCUMENT_NAME) for path in paths]
-    values = place.store.get_documents(keys)
-    documents: list[Json | MetadataError] = []
-    for key, value in zip(keys, values, strict=True):
-        try:
-            documents.append(None if value is None else check_object(read_document(value, key), None))
-        except MetadataError as error:
-            error.key = key
-            documents.append(error)
-    return documents
+    return [
+        _Document() if text is None else _read(place, key, text)
+        for key, text in zip(keys, place.store.get_documents(keys), strict=True)
+    ]
 
 
-def _node_at(
-    place: Place, path: str, document: Json | MetadataError, to_create: bool
-) -> tuple[Place, Metadata | None] | None:
+def _read(place: Place, key: str, text: bytes) -> _Document:
+    node = parsed_before(text, place.registry.metadata)
+    if node is not None:
+        return _Document(text, node)
+    try:
+        return _Document(text, None, check_object(read_document(text, key), None))
+    except MetadataError as error:
+        error.key = key
+        return _Document(text, None, error)
+
+
+def _node_at(place: Place, path: str, document: _Document, to_create: bool) -> tuple[Place, Metadata | None] | None:
     """The node that a zarr.json at a path is: of the final dialect, or the root of a hierarchy of the draft; None where there is none."""
-    if document is None:
+    node, content = document.node, document.content
+    if isinstance(content, MetadataError):
+        raise content
+    if document.draft_entry is not None:
+        return _inside(place, path, document.draft_entry, "", to_create)
+    if node is None and content is None:
         return None
-    if isinstance(document, MetadataError):
-        raise document
-    if is_draft_entry(document):
-        return _inside(place, path, document, "", to_create)
     normalise(path)  # refuses names that nodes of the final dialect do not have
-    key = join(path, DOCUMENT_NAME)
-    return place.at(path), parse_node(check_object(document, None), place.registry.metadata, key=key)
+    if node is None:
+        node = parse_node(content, place.registry.metadata, key=join(path, DOCUMENT_NAME), text=document.text)
+    return place.at(path), node
 
 
 def _inside(place: Place, root: str, entry: Json, path: str, to_create: bool) -> tuple[Place, Metadata | None]:
@@ -263,9 +287,11 @@ def for_creation(
 
 
 def _format(zarr_format: object) -> ZarrFormat | None:
+    if zarr_format is None:
+        return None
     plain = isinstance(zarr_format, int | str) and not isinstance(zarr_format, bool)
     chosen = next((known for known in FORMATS if plain and known == zarr_format), None)
-    if zarr_format is not None and chosen is None:
+    if chosen is None:
         raise InvalidInputError(
             f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}",
             hint="Zarr v2 cannot be written yet" if plain and zarr_format == 2 else None,

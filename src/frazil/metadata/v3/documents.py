@@ -8,15 +8,16 @@ from typing import Final, TypeAlias
 
 from frazil.errors import FrazilError, MetadataError
 from frazil.metadata.extensions import Extension, parse_extension, parse_extensions
-from frazil.metadata.json_text import Json, as_json, dump_json, found, item, parse_json
+from frazil.metadata.json_text import Json, as_json, copied, dump_json, found, item, parse_json
 from frazil.metadata.members import Members, check_integers, check_object, refusal
-from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, NodeMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
 
 Document: TypeAlias = "bytes | bytearray | memoryview | Json"
 DOCUMENT_NAME: Final = "zarr.json"
 _FREE: Final = frozenset({"attributes", "consolidated_metadata"})  # where other programs write bare NaN
 _NODE_TYPES: Final = ("array", "group")
+_LONGEST: Final = 2**13  # bytes of a document whose node is remembered
 
 
 def document_key(path: str) -> str:
@@ -46,16 +47,39 @@ def is_draft_entry(value: Json) -> bool:
     return isinstance(value, dict) and isinstance(value.get("zarr_format"), str)
 
 
+def parsed_before(text: bytes, extensions: MetadataExtensions) -> ArrayMetadata | GroupMetadata | None:
+    """The node of a document that was parsed with these very extensions, with attributes of its own; None where it is not remembered."""
+    known = extensions.parsed.get(text, NodeMetadata)
+    if known is None:
+        return None
+    node = known.with_plain_attributes(copied(dict(known.attributes)))
+    assert isinstance(node, ArrayMetadata | GroupMetadata)
+    return node
+
+
 def parse_node(
-    document: Document, extensions: MetadataExtensions = CORE_EXTENSIONS, *, key: str | None = None
+    document: Document,
+    extensions: MetadataExtensions = CORE_EXTENSIONS,
+    *,
+    key: str | None = None,
+    text: bytes | None = None,
 ) -> ArrayMetadata | GroupMetadata:
-    """The metadata of an array or a group, by its `node_type`.
+    """The metadata of an array or a group, by its `node_type`. The nodes of some short documents are remembered.
 
     document    UTF-8 JSON text, or the value read from it
     extensions  the data types, chunk grids and chunk key encodings that it may name
     key         where it is stored, for messages
+    text        what a value was read from
     Raises MetadataError, with the member in `path`, for what breaks the rules; UnknownExtensionError for what is not registered."""
-    return _parse(document, extensions, key, _NODE_TYPES)
+    if isinstance(document, bytes):
+        text = document
+        known = parsed_before(text, extensions)
+        if known is not None:
+            return known
+    node = _parse(document, extensions, key, _NODE_TYPES)
+    if text is not None and len(text) <= _LONGEST:
+        extensions.parsed.put(text, node.with_plain_attributes(copied(dict(node.attributes))))
+    return node
 
 
 def parse_array(

@@ -56,7 +56,7 @@ class ShardTable(Record):
 
 def levels_of(array: Array) -> tuple[Level, ...]:
     """The shardings of an array, the outermost first; none where it has no shards, or none that can be looked into."""
-    return array._settled.chain.levels
+    return array._compiled.chain.levels
 
 
 def grid_extents(array: Array) -> tuple[int, ...]:

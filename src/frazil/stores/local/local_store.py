@@ -19,6 +19,7 @@ from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, 
 from frazil.late import LateModule
 from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.local import case_folding, folders
+from frazil.stores.local.documents import read_documents
 from frazil.stores.local.kernel_results import (
     answered,
     expected,
@@ -28,7 +29,7 @@ from frazil.stores.local.kernel_results import (
     raw,
     unknown_sizes,
 )
-from frazil.stores.local.system_errors import NOWHERE, failed_creation, reason_of, refused
+from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_hint, reason_of, refused
 from frazil.stores.retry import when_files_are_free
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -73,13 +74,6 @@ class _Root:
 
     def is_gone(self) -> bool:
         return os.fstat(self.fd).st_nlink == 0
-
-
-def _folder_hint(path: str) -> str:
-    """What to do where a file is in place of a folder."""
-    if path.lower().endswith((".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")):
-        return f"`frazil import {path} sea.repo` brings files of NetCDF and HDF5 into a repository"
-    return "give the path of a folder"
 
 
 class LocalStore(Store):
@@ -178,6 +172,12 @@ class LocalStore(Store):
                 return self._not_there(names, spans, expect)
             found = self._opened(root, names)
         return answered(*found, spans, expect)
+
+    def get_documents(self, keys: Sequence[str]) -> list[bytes | None]:
+        """As the port says."""
+        root = self.kernel_root()
+        folders.check_names(keys)
+        return super().get_documents(keys) if root is None else patiently(partial(read_documents, root.fd, keys))
 
     def _not_there(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
@@ -418,7 +418,7 @@ class LocalStore(Store):
         code = error.errno or 0
         if code in {errno.ENOTDIR, errno.EEXIST}:
             return StoreError(
-                "the store's root is not a folder", errno=code, path=self.path, hint=_folder_hint(self.path)
+                "the store's root is not a folder", errno=code, path=self.path, hint=folder_hint(self.path)
             )
         reason, hint = reason_of(code)
         return StoreError(f"the store's folder cannot be opened: {reason}", errno=code, path=self.path, hint=hint)

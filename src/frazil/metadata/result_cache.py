@@ -1,0 +1,51 @@
+"""Results of pure functions, remembered under what they were made of. What is made is for the callers to say: documents.py, array/compiled_array.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final, TypeVar
+
+__all__ = ["ResultCache"]
+
+T = TypeVar("T")
+
+_MOST: Final = 256  # results
+
+
+class ResultCache:
+    """At most 256 results by key; when there are more, all are forgotten. Safe to use from many threads, and after a fork: an entry is only added, or all are
+    forgotten. Equal to any other one; pickles without its results."""
+
+    __slots__ = ("_results",)
+
+    def __init__(self) -> None:
+        self._results: dict[Hashable, tuple[object, object]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResultCache)
+
+    def __hash__(self) -> int:
+        return hash(ResultCache)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ResultCache, ()
+
+    def get(self, key: Hashable, kind: type[T]) -> T | None:
+        """What was put under a key, if it is of this class."""
+        found = self._results.get(key)
+        return found[1] if found is not None and isinstance(found[1], kind) else None
+
+    def put(self, key: Hashable, result: object, kept: object = None) -> None:
+        """kept: values whose identity the key is made of; they live as long as the entry."""
+        if len(self._results) >= _MOST:
+            self._results.clear()
+        self._results[key] = kept, result
+
+    def get_or_make(self, parts: tuple[object, ...], make: Callable[[], T], kind: type[T]) -> T:
+        """The result for these very objects, compared by identity. Where `make` raises, nothing is remembered. kind: of what it makes"""
+        key = tuple([id(part) for part in parts])
+        found = self.get(key, kind)
+        if found is None:
+            found = make()
+            self.put(key, found, parts)
+        return found

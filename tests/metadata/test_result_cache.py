@@ -1,0 +1,80 @@
+"""Results that are remembered, and the nodes of documents that are."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from frazil.codecs.registry import DEFAULT_REGISTRY
+from frazil.errors import MetadataError
+from frazil.metadata.registry import CORE_EXTENSIONS
+from frazil.metadata.result_cache import ResultCache
+from frazil.metadata.v3.documents import emit_node, parse_array, parse_node
+
+DOCUMENT = (
+    b'{"zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "int8", "fill_value": 0, "attributes": {"a": [1]},'
+    b' "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}}, "chunk_key_encoding": "default", "codecs": ["bytes"]}'
+)
+
+
+def test_the_same_objects_have_one_result() -> None:
+    cache, part = ResultCache(), (1, 2)
+    made = cache.get_or_make((part, 3), lambda: [1], list)
+    assert cache.get_or_make((part, 3), lambda: [2], list) is made
+    assert cache.get_or_make((tuple([1, 2]), 3), lambda: [2], list) == [2], "an equal object is another one"  # noqa: C409
+    assert cache.get_or_make((part, 3), lambda: "text", str) == "text", "of another kind"
+
+
+def test_only_so_many_are_remembered() -> None:
+    cache = ResultCache()
+    parts = [(object(),) for _ in range(1000)]
+    for at, part in enumerate(parts):
+        assert cache.get_or_make(part, lambda at=at: [at], list) == [at]  # type: ignore[misc]
+    assert len(cache._results) <= 256
+
+
+def test_an_error_is_not_remembered() -> None:
+    def fail() -> str:
+        raise MetadataError("no")
+
+    cache, part = ResultCache(), object()
+    with pytest.raises(MetadataError):
+        cache.get_or_make((part,), fail, str)
+    assert cache.get_or_make((part,), lambda: "yes", str) == "yes"
+
+
+def test_it_is_no_part_of_a_registry_s_value() -> None:
+    copy = pickle.loads(pickle.dumps(DEFAULT_REGISTRY))
+    copy.compiled.get_or_make((copy,), lambda: "made", str)
+    parse_node(DOCUMENT, copy.metadata)
+    assert copy == DEFAULT_REGISTRY
+    assert hash(copy) == hash(DEFAULT_REGISTRY)
+    again = pickle.loads(pickle.dumps(copy))
+    assert again.compiled.get_or_make((copy,), lambda: "anew", str) == "anew"
+    assert not again.metadata.parsed._results
+
+
+def test_the_same_bytes_have_the_same_parts() -> None:
+    extensions = CORE_EXTENSIONS.without_fallbacks()  # with nothing remembered yet
+    one, two = parse_node(DOCUMENT, extensions), parse_node(DOCUMENT, extensions)
+    assert one == two == parse_array(DOCUMENT)
+    assert one.codecs is two.codecs  # type: ignore[union-attr]
+    assert parse_node(DOCUMENT, extensions.silent()).codecs is one.codecs  # type: ignore[union-attr]
+    assert parse_node(DOCUMENT, extensions.without_fallbacks()).codecs is not one.codecs, "of other extensions"  # type: ignore[union-attr]
+
+
+def test_attributes_are_nobody_elses() -> None:
+    extensions = CORE_EXTENSIONS.without_fallbacks()
+    for _ in range(3):
+        node = parse_node(DOCUMENT, extensions)
+        assert node.attributes == {"a": [1]}
+        node.attributes["a"].append(2)  # type: ignore[union-attr]
+        node.attributes["b"] = 3  # type: ignore[index]
+
+
+def test_a_long_document_is_not_remembered() -> None:
+    extensions = CORE_EXTENSIONS.without_fallbacks()
+    document = emit_node(parse_array(DOCUMENT).with_attributes({"a": "x" * 10_000}))
+    assert parse_node(document, extensions) == parse_node(document, extensions)
+    assert not extensions.parsed._results
