@@ -26,7 +26,6 @@ else:
 
 __all__ = ["Crew", "Done", "Route", "erase_names", "names_below"]
 
-_PAGE: Final = 2**17  # keys of one listing: of a folder with many files each listing looks at all
 _AT_ONCE: Final = 1024  # keys erased in one call
 _REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for what they read, others write
 
@@ -204,18 +203,13 @@ def _have_same_bytes(store: Store, key: str, to_store: Store, to_key: str, limit
 
 def names_below(store: Store, root: str, after: str = "", until: str | None = None) -> Iterator[list[str]]:
     """Names of the keys below a root, sorted, in pages: those after one, up to another one (None: to the end)."""
-    last = root + after if after else ""
-    while True:
-        keys = store.list_keys(root, last, _PAGE)
-        names = [key[len(root) :] for key in keys]
+    for page in store.list_pages(root, root + after if after else ""):
+        names = [key[len(root) :] for key in page.keys]
         if until is not None and names and names[-1] > until:
             yield [name for name in names if name <= until]
             return
         if names:
             yield names
-        if len(keys) < _PAGE:
-            return
-        last = keys[-1]
 
 
 def erase_names(store: Store, root: str, names: Sequence[str]) -> int:

@@ -48,7 +48,6 @@ NOWHERE: Final = 0  # known not to be stored: the fill value
 STORED: Final = 1  # in the object names[object], which may turn out not to be there
 INLINE: Final = 2  # in the buffer inline[object], so there
 
-_PAGE = 65536  # keys listed at a time
 _NO_OBJECT: Final = (NOWHERE, INLINE)
 _NONE: Final = np.full(1, None)
 
@@ -311,11 +310,8 @@ class PlainChunks:
     def stored(self, grid_shape: Sequence[int]) -> Columns:
         found: list[tuple[int, ...]] = []
         ndim, skip, decode = len(grid_shape), len(self.prefix), self.keys.decode
-        last, page = "", _PAGE
-        while page == _PAGE:
-            keys = self.store.list_keys(self.prefix, last, _PAGE)
-            found += [at for key in keys if (at := decode(key[skip:], ndim)) is not None]
-            last, page = keys[-1] if keys else "", len(keys)
+        for page in self.store.list_pages(self.prefix):
+            found += [at for key in page.keys if (at := decode(key[skip:], ndim)) is not None]
         coords = np.array(found, np.int64).reshape(len(found), ndim)
         coords = coords[(coords < np.asarray(grid_shape, np.int64)).all(axis=1)]
         return coords[np.lexsort(coords.T[::-1])] if ndim else coords

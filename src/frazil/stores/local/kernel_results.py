@@ -33,6 +33,7 @@ __all__ = [
     "expected",
     "has_suffix",
     "is_young",
+    "numbers_of",
     "pack_version",
     "raw",
     "unknown_sizes",
@@ -106,3 +107,8 @@ def pack_version(inode: int, size: int, changed: int) -> Version:
 def changed_at(version: Version) -> int:
     """When the file of a version was changed, ns since 1970."""
     return int.from_bytes(version[16:], "little", signed=True)
+
+
+def numbers_of(versions: Sequence[Version | None]) -> Columns:
+    """The numbers of versions, int64[n, 3]: inode, size, time of change in ns since 1970; -1 where there is none."""
+    return np.frombuffer(b"".join([version or _NEVER for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)

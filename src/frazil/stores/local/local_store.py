@@ -18,6 +18,7 @@ from frazil import _kernel
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.listing import NOTHING, PAGE, Page
 from frazil.stores.local import case_folding, folders
 from frazil.stores.local.kernel_results import (
     answered,
@@ -28,7 +29,7 @@ from frazil.stores.local.kernel_results import (
     raw,
     unknown_sizes,
 )
-from frazil.stores.local.system_errors import NOWHERE, failed_creation, reason_of, refused
+from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_hint, reason_of, refused
 from frazil.stores.retry import patiently
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -73,13 +74,6 @@ class _Root:
 
     def is_gone(self) -> bool:
         return os.fstat(self.fd).st_nlink == 0
-
-
-def _folder_hint(path: str) -> str:
-    """What to do where a file is in place of a folder."""
-    if path.lower().endswith((".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")):
-        return f"`frazil import {path} sea.repo` brings files of NetCDF and HDF5 into a repository"
-    return "give the path of a folder"
 
 
 class LocalStore(Store):
@@ -356,13 +350,18 @@ class LocalStore(Store):
 
     # --- listing ---------------------------------------------------------------------------------------------------------------------
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        return self._listed(prefix, lambda root: folders.keys_below(root, prefix, start_after, limit), [])
-
-    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        check_prefix(prefix)
-        nothing: tuple[list[str], list[str]] = ([], [])
-        return self._listed(prefix, lambda root: folders.level_below(root, prefix), nothing)
+    def list_page(
+        self,
+        prefix: str = "",
+        after: str = "",
+        *,
+        delimited: bool = False,
+        details: bool = False,
+        limit: int | None = None,
+    ) -> Page:
+        """As the port says. A page takes a look at each folder on the way; details cost one call of the system for each file."""
+        look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
+        return self._listed(prefix, look, NOTHING)
 
     def is_empty(self, prefix: str = "") -> bool:
         check_prefix(prefix)
@@ -418,7 +417,7 @@ class LocalStore(Store):
         code = error.errno or 0
         if code in {errno.ENOTDIR, errno.EEXIST}:
             return StoreError(
-                "the store's root is not a folder", errno=code, path=self.path, hint=_folder_hint(self.path)
+                "the store's root is not a folder", errno=code, path=self.path, hint=folder_hint(self.path)
             )
         reason, hint = reason_of(code)
         return StoreError(f"the store's folder cannot be opened: {reason}", errno=code, path=self.path, hint=hint)

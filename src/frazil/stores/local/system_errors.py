@@ -8,7 +8,7 @@ from typing import Final
 
 from frazil.errors import StoreError
 
-__all__ = ["NOWHERE", "failed_creation", "reason_of", "refused"]
+__all__ = ["NOWHERE", "failed_creation", "folder_hint", "reason_of", "refused"]
 
 _REMOTE: Final = frozenset((errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTCONN, errno.ECONNRESET))
 
@@ -66,3 +66,10 @@ def failed_creation(code: int, key: str) -> StoreError:
         key=key,
         hint="a crash of the machine may lose it; check the disk",
     )
+
+
+def folder_hint(path: str) -> str:
+    """What to do where a file is in place of a folder."""
+    if path.lower().endswith((".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")):
+        return f"`frazil import {path} sea.repo` brings files of NetCDF and HDF5 into a repository"
+    return "give the path of a folder"
