@@ -194,13 +194,7 @@ class MemoryStore(Store):
         return [version is not None for _, version in found]
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         keys = self._table.sorted_keys()
         first = max(bisect_left(keys, prefix), bisect_right(keys, after))

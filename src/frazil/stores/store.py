@@ -147,13 +147,7 @@ class Store(ABC):
 
     @abstractmethod
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         """A page of the keys that begin with a prefix, in columns.
 

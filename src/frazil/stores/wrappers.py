@@ -83,13 +83,7 @@ class WrappedStore(Store):
         return self.inner.erase_many(names, expect)
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         return self.inner.list_page(prefix, after, delimited=delimited, details=details, limit=limit)
 

@@ -100,13 +100,7 @@ class CountingStore(BufferedStore):
         return super().erase_many(names, expect)
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         self.requests.append(Request("list", prefix))
         return super().list_page(prefix, after, delimited=delimited, details=details, limit=limit)

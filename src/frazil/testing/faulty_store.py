@@ -138,13 +138,7 @@ class FaultyStore(BufferedStore):
         return answers
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         self._begin("list", [prefix])
         return super().list_page(prefix, after, delimited=delimited, details=details, limit=limit)

@@ -117,13 +117,7 @@ class SlowStore(BufferedStore):
             return super().erase_many(names, expect)
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         with self._call("list", 1):
             return super().list_page(prefix, after, delimited=delimited, details=details, limit=limit)

@@ -115,13 +115,7 @@ class _Over(WrappedStore):
             self.inner.erase_prefix(inner)
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         first = self._inner_key(after) if after and after[-1] != "/" else ""
         keys = merge(*[self._listed(inner, first, limit) for inner in self._inner_prefixes(prefix)])

@@ -76,7 +76,7 @@ def test_keys_of_elsewhere_twice_and_out_of_order(again: bool) -> None:
         assert store.list() == ["B", "a/b", "z"]
         assert list(store.list_page("", "B").keys) == ["a/b", "z"]
         assert store.list_prefix("a/") == ["a/b"]
-        assert list(store.list_page(limit=1).keys) == ["B"]
+        assert list(store.list_page("", limit=1).keys) == ["B"]
         assert store.list_dir("")[1] == ["a/"]
 
 

@@ -75,13 +75,7 @@ class Numbered(WrappedStore):
         return self.inner.erase_many([self.chunk(name) for name in names], expect)
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         there = set(self.inner.list_prefix("data/"))
         keys = sorted(name for name in list(self.numbers) if self.chunk(name) in there and name.startswith(prefix))

@@ -272,13 +272,7 @@ class SessionStore(Store):
     # --- listing ---------------------------------------------------------------------------------------------------------------------
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         """As the port says. What nodes there are is asked once, which chunks once for each array whose chunks come up."""
         page = page_of(self._level(prefix) if delimited else self._keys(prefix, after), after, limit)

@@ -435,13 +435,7 @@ class ObjectStore(Store):
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         """As the port says: a request for each page of the server. What is directly below a prefix is listed whole for each page."""
         self._require("listable")

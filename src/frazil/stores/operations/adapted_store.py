@@ -352,13 +352,7 @@ class AdaptedStore(Store):
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         """As the port says; each page is a whole listing of the object."""
         self._require("listable")  # the engine lists chunks by this, without the checks of `list_prefix`

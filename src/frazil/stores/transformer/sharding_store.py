@@ -315,13 +315,7 @@ class ShardingStore(WrappedStore):
     # --- listing ---------------------------------------------------------------------------------------------------------------------
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         """As the port says: of each shard the index is read, and the keys are those of the chunks that are there. Prefixes in the chunk grid are those that a shard may have chunks
         below, inside the grid if that is known; whether it has any is not looked up."""

@@ -182,13 +182,7 @@ class SimulatedStore(Store):
         return self._write("erase", writes, conditional=False)  # type: ignore[return-value] # those of Medium.erase
 
     def list_page(
-        self,
-        prefix: str = "",
-        after: str = "",
-        *,
-        delimited: bool = False,
-        details: bool = False,
-        limit: int | None = None,
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         self._before("list", [prefix])
         medium = self.world.medium
