@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "answered",
     "are_young",
-    "changed_at",
     "expected",
     "has_suffix",
     "is_young",
@@ -102,11 +101,6 @@ def expected(version: Version | None) -> Version | None:
 def pack_version(inode: int, size: int, changed: int) -> Version:
     """The version of a file with these numbers, which os.stat gives."""
     return _PACK(inode, size, changed & _WORD)
-
-
-def changed_at(version: Version) -> int:
-    """When the file of a version was changed, ns since 1970."""
-    return int.from_bytes(version[16:], "little", signed=True)
 
 
 def numbers_of(versions: Sequence[Version | None]) -> Columns:
