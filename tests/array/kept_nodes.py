@@ -113,7 +113,7 @@ class Untouched(MemoryStore):
     def fetch(self, *_: object, **__: object) -> object:  # type: ignore[override]
         raise AssertionError("the store was read")
 
-    put_many = list_keys = list_level = erase_many = sizes = fetch  # type: ignore[assignment]
+    put_many = list_page = erase_many = sizes = fetch  # type: ignore[assignment]
 
 
 def kept_place(nodes: KeptNodes, store: Store | None = None) -> Place:

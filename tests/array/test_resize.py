@@ -21,6 +21,7 @@ from frazil.errors import (
     SelectionError,
 )
 from frazil.stores import MemoryStore
+from frazil.stores.listing import Page
 from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 
@@ -180,9 +181,9 @@ class Meddling(WrappedStore):
         self._at("erase")
         return super().erase_many(names, expect)
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+    def list_page(self, *arguments: object, **named: object) -> Page:  # type: ignore[override]
         self._at("list")
-        return super().list_keys(prefix, start_after, limit)
+        return super().list_page(*arguments, **named)  # type: ignore[arg-type]
 
     def fetch(self, names: Sequence[str], spans: Columns, **how: object) -> Fetched:
         return super().fetch(names, spans, **how)  # type: ignore[arg-type]

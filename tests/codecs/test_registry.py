@@ -26,6 +26,7 @@ from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.value import Value
 from frazil.stores import MemoryStore
+from frazil.stores.listing import Page
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
@@ -390,9 +391,9 @@ class Renamed(WrappedStore):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many(self._named(names), expect)
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        found = self.inner.list_keys(prefix, start_after + self.suffix if start_after else "", limit)
-        return [key.removesuffix(self.suffix) for key in found if key.endswith(self.suffix)]
+    def list_page(self, prefix: str = "", after: str = "", **named: object) -> Page:  # type: ignore[override]
+        page = self.inner.list_page(prefix, after + self.suffix if after else "", **named)  # type: ignore[arg-type]
+        return Page([key.removesuffix(self.suffix) for key in page.keys if key.endswith(self.suffix)], page.next)
 
 
 def renamed(extension: Extension, store: object) -> Store:

@@ -12,7 +12,7 @@ import frazil
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.stores.wrappers import WrappedStore
 
-OPERATIONS = ("fetch", "put_many", "erase_many", "list_keys")
+OPERATIONS = ("fetch", "put_many", "erase_many", "list_page")
 LAYOUTS: dict[str, dict[str, object]] = {
     "chunks": {"chunks": (5, 5)},
     "shards": {"chunks": (5, 5), "shards": (10, 10)},

@@ -13,6 +13,7 @@ from tests.api.stored_files import check_files
 import frazil
 from frazil.errors import ConflictError, FrazilError, StoreError
 from frazil.stores import MemoryStore
+from frazil.stores.listing import Page
 from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 
@@ -69,11 +70,8 @@ class Interrupting(WrappedStore):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self._done(lambda: self.inner.erase_many(names, expect))
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        return self._done(lambda: self.inner.list_keys(prefix, start_after, limit))
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        return self._done(lambda: self.inner.list_dir(prefix))
+    def list_page(self, *arguments: object, **named: object) -> Page:  # type: ignore[override]
+        return self._done(lambda: self.inner.list_page(*arguments, **named))  # type: ignore[arg-type]
 
 
 def fill(root: frazil.Group, value: int) -> None:

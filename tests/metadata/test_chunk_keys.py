@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import UnknownExtensionError
 from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
+from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.extensions import Extension, NamedExtension
 from frazil.metadata.registry import CORE_EXTENSIONS
 from tests.metadata.refusals import refused
@@ -16,6 +17,7 @@ from tests.metadata.refusals import refused
 ENCODINGS = [DefaultKeys(), DefaultKeys("."), V2Keys(), V2Keys("/")]
 encodings = st.sampled_from(ENCODINGS)
 lengths = st.integers(0, 2**63 - 1) | st.integers(0, 20)
+numbers = lengths | st.sampled_from([2**63, 10**19 - 1, 10**19])
 prefixes = st.sampled_from(["", "a/", "100%/%d/", "{x}/", "line\nbreak/", "é/"])
 
 
@@ -52,6 +54,21 @@ def test_many_are_named_like_one(encoding, given_coordinates, prefix):
     keys = encoding.encode_all(columns, prefix)
     assert keys == [encoding.encode_one(one, prefix) for one in coordinates]
     assert [encoding.decode(key.removeprefix(prefix), ndim) for key in keys] == coordinates
+
+
+@given(
+    st.sampled_from([*ENCODINGS, DraftKeys(), DraftKeys(".")]),
+    st.integers(0, 3),
+    st.lists(st.text("c0129/.é\n\0", max_size=8) | st.lists(numbers, max_size=4).map(tuple), max_size=30),
+    prefixes,
+)
+def test_many_are_read_like_one(encoding, ndim, given_keys, prefix):
+    keys = [prefix + (one if isinstance(one, str) else encoding.encode_one(one)) for one in given_keys]
+    rows, coordinates = encoding.decode_all(keys, ndim, len(prefix))
+    found = [encoding.decode(key[len(prefix) :], ndim) for key in keys]
+    assert rows.tolist() == [row for row, at in enumerate(found) if at is not None]
+    assert list(map(tuple, coordinates.tolist())) == [at for at in found if at is not None]
+    assert coordinates.shape == (len(rows), ndim)
 
 
 @given(encodings, st.integers(1, 1000))

@@ -7,6 +7,7 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from frazil.errors import StoreError
+from frazil.stores.listing import Page
 from frazil.stores.store import Columns, Fetched, Pieces, Store, Version
 from frazil.stores.values import Changed
 from frazil.stores.wrappers import WrappedStore
@@ -68,8 +69,8 @@ class InterruptingStore(WrappedStore):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self._done("erase", lambda: super(InterruptingStore, self).erase_many(names, expect))
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        return self._done("list", lambda: super(InterruptingStore, self).list_keys(prefix, start_after, limit))
+    def list_page(self, *arguments: object, **named: object) -> Page:  # type: ignore[override]
+        return self._done("list", lambda: super(InterruptingStore, self).list_page(*arguments, **named))  # type: ignore[arg-type]
 
     def _done(self, name: str, action: Callable[[], T]) -> T:
         if not self.live:

@@ -148,6 +148,10 @@ class SharedChunks:
         inside = [at for at in self.chunks if all(n < extent for n, extent in zip(at, grid_shape, strict=True))]
         return np.array(sorted(inside), np.int64).reshape(len(inside), len(grid_shape))
 
+    def stored_sizes(self, grid_shape: Sequence[int]) -> tuple[Columns, Columns]:
+        coords = self.stored(grid_shape)
+        return coords, self.sizes(coords)
+
     def sizes(self, coords: Columns) -> Columns:
         located = self.locate(coords)
         whole = (located.kind == STORED) & (located.length < 0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.stores.keys import check_key, check_prefix, split_level
+from frazil.stores.keys import check_key, check_prefix
 
 COMPONENTS = st.text("ab.é/\U0001f600", min_size=1, max_size=4)
 
@@ -55,14 +55,3 @@ def test_the_empty_prefix_is_everything_and_a_slash_is_nothing() -> None:
     for wrong in ("/", "a", "a//"):
         with pytest.raises(InvalidInputError):
             check_prefix(wrong)
-
-
-@given(st.sets(st.lists(st.text("ab!0", min_size=1, max_size=2), min_size=1, max_size=4).map("/".join)))
-def test_split_level(keys: set[str]) -> None:
-    for prefix in ("", "a/", "b/a/"):
-        below = sorted(key for key in keys if key.startswith(prefix))
-        rest = [key[len(prefix) :] for key in below]
-        assert split_level(below, prefix) == (
-            sorted(prefix + key for key in rest if "/" not in key),
-            sorted({prefix + key.split("/")[0] + "/" for key in rest if "/" in key}),
-        )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import store as port
+from frazil.stores.listing import Page
 from frazil.stores.memory import MemoryStore
 from frazil.stores.retry import Backoff
 from frazil.stores.store import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Pieces, Store, Version
@@ -20,6 +21,8 @@ from frazil.testing.store_tests import StoreTests
 
 class Bare(Store):
     """A store in memory that overrides no fallback; `can` are its capabilities."""
+
+    most: int | None = None  # rows of a page
 
     def __init__(self, can: Capabilities | None = None) -> None:
         self.table = MemoryStore()
@@ -48,8 +51,9 @@ class Bare(Store):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.table.erase_many(names, expect)
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        return self.table.list_keys(prefix, start_after, limit)
+    def list_page(self, *arguments: object, **named: object) -> Page:  # type: ignore[override]
+        named["limit"] = self.most if named.get("limit") is None else named["limit"]
+        return self.table.list_page(*arguments, **named)  # type: ignore[arg-type]
 
 
 class TestFallbacks(StoreTests):
@@ -60,7 +64,7 @@ class TestFallbacks(StoreTests):
 class TestFallbacksInSmallPages(StoreTests):
     @pytest.fixture(autouse=True)
     def _small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(port, "_PAGE", 2)
+        monkeypatch.setattr(Bare, "most", 2)
         monkeypatch.setattr(port, "_OPEN_AT_ONCE", 3)
 
     def make_store(self) -> Store:
@@ -172,8 +176,8 @@ def test_an_update_gives_up_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_wrapped_store_keeps_its_better_ways() -> None:
     class Quick(Bare):
-        def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-            return [prefix + "quick"], []
+        def list_page(self, prefix: str = "", *arguments: object, **named: object) -> Page:  # type: ignore[override]
+            return Page([prefix + "quick"])
 
     assert ReadOnlyStore(Quick()).list_dir("a/") == (["a/quick"], [])
 

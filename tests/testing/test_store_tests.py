@@ -16,6 +16,7 @@ from frazil.metadata.v3.documents import parse_array, parse_node
 from frazil.repository.session.session_keys import grouped
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import join_pieces
+from frazil.stores.listing import Page
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Capabilities, Changed, Columns, Fetched, Pieces, Store, Version
 from frazil.stores.wrappers import WrappedStore
@@ -34,8 +35,9 @@ class Deaf(WrappedStore):
 class Unsorted(WrappedStore):
     """Lists in another order."""
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        return super().list_keys(prefix, start_after, limit)[::-1]
+    def list_page(self, *arguments: object, **named: object) -> Page:  # type: ignore[override]
+        page = super().list_page(*arguments, **named)  # type: ignore[arg-type]
+        return page._replace(keys=page.keys[::-1])
 
 
 class Forgetful(WrappedStore):
@@ -140,7 +142,7 @@ def test_profiles_keep_the_order_of_keys(keys: list[str]) -> None:
         for key in keys:
             over.set(key, b"")
         assert over.list() == sorted(set(keys))
-        assert [over.list_keys("", key, 2) for key in keys] == [
+        assert [list(over.list_page("", key, limit=2).keys) for key in keys] == [
             sorted({other for other in keys if other > key})[:2] for key in keys
         ]
 

@@ -92,7 +92,7 @@ class ArrayInfo(Record):
 
 def array_info(access: Access, metadata: ArrayMetadata, array: Described) -> ArrayInfo:
     """Lists the array's keys."""
-    stored = access.storage.stored(metadata.grid_shape)
+    stored, sizes = access.storage.stored_sizes(metadata.grid_shape)
     return ArrayInfo(
         array.path,
         metadata.zarr_format,
@@ -107,13 +107,13 @@ def array_info(access: Access, metadata: ArrayMetadata, array: Described) -> Arr
         array.nbytes,
         array.nchunks,
         len(stored),
-        int(np.maximum(access.storage.sizes(stored), 0).sum()),
+        int(np.maximum(sizes, 0).sum()),
     )
 
 
 def stored_bytes(access: Access, metadata: ArrayMetadata) -> int:
     """Bytes of all stored chunks or shards."""
-    return int(np.maximum(access.storage.sizes(access.storage.stored(metadata.grid_shape)), 0).sum())
+    return int(np.maximum(access.storage.stored_sizes(metadata.grid_shape)[1], 0).sum())
 
 
 def table(lines: Sequence[tuple[str, str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import numpy as np
@@ -31,6 +32,10 @@ class ChunkKeyEncoding(Protocol):
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
         """The coordinates of a key without its prefix; None where encode_one gives no such key for `ndim` dimensions."""
+
+
+class _Decoding(Protocol):
+    def decode(self, key: str, ndim: int) -> tuple[int, ...] | None: ...
 
 
 class SeparatedKeys(Value):
@@ -93,6 +98,55 @@ class SeparatedKeys(Value):
                 return None
         coordinates = tuple(map(int, parts))
         return coordinates if max(coordinates) <= INT64_MAX else None
+
+    def decode_all(self, keys: Sequence[str], ndim: int, skip: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of keys behind a prefix of `skip` characters: the rows of those that `decode` gives coordinates for, int64[m], and these, int64[m, d]."""
+        data = np.frombuffer(("\0".join(keys) + "\0").encode("ascii", "replace"), np.uint8)
+        ends = np.flatnonzero(data == 0)
+        if not ndim or len(ends) != len(keys):
+            return decode_each(self, keys, ndim, skip)
+        starts = np.append(-1, ends[:-1]) + 1 + skip
+        good = starts + len(self.lead) < ends
+        for letter in self.lead.encode():
+            good &= data[np.minimum(starts, ends)] == letter
+            starts = starts + 1
+        starts = np.minimum(starts, ends)
+        is_separator, is_digit = data == ord(self.separator), (data >= ord("0")) & (data <= ord("9"))
+        separators, digits = _counts(is_separator, starts, ends), _counts(is_digit, starts, ends)
+        rows = np.flatnonzero(good & (separators == ndim - 1) & (digits == ends - starts - (ndim - 1)))
+        places = np.flatnonzero(is_separator)
+        between = places[np.searchsorted(places, starts[rows])[:, None] + np.arange(ndim - 1)]
+        first = np.concatenate((starts[rows, None], between + 1), axis=1)
+        length = np.concatenate((between, ends[rows, None]), axis=1) - first
+        right = (length > 0) & (length <= 19) & ((length == 1) | (data[first] != ord("0")))
+        right &= (values := _numbers(data, first, length)) <= INT64_MAX
+        whole = right.all(axis=1)
+        return rows[whole], values[whole].astype(np.int64)
+
+
+def _counts(marks: NDArray[np.bool_], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many marks there are in each range."""
+    before = np.append(0, np.cumsum(marks))
+    return np.asarray(before[ends] - before[starts], np.int64)
+
+
+def _numbers(data: NDArray[np.uint8], first: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The numbers that digits make, of 19 digits at most."""
+    values = np.zeros(first.shape, np.uint64)
+    for place in range(min(int(length.max(initial=0)), 19)):
+        there = place < length
+        digits = data[np.where(there, first + place, 0)].astype(np.uint64) - np.uint64(ord("0"))
+        values = np.where(there, values * np.uint64(10) + digits, values)
+    return values
+
+
+def decode_each(
+    encoding: _Decoding, keys: Sequence[str], ndim: int, skip: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """SeparatedKeys.decode_all, of any encoding: key by key."""
+    found = [(row, at) for row, key in enumerate(keys) if (at := encoding.decode(key[skip:], ndim)) is not None]
+    rows, coordinates = [row for row, _ in found], [at for _, at in found]
+    return np.array(rows, np.int64), np.array(coordinates, np.int64).reshape(len(found), ndim)
 
 
 class DefaultKeys(SeparatedKeys):

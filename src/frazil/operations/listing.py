@@ -24,7 +24,6 @@ __all__ = ["Entry", "entries_of_node", "entries_of_place", "lines"]
 Kind = Literal["array", "group", "repository", "folder", "key", "unreadable"]
 
 _MAIN: Final = folder_of("branch", "main")  # what tells a repository
-_AT_ONCE: Final = 1024  # keys whose sizes are asked for in one call
 
 
 class Entry(Record):
@@ -62,15 +61,22 @@ def entries_of_node(node: Array | Group, *, recursive: bool = False, sizes: bool
 
 def entries_of_place(store: Store, prefix: str, *, recursive: bool = False, sizes: bool = False) -> Iterator[Entry]:
     """Where no node is: arrays, groups, repositories and folders directly below, and keys; recursive: all keys. Raises NotFoundError where nothing is, StoreError."""
-    if store.is_empty(prefix):
+    keys: list[Entry] = []
+    empty = True
+    for page in store.list_pages(prefix, delimited=not recursive, details=sizes):
+        empty = empty and not page.keys
+        nbytes = [None] * len(page.keys) if page.sizes is None else page.sizes.tolist()
+        for row, size in zip(page.keys, nbytes, strict=True):
+            if row[-1] == "/":
+                yield _folder(store, prefix, row, sizes)
+            else:
+                keys.append(Entry(row[len(prefix) :], "key", nbytes=size))
+        if recursive:
+            yield from keys
+            keys.clear()
+    if empty:
         raise NotFoundError(f"nothing is there in {store!r}", path=prefix or "/", hint="check the location")
-    if recursive:
-        yield from _keys(store, prefix, store.list_prefix(prefix), sizes)
-        return
-    keys, folders = store.list_dir(prefix)
-    for folder in folders:
-        yield _folder(store, prefix, folder, sizes)
-    yield from _keys(store, prefix, keys, sizes)
+    yield from keys
 
 
 def _entry(name: str, metadata: Metadata | FrazilError, place: Place, sizes: bool) -> Entry:
@@ -100,14 +106,6 @@ def _folder(store: Store, prefix: str, folder: str, sizes: bool) -> Entry:
     if metadata is not None:
         return _entry(name[:-1], metadata, place, sizes)
     return Entry(name, "folder") if store.is_empty(folder + _MAIN) else Entry(name[:-1], "repository")
-
-
-def _keys(store: Store, prefix: str, keys: list[str], sizes: bool) -> Iterator[Entry]:
-    for low in range(0, len(keys), _AT_ONCE):
-        part = keys[low : low + _AT_ONCE]
-        stored = store.sizes(part).tolist() if sizes else [None] * len(part)
-        for key, nbytes in zip(part, stored, strict=True):
-            yield Entry(key[len(prefix) :], "key", nbytes=nbytes)
 
 
 def lines(entries: list[Entry]) -> list[str]:

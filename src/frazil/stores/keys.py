@@ -1,4 +1,4 @@
-"""What a key and a prefix are, and what is directly below a prefix. Pure; how a store keeps its keys lives in the store."""
+"""What a key and a prefix are. Pure; how a store keeps its keys lives in the store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from frazil.errors import InvalidInputError
 
-__all__ = ["check_key", "check_prefix", "distinct_keys", "split_level"]
+__all__ = ["check_key", "check_prefix", "distinct_keys"]
 
 
 def check_key(key: str, what: str = "key") -> None:
@@ -47,19 +47,6 @@ def distinct_keys(keys: Iterable[str]) -> list[str]:
     for key in names:
         check_key(key)
     return names
-
-
-def split_level(keys: Iterable[str], prefix: str) -> tuple[list[str], list[str]]:
-    """The keys directly below `prefix`, and the prefixes directly below it that hold the others; `keys` begin with it and are sorted."""
-    here: list[str] = []
-    below: list[str] = []
-    for key in keys:
-        slash = key.find("/", len(prefix))
-        if slash < 0:
-            here.append(key)
-        elif not below or not key.startswith(below[-1]):
-            below.append(key[: slash + 1])
-    return here, below
 
 
 def _fault(key: str, parts: list[str]) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from weakref import WeakSet
 
 import numpy as np
 
 from frazil.stores.fetched.content import join_pieces
+from frazil.stores.listing import Page, page_of
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -192,27 +193,36 @@ class MemoryStore(Store):
                     table.put(name, value)
         return [version is not None for _, version in found]
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
         keys = self._table.sorted_keys()
-        first = max(bisect_left(keys, prefix), bisect_right(keys, start_after))
+        first = max(bisect_left(keys, prefix), bisect_right(keys, after))
         last = _end(keys, prefix, first)
-        return keys[first : last if limit is None else min(last, first + limit)]
+        if delimited:
+            page = page_of(_level(keys, prefix, first, last), after, limit)
+        else:
+            end = last if limit is None else min(last, first + limit)
+            page = Page(keys[first:end], keys[end - 1] if end < last else None)
+        if not details:
+            return page
+        found = [self._table.objects.get(key, _NOTHING) for key in page.keys]
+        sizes = np.array([-1 if version is None else len(value) for value, version in found], np.int64)
+        return page._replace(
+            sizes=sizes, versions=[version for _, version in found], modified=np.full(len(found), -1, np.int64)
+        )
 
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        keys = self._table.sorted_keys()
-        here: list[str] = []
-        below: list[str] = []
-        at = bisect_left(keys, prefix)
-        last = _end(keys, prefix, at)
-        while at < last:
-            slash = keys[at].find("/", len(prefix))
-            if slash < 0:
-                here.append(keys[at])
-                at += 1
-            else:
-                below.append(keys[at][: slash + 1])
-                at = _end(keys, below[-1], at, last)
-        return here, below
+
+def _level(keys: list[str], prefix: str, at: int, last: int) -> Iterator[str]:
+    """The rows directly below a prefix, of keys[at:last], which begin with it."""
+    while at < last:
+        slash = keys[at].find("/", len(prefix))
+        if slash < 0:
+            yield keys[at]
+            at += 1
+        else:
+            yield (below := keys[at][: slash + 1])
+            at = _end(keys, below, at, last)
 
 
 def _end(keys: list[str], prefix: str, first: int, last: int | None = None) -> int:

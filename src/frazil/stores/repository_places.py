@@ -15,8 +15,6 @@ __all__ = ["MAIN_FILES", "Outer", "check_none_below", "check_outside", "is_repos
 
 MAIN_FILES: Final = "refs/branch.main/"  # which every repository has (formats/alpha/refs.py)
 
-_PAGE: Final = 2**17  # keys of one listing
-
 
 class Outer(Record):
     """A repository, as text that says where it is, and the path of a place inside of it."""
@@ -78,13 +76,9 @@ def _outer_folder(place: str) -> Outer | None:
 
 def _repository_below(store: Store, prefix: str) -> str | None:
     """The path of a repository at a prefix or below it, "/" at the root of the store; None where there is none."""
-    last = ""
-    while True:
-        keys = store.list_keys(prefix, last, _PAGE)
-        for key in keys:
+    for page in store.list_pages(prefix):
+        for key in page.keys:
             place, mark, _ = f"/{key}".partition("/" + MAIN_FILES)
             if mark and f"{place}/".startswith(f"/{prefix}"):
                 return place[1:] or "/"
-        if len(keys) < _PAGE:
-            return None
-        last = keys[-1]
+    return None

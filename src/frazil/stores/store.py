@@ -17,7 +17,8 @@ import numpy as np
 from frazil.errors import ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.stores.fetched.content import read_values
-from frazil.stores.keys import check_key, check_prefix, distinct_keys, split_level
+from frazil.stores.keys import check_key, check_prefix, distinct_keys
+from frazil.stores.listing import Page
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
 from frazil.stores.retry import FREE_FILES, WRITES, attempts, when_files_are_free
 from frazil.stores.values import (
@@ -62,6 +63,7 @@ __all__ = [
     "Changed",
     "Columns",
     "Fetched",
+    "Page",
     "Pieces",
     "Sources",
     "Store",
@@ -74,7 +76,6 @@ _DOCUMENT: Columns = np.array([[0, 0, up_to(2**24)]], np.int64)  # which a store
 WHOLE.flags.writeable = NO_SPANS.flags.writeable = _DOCUMENT.flags.writeable = False
 
 _OPEN_AT_ONCE = 256  # objects of one fetch: a process may often have 1024 files open
-_PAGE = 4096  # keys of one listing
 
 
 class KernelRoot(Protocol):
@@ -87,7 +88,7 @@ class KernelRoot(Protocol):
 class Store(ABC):
     """Keys to bytes. Safe to use from many threads; pickles (by location, where it has one).
 
-    Abstract: capabilities, fetch, put_many, erase_many, list_keys; they are given valid keys (keys.check_key) and need not check them again.
+    Abstract: capabilities, fetch, put_many, erase_many, list_page; they are given valid keys (keys.check_key) and need not check them again.
     Everything else checks what it is given (InvalidInputError, StoreError for what the store cannot, ReadOnlyError) and has a fallback here that
     a store overrides where it can do better."""
 
@@ -146,8 +147,16 @@ class Store(ABC):
         """Removes objects; one that is not there is no error with ANY (nor with ABSENT). Names are distinct."""
 
     @abstractmethod
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> builtins.list[str]:
-        """Keys that begin with prefix ("" or ending in "/"), in order of their UTF-8 bytes, after start_after, at most limit."""
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        """A page of the keys that begin with a prefix, in columns.
+
+        prefix     "" or ending in "/"
+        after      rows come after this text; `next` of the page before
+        delimited  what is directly below the prefix: keys, and prefixes in place of the keys below them
+        details    sizes, versions and times are wanted too. Versions are those of `fetch` where the store lists them: good to compare, not to remember
+        limit      rows of the page at most, 1 or more; None: as many as the store finds at once"""
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
@@ -298,11 +307,8 @@ class Store(ABC):
         check_prefix(prefix)
         self._require("erasable")
         self._require("listable")
-        last, page = "", _PAGE
-        while page == _PAGE:
-            keys = self.list_keys(prefix, last, _PAGE)
-            self.erase_values(keys)
-            last, page = keys[-1] if keys else "", len(keys)
+        for page in self.list_pages(prefix):
+            self.erase_values(page.keys)
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
@@ -314,32 +320,30 @@ class Store(ABC):
         """All keys that begin with prefix ("" or ending in "/"), sorted."""
         check_prefix(prefix)
         self._require("listable")
-        return self.list_keys(prefix)
+        return [key for page in self.list_pages(prefix) for key in page.keys]
 
     def list_dir(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
         """The keys, and the prefixes (ending in "/"), directly below prefix, each sorted; whole, that is, with `prefix` before them."""
         check_prefix(prefix)
         self._require("listable")
-        return self.list_level(prefix)
+        rows = [row for page in self.list_pages(prefix, delimited=True) for row in page.keys]
+        return [row for row in rows if row[-1] != "/"], [row for row in rows if row[-1] == "/"]
 
-    def list_level(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
-        """list_dir, of a prefix that has been checked: what a store overrides that can do better than to list all below."""
-        keys: list[str] = []
-        prefixes: list[str] = []
-        last, page = "", _PAGE
-        while page == _PAGE:
-            found = self.list_keys(prefix, last, _PAGE)
-            here, below = split_level(found, prefix)
-            keys += here
-            prefixes += below[1:] if prefixes and below and prefixes[-1] == below[0] else below
-            last, page = found[-1] if found else "", len(found)
-        return keys, prefixes
+    def list_pages(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False
+    ) -> Iterator[Page]:
+        """All pages of a listing, one after the other, as list_page gives them. The prefix is valid."""
+        following: str | None = after
+        while following is not None:
+            page = self.list_page(prefix, following, delimited=delimited, details=details)
+            yield page
+            following = page.next
 
     def is_empty(self, prefix: str = "") -> bool:
         """Whether no key begins with prefix."""
         check_prefix(prefix)
         self._require("listable")
-        return not self.list_keys(prefix, limit=1)
+        return not self.list_page(prefix, limit=1).keys
 
     # --- what the above is made of ---------------------------------------------------------------------------------------------------
 

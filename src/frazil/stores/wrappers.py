@@ -9,6 +9,7 @@ from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.stores.fetched.content import HeldBuffers, as_buffers
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.listing import Page
 from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Pieces, Version
 
@@ -84,11 +85,10 @@ class WrappedStore(Store):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many(names, expect)
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        return self.inner.list_keys(prefix, start_after, limit)
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        return self.inner.list_dir(prefix)
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        return self.inner.list_page(prefix, after, delimited=delimited, details=details, limit=limit)
 
     def erase_prefix(self, prefix: str) -> None:
         check_prefix(prefix)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from frazil.record import Record
+from frazil.stores.listing import Page
 from frazil.stores.store import Store
 from frazil.stores.values import MISSING, Changed, Columns, Fetched, Pieces, Version, pieces_of
 from frazil.stores.wrappers import BufferedStore
@@ -98,10 +99,8 @@ class CountingStore(BufferedStore):
         self.requests += [Request("erase", name) for name in names]
         return super().erase_many(names, expect)
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
         self.requests.append(Request("list", prefix))
-        return super().list_keys(prefix, start_after, limit)
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        self.requests.append(Request("list", prefix))
-        return super().list_level(prefix)
+        return super().list_page(prefix, after, delimited=delimited, details=details, limit=limit)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.fetched.content import HeldBuffers
+from frazil.stores.listing import Page
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Pieces, Sources, Version, flat_buffer
 from frazil.stores.wrappers import BufferedStore
@@ -70,8 +71,7 @@ class FaultPlan:
 
 
 class FaultyStore(BufferedStore):
-    """A store over a store whose operations fail by a plan. Calls are counted by operation; list_keys and list_level are both "list", append_many and
-    create are put_many."""
+    """A store over a store whose operations fail by a plan. Calls are counted by operation; list_page is "list", append_many and create are put_many."""
 
     __slots__ = ("_lock", "calls", "plan")
 
@@ -137,13 +137,11 @@ class FaultyStore(BufferedStore):
         self._end("erase_many", kind, names[done:] or names)
         return answers
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
         self._begin("list", [prefix])
-        return super().list_keys(prefix, start_after, limit)
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        self._begin("list", [prefix])
-        return super().list_level(prefix)
+        return super().list_page(prefix, after, delimited=delimited, details=details, limit=limit)
 
     def _begin(self, operation: Operation, names: Sequence[str]) -> Kind | None:
         with self._lock:

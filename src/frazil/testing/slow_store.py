@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
+from frazil.stores.listing import Page
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
 from frazil.stores.wrappers import BufferedStore
@@ -115,13 +116,11 @@ class SlowStore(BufferedStore):
         with self._call("erase", len(names)):
             return super().erase_many(names, expect)
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
         with self._call("list", 1):
-            return super().list_keys(prefix, start_after, limit)
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        with self._call("list", 1):
-            return super().list_level(prefix)
+            return super().list_page(prefix, after, delimited=delimited, details=details, limit=limit)
 
     @contextmanager
     def _call(self, operation: Operation, requests: int) -> Iterator[None]:

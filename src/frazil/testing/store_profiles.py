@@ -16,13 +16,14 @@ from abc import abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from heapq import merge
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.stores.fetched.content import HeldBuffers, join_pieces, read_values
 from frazil.stores.keys import check_prefix
+from frazil.stores.listing import Page, first_level, page_of, with_details
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -113,27 +114,24 @@ class _Over(WrappedStore):
         for inner in self._inner_prefixes(prefix):
             self.inner.erase_prefix(inner)
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        page = 1000 if limit is None else limit + 1
-        after = self._inner_key(start_after) if start_after else ""
-        found = merge(*[self._listed(inner, after, page) for inner in self._inner_prefixes(prefix)])
-        return list(islice((key for key in found if key > start_after), limit))
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        first = self._inner_key(after) if after and after[-1] != "/" else ""
+        keys = merge(*[self._listed(inner, first, limit) for inner in self._inner_prefixes(prefix)])
+        page = page_of(first_level(keys, prefix) if delimited else keys, after, limit)
+        return with_details(page, self.fetch) if details else page
 
-    def _listed(self, prefix: str, last: str, page: int) -> Iterator[str]:
+    def _listed(self, prefix: str, last: str, limit: int | None) -> Iterator[str]:
         """The keys of the suite's below a prefix of Zarr's, page by page; all of them come sorted by their bytes."""
-        full = page
-        while full == page:
-            keys = self.inner.list_keys(prefix, last, page)
-            assert all(before.encode() < key.encode() for before, key in pairwise([last, *keys] if last else keys))
-            assert all(key.startswith(prefix) for key in keys)
-            yield from [outer for key in keys if (outer := self._outer_key(key)) is not None]
-            last, full = keys[-1] if keys else "", len(keys)
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        for inner in self._inner_prefixes(prefix):
-            assert self.inner.list_dir(inner) == Store.list_level(self.inner, inner), "the fallback says the same"
-            assert self.inner.is_empty(inner) == (not self.inner.list_keys(inner, limit=1))
-        return Store.list_level(self, prefix)
+        following: str | None = last
+        while following is not None:
+            page = self.inner.list_page(prefix, following, limit=limit)
+            keys = [last, *page.keys] if last else page.keys
+            assert all(before.encode() < key.encode() for before, key in pairwise(keys))
+            assert all(key.startswith(prefix) for key in page.keys)
+            yield from [outer for key in page.keys if (outer := self._outer_key(key)) is not None]
+            following, last = page.next, page.next or ""
 
 
 class _OnChunks(_Over):

@@ -6,6 +6,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.fetched.content import read_values
+from frazil.stores.listing import Page
 from frazil.stores.store import ABSENT, ABSENT_KEY, FOUND, MISSING, STALE, UNKNOWN, Store
 from frazil.testing.checks import refusal
 from frazil.testing.store_base import NINE_BAD_KEYS, StoreTestBase, columns
@@ -190,7 +191,6 @@ class StoreReadingTests(StoreTestBase):
             return
         ordered = sorted(TREE, key=str.encode)
         assert store.list() == ordered
-        assert store.list_keys() == ordered
         assert store.list_prefix("a/") == ["a/b", "a/c", "a/d/e", "a/d/h/i", "a/d0", "a/f/g"]
         assert store.list_prefix("a/d/") == ["a/d/e", "a/d/h/i"]
         assert store.list_prefix("a/b/") == store.list_prefix("nothing/") == []
@@ -199,19 +199,66 @@ class StoreReadingTests(StoreTestBase):
         store = self.filled_with(dict.fromkeys(TREE, b"."))
         if not store.capabilities.listable:
             return
-        below = store.list_keys("a/")
-        for limit in (1, 2, 5, 6, 7):
-            pages, last = list[str](), ""
-            while page := store.list_keys("a/", last, limit):
-                assert len(page) <= limit
-                pages += page
-                last = page[-1]
-            assert pages == below
-        assert store.list_keys("a/", "a/c") == below[2:], "start_after is not in the list"
-        assert store.list_keys("a/", "a/c0") == below[2:], "nor need it be a key"
-        assert store.list_keys("a/", "b") == []
-        assert store.list_keys("a/", "Z", 1) == ["a/b"]
-        assert store.list_keys("a/", limit=0) == []
+        below = store.list_prefix("a/")
+        for delimited, rows in ((False, below), (True, ["a/b", "a/c", "a/d/", "a/d0", "a/f/"])):
+            assert self._listed(store, "a/", delimited, None) == rows
+            for limit in (1, 2, 5, 6, 7):
+                assert self._listed(store, "a/", delimited, limit) == rows
+        assert self._after(store, "a/c") == below[2:], "`after` is not in the list"
+        assert self._after(store, "a/c0") == below[2:], "nor need it be a key"
+        assert self._after(store, "b") == []
+        assert self._after(store, "Z") == below
+        assert list(store.list_page("a/", "Z", limit=1).keys) == ["a/b"]
+        following = store.list_page("a/", limit=2).next
+        assert following is not None
+        for _ in range(2):
+            assert list(store.list_page("a/", following, limit=2).keys) == below[2:4], "a page may be asked for again"
+
+    @staticmethod
+    def _after(store: Store, after: str) -> list[str]:
+        return [key for page in store.list_pages("a/", after) for key in page.keys]
+
+    @staticmethod
+    def _listed(store: Store, prefix: str, delimited: bool, limit: int | None) -> list[str]:
+        rows: list[str] = []
+        following: str | None = ""
+        while following is not None:
+            page = store.list_page(prefix, following, delimited=delimited, limit=limit)
+            assert limit is None or len(page.keys) <= limit
+            rows += page.keys
+            following = page.next
+        return rows
+
+    def test_details_of_a_listing(self) -> None:
+        values = {"a/b": b"12345", "a/c": b"", "a/d/e": b"1", "f": b"xy"}
+        store = self.filled_with(values)
+        if not store.capabilities.listable:
+            return
+        for prefix, delimited, rows in (
+            ("", False, ["a/b", "a/c", "a/d/e", "f"]),
+            ("a/", True, ["a/b", "a/c", "a/d/"]),
+            ("none/", False, []),
+        ):
+            pages = list(store.list_pages(prefix, delimited=delimited, details=True))
+            assert [row for page in pages for row in page.keys] == rows
+            for page in pages:
+                self._check_details(store, page)
+
+    @staticmethod
+    def _check_details(store: Store, page: Page) -> None:
+        assert page.prefixes().tolist() == [row.endswith("/") for row in page.keys]
+        assert page.sizes is not None
+        assert page.versions is not None
+        assert page.modified is not None
+        assert page.sizes.dtype == page.modified.dtype == np.int64
+        keys = [row for row in page.keys if not row.endswith("/")]
+        sizes = dict(zip(keys, store.sizes(keys).tolist(), strict=True))
+        assert page.sizes.tolist() == [sizes.get(row, -1) for row in page.keys]
+        assert len(page.versions) == len(page.modified) == len(page.keys)
+        there = dict(zip(keys, store.fetch(keys, columns()).versions, strict=True))
+        for row, version, modified in zip(page.keys, page.versions, page.modified.tolist(), strict=True):
+            assert version in {None, there.get(row)}, "of a value that has not changed it is the version of a fetch"
+            assert modified == -1 or (row in there and modified > 0)
 
     def test_list_dir(self) -> None:
         store = self.filled_with(dict.fromkeys(TREE, b"."))
@@ -221,7 +268,6 @@ class StoreReadingTests(StoreTestBase):
         assert store.list_dir("") == (["Z", "a0", "ab", "b"], ["a!/", "a/", "é/"])
         assert store.list_dir("a/d/") == (["a/d/e"], ["a/d/h/"])
         assert store.list_dir("b/") == store.list_dir("nothing/") == ([], [])
-        assert Store.list_level(store, "a/") == store.list_dir("a/"), "the fallback says the same"
 
     def test_the_examples_of_the_document(self) -> None:
         """Zarr v3 draft, Abstract store interface: list_prefix and list_dir."""

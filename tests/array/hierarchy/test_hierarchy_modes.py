@@ -17,6 +17,7 @@ from frazil.errors import (
     StoreError,
 )
 from frazil.stores import MemoryStore, WrappedStore, adapt, read_only
+from frazil.stores.listing import Page
 from frazil.stores.store import Store
 
 DIALECTS = pytest.mark.parametrize("dialect", [3, "draft", "draft-2021"])
@@ -229,9 +230,9 @@ class Interrupted(WrappedStore):
         self._count()
         self.inner.erase_prefix(prefix)
 
-    def list_keys(self, *arguments: object, **named: object) -> list[str]:  # type: ignore[override]
+    def list_page(self, *arguments: object, **named: object) -> Page:  # type: ignore[override]
         self._count()
-        return self.inner.list_keys(*arguments, **named)  # type: ignore[arg-type]
+        return self.inner.list_page(*arguments, **named)  # type: ignore[arg-type]
 
 
 def interrupted(prepare: Callable[[], Store], own: Callable[[Store], object], other: Callable[[Store], object]) -> int:

@@ -323,8 +323,8 @@ class Acting(CountingStore):
         self._at("after", kind)
         return done
 
-    def list_keys(self, prefix, after="", limit=1000):  # type: ignore[no-untyped-def, override]
-        done = super().list_keys(prefix, after, limit)
+    def list_page(self, *arguments, **named):  # type: ignore[no-untyped-def, override]
+        done = super().list_page(*arguments, **named)
         self._at("after", "list")
         return done
 

@@ -14,6 +14,7 @@ from frazil.codecs import DEFAULT_REGISTRY, ArrayToArray, ChunkSpec
 from frazil.errors import MetadataError
 from frazil.extensions import ArrayMetadata, DataType, Extension, Json, NamedExtension, RegularGrid
 from frazil.stores import Changed, Columns, Fetched, Pieces, Store, Version, WrappedStore
+from frazil.stores.listing import Page
 
 Values = NDArray[np.generic]
 
@@ -117,14 +118,10 @@ class InFolder(WrappedStore):
     def erase_prefix(self, prefix: str) -> None:
         self.inner.erase_prefix(self.folder + prefix)
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        return self._outside(
-            self.inner.list_keys(self.folder + prefix, start_after and self.folder + start_after, limit)
-        )
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        keys, prefixes = self.inner.list_dir(self.folder + prefix)
-        return self._outside(keys), self._outside(prefixes)
+    def list_page(self, prefix: str = "", after: str = "", **named: object) -> Page:  # type: ignore[override]
+        page = self.inner.list_page(self.folder + prefix, after and self.folder + after, **named)  # type: ignore[arg-type]
+        following = None if page.next is None else page.next.removeprefix(self.folder)
+        return page._replace(keys=self._outside(page.keys), next=following)
 
 
 def in_folder(entry: Extension, store: Store) -> InFolder:

@@ -28,6 +28,7 @@ from frazil.repository.files.file_cache import Files
 from frazil.repository.format import MAIN, Tip
 from frazil.repository.refs.branches import create_tag, exists, list_branches, open_tip, put_next, read_tag, read_tip
 from frazil.stores import LocalStore, MemoryStore
+from frazil.stores.listing import Page
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing import CountingStore
 
@@ -135,9 +136,9 @@ def test_listings_are_limited() -> None:
     asked: list[int | None] = []
 
     class Watched(WrappedStore):
-        def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-            asked.append(limit)
-            return super().list_keys(prefix, start_after, limit)
+        def list_page(self, *arguments: object, **named: object) -> Page:  # type: ignore[override]
+            asked.append(named["limit"])
+            return super().list_page(*arguments, **named)  # type: ignore[arg-type]
 
     files = Files(Watched(MemoryStore()))
     put_file(files, "b", 7)

@@ -131,6 +131,6 @@ def test_what_the_library_reads_has_neither_checks_nor_marks(tmp_path: Path) -> 
         session.commit("more")
     sea.look(sea.repo.readonly_session(), [], [0, 1], 2)
     store = sea.repo._files.store
-    values = [store.get(key) for key in store.list_keys("manifests/")]
+    values = [store.get(key) for key in store.list_prefix("manifests/")]
     assert values
     assert not any(b"frazil" in bytes(value or b"") for value in values)

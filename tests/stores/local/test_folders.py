@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -13,13 +13,21 @@ from tempfile import TemporaryDirectory, mkdtemp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.stores.keys import split_level
-from frazil.stores.local.folders import clear_below, has_keys, keys_below, level_below
+from frazil.stores.listing import first_level
+from frazil.stores.local.folders import clear_below, has_keys, page_below
 
 component = st.text(st.sampled_from("ab!/-.0é\U0001f600\uffff"), min_size=1, max_size=4).filter(
     lambda text: not set(text.split("/")) & {"", ".", ".."}
 )
 trees = st.sets(st.lists(component, min_size=1, max_size=4).map("/".join), max_size=25)
+
+
+def keys_below(root: int, prefix: str, after: str, limit: int) -> Sequence[str]:
+    return page_below(prefix, after, limit, root, delimited=False, details=False).keys
+
+
+def rows_below(root: int, prefix: str, after: str = "", limit: int = 10**6) -> Sequence[str]:
+    return page_below(prefix, after, limit, root, delimited=True, details=False).keys
 
 
 @contextmanager
@@ -47,10 +55,12 @@ def test_listings(keys: set[str], data: st.DataObject) -> None:
         prefixes = ["", *{key[: i + 1] for key in made for i, one in enumerate(key) if one == "/"}, "none/"]
         prefix = data.draw(st.sampled_from(prefixes))
         after = data.draw(st.sampled_from(["", *made, *prefixes]) | component)
-        limit = data.draw(st.none() | st.integers(0, 8))
+        limit = data.draw(st.integers(1, 8) | st.just(100))
         below = [key for key in made if key.startswith(prefix)]
         assert keys_below(root, prefix, after, limit) == [key for key in below if key > after][:limit]
-        assert level_below(root, prefix) == split_level(below, prefix)
+        rows = list(first_level(below, prefix))
+        assert rows_below(root, prefix) == rows
+        assert rows_below(root, prefix, after, limit) == [row for row in rows if row > after][:limit]
         assert has_keys(root, prefix) == bool(below)
 
 
@@ -68,7 +78,7 @@ def test_clearing(keys: set[str], data: st.DataObject) -> None:
 
         clear_below(root, prefix, erase)
         assert sorted(erased) == sorted(key for key in made if key.startswith(prefix))
-        assert keys_below(root, "", "", None) == [key for key in made if not key.startswith(prefix)]
+        assert keys_below(root, "", "", 100) == [key for key in made if not key.startswith(prefix)]
         if prefix == "":
             assert os.listdir(root) == []
 
@@ -80,8 +90,8 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     try:
         before = len(os.listdir("/proc/self/fd"))
         assert keys_below(root, "a/", "", 1) == ["a/b/c/key"]
-        assert keys_below(root, "", "", 0) == keys_below(root, "a/none/c/", "", None) == []
-        assert level_below(root, "a/b/") == ([], ["a/b/c/"])
+        assert keys_below(root, "a/none/c/", "", 1) == []
+        assert rows_below(root, "a/b/") == ["a/b/c/"]
 
         def erase(names: list[str]) -> None:
             for name in names:
@@ -109,9 +119,9 @@ def test_folders_of_any_depth_are_listed() -> None:
             os.close(os.open("x", os.O_CREAT | os.O_WRONLY, dir_fd=inner))
             os.close(inner)
             assert has_keys(root, "")
-            assert level_below(root, "") == ([], ["a/"])
-            assert level_below(root, f"{name}/") == ([f"{name}/x"], [])
-            assert keys_below(root, "", "", None) == [f"{name}/x"]
+            assert rows_below(root, "") == ["a/"]
+            assert rows_below(root, f"{name}/") == [f"{name}/x"]
+            assert keys_below(root, "", "", 100) == [f"{name}/x"]
             assert keys_below(root, "a/", f"{name}/w", 1) == [f"{name}/x"]
         finally:
             os.close(root)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
+from urllib.parse import parse_qs
 
 import pytest
 from tests.servers.web import serving
 
+import frazil
 from frazil.errors import StoreError
+from frazil.operations.listing import entries_of_node, entries_of_place
+from frazil.operations.usage import usage
+from frazil.stores.memory import MemoryStore
 from frazil.stores.objects.object_store import ObjectStore
 
 pytest.importorskip("obstore")
@@ -68,9 +74,9 @@ def test_keys_of_elsewhere_twice_and_out_of_order(again: bool) -> None:
         if again:
             store = pickle.loads(pickle.dumps(store))
         assert store.list() == ["B", "a/b", "z"]
-        assert store.list_keys("", "B") == ["a/b", "z"]
+        assert list(store.list_page("", "B").keys) == ["a/b", "z"]
         assert store.list_prefix("a/") == ["a/b"]
-        assert store.list_keys("", "", 1) == ["B"]
+        assert list(store.list_page("", limit=1).keys) == ["B"]
         assert store.list_dir("")[1] == ["a/"]
 
 
@@ -104,3 +110,120 @@ def test_a_list_that_is_none(body: bytes) -> None:
                 call()
             assert "endpoint" in f"{caught.value.hint}"
             assert SECRET not in f"{caught.value!r} {caught.value}"
+
+
+class Bucket:
+    """A server with objects of one byte, whose lists have a thousand each, as S3's do. asked: (method, what)."""
+
+    def __init__(self, keys: Sequence[str], documents: Mapping[str, bytes] = {}) -> None:
+        self.keys = sorted([*keys, *documents])
+        self.documents = documents
+        self.asked: list[tuple[str, str]] = []
+
+    def answer(self, method: str, path: str) -> tuple[int, bytes]:
+        place, _, query = path.partition("?")
+        if "list-type" not in query:
+            self.asked.append((method, place))
+            value = self.documents.get(place.removeprefix("/bucket/"))
+            return (404, b"") if value is None else (206, value)
+        self.asked.append((method, "list"))
+        wanted = {name: values[-1] for name, values in parse_qs(query).items()}
+        prefix = wanted.get("prefix", "")
+        after = wanted.get("continuation-token", wanted.get("start-after", ""))
+        first = max(bisect_right(self.keys, after), bisect_left(self.keys, prefix))
+        page = [key for key in self.keys[first : first + 1001] if key.startswith(prefix)]
+        more = len(page) == 1001
+        page = page[:1000]
+        body = listed([(key, len(self.documents.get(key, b"x"))) for key in page], more=more)
+        return 200, body.replace(b">on<", f">{page[-1]}<".encode()) if more else body
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        bucket = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                status, answer = bucket.answer(self.command, self.path)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(answer)))
+                self.send_header("Content-Range", f"bytes 0-{len(answer) - 1}/{len(answer)}")
+                self.send_header("ETag", '"e"')
+                self.send_header("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT")
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(answer)
+
+            do_HEAD = do_GET
+
+            def log_message(self, *words: object) -> None: ...
+
+        with serving(Handler) as url:
+            yield url
+
+
+def test_a_listing_costs_one_request_for_each_page_of_the_server() -> None:
+    keys = [f"in/here/{i:06}" for i in range(100_000)]
+    bucket = Bucket([*keys, "in/hereafter"])
+    with bucket.serving() as url:
+        store = store_at(url)
+        pages = list(store.list_pages("", details=True))
+        assert [key for page in pages for key in page.keys] == [f"{i:06}" for i in range(100_000)]
+        assert all(page.sizes is not None and set(page.sizes.tolist()) == {1} for page in pages)
+        assert all(page.versions is not None and set(page.versions) == {b'"e"'} for page in pages)
+        assert all(page.modified is not None and set(page.modified.tolist()) == {1704067200 * 10**9} for page in pages)
+        assert bucket.asked == [("GET", "list")] * 100
+        bucket.asked.clear()
+        found, after = 0, pages[0].next
+        while after is not None:  # in pages of another length
+            page = store.list_page("", after, limit=1500)
+            found, after = found + len(page.keys), page.next
+        assert found == 100_000 - len(pages[0].keys)
+        assert len(bucket.asked) <= 100 - len(pages[0].keys) // 1000 + 1
+        bucket.asked.clear()
+        assert not store.is_empty()
+        assert bucket.asked == [("GET", "list")]
+
+
+@pytest.mark.parametrize("count", [2_500, 100_000])
+def test_what_is_stored_of_an_array_costs_the_listing(count: int) -> None:
+    model = MemoryStore()
+    frazil.create_array(model, shape=(count,), dtype="u1", chunks=(1,), codecs=["bytes"])
+    document = model.get("zarr.json")
+    assert document is not None
+    bucket = Bucket([f"in/here/c/{i}" for i in range(count)], {"in/here/zarr.json": document})
+    requests = [("GET", "list")] * (count // 1000 + 1)
+    with bucket.serving() as url:
+        array = frazil.open_array(store_at(url))
+        for use, wanted in (
+            (lambda: array.info()[-2:], (count, count)),
+            (array.stored_nbytes, count),
+            (array.nchunks_initialized, count),
+            (lambda: [entry[-3:-1] for entry in entries_of_node(array, sizes=True)], [(count, count)]),
+            (lambda: [(node.objects, node.stored_nbytes) for node in usage(array)], [(count, count)]),
+        ):
+            bucket.asked.clear()
+            assert use() == wanted
+            assert bucket.asked == requests
+        bucket.asked.clear()
+        entries = list(entries_of_place(array.store, "c/", sizes=True, recursive=True))
+        assert [entry.nbytes for entry in entries] == [1] * count
+        assert len(bucket.asked) == -(-count // 1000)
+
+
+def test_a_list_that_loses_its_order_after_the_first_page() -> None:
+    """What came before was handed out already."""
+    keys = [f"in/here/{i:05}" for i in range(70_000)]
+    bucket = Bucket(keys)
+    with bucket.serving() as url:
+        store = store_at(url)
+        pages = store.list_pages("")
+        next(pages)
+        ordered, bucket.answer = bucket.answer, lambda method, path: _with(ordered(method, path), b"69500", b"0")  # type: ignore[method-assign]
+        with pytest.raises(StoreError, match="no order"):
+            list(pages)
+
+
+def _with(answer: tuple[int, bytes], old: bytes, new: bytes) -> tuple[int, bytes]:
+    return answer[0], answer[1].replace(b"<Key>in/here/" + old, b"<Key>in/here/" + new)

@@ -50,8 +50,8 @@ LISTING: dict[str, Callable[[Store], object]] = {
     "list": lambda store: store.list(),
     "list_prefix": lambda store: store.list_prefix("a/"),
     "list_dir": lambda store: store.list_dir("a/"),
-    "list_keys": lambda store: store.list_keys("a/"),
-    "list_level": lambda store: store.list_level("a/"),
+    "list_page": lambda store: store.list_page("a/"),
+    "one level of list_page": lambda store: store.list_page("a/", delimited=True),
     "is_empty": lambda store: store.is_empty(),
 }
 METHODS = {**READING, **WRITING, **LISTING}

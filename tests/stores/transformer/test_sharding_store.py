@@ -25,6 +25,7 @@ from frazil.stores import (
     Version,
     WrappedStore,
 )
+from frazil.stores.listing import Page, first_level, page_of, with_details
 from frazil.stores.operations.partial_values import grouped_writes
 from frazil.stores.values import Columns, pieces_of
 from frazil.testing import CountingStore, StoreTests
@@ -73,14 +74,13 @@ class Numbered(WrappedStore):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many([self.chunk(name) for name in names], expect)
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        there = set(self.inner.list_keys("data/"))
-        keys = (name for name in list(self.numbers) if self.chunk(name) in there)
-        found = sorted(key for key in keys if key.startswith(prefix) and key > start_after)
-        return found[:limit]
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        return Store.list_level(self, prefix)
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        there = set(self.inner.list_prefix("data/"))
+        keys = sorted(name for name in list(self.numbers) if self.chunk(name) in there and name.startswith(prefix))
+        page = page_of(first_level(keys, prefix) if delimited else keys, after, limit)
+        return with_details(page, self.fetch) if details else page
 
     def erase_prefix(self, prefix: str) -> None:
         Store.erase_prefix(self, prefix)

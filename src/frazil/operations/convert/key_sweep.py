@@ -13,8 +13,6 @@ from frazil.record import Record
 from frazil.stores.store import Store
 from frazil.stores.values import Columns
 
-_PAGE = 65536  # keys listed at a time
-
 
 class Chunks(Record):
     """Stored chunks of one array: keys, and int64[n, d], their coordinates in its grid."""
@@ -43,8 +41,8 @@ class Sweep:
     def __iter__(self) -> Iterator[Chunks]:
         scalars: dict[str, list[str]] = {}  # the chunk of an array without dimensions may have either of two keys
         path, keys, coords = "", list[str](), list[tuple[int, ...]]()
-        for page in self._pages():
-            for key in page:
+        for page in self._store.list_pages(self._hierarchy.root):
+            for key in page.keys:
                 found = self._claims.chunk(key)
                 if found is None:
                     self._is_stray(key)
@@ -63,13 +61,6 @@ class Sweep:
                 keys, coords = [], []
         for path, keys in scalars.items():
             yield _chunks(path, [self._scalar(path, keys)], [()])
-
-    def _pages(self) -> Iterator[list[str]]:
-        last, page = "", _PAGE
-        while page == _PAGE:
-            keys = self._store.list_keys(self._hierarchy.root, last, _PAGE)
-            yield keys
-            last, page = keys[-1] if keys else "", len(keys)
 
     def _is_stray(self, key: str) -> None:
         others = self._others

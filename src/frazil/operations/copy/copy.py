@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from frazil.api.destinations import check_destination
@@ -13,6 +13,7 @@ from frazil.array.arguments import check_flag
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.refs import REFS, folder_of
 from frazil.operations.copy.draft_documents import complete_documents
+from frazil.operations.copy.merge import Merged, Pair, merge
 from frazil.operations.copy.note import (
     NOTE_NAME,
     Note,
@@ -30,6 +31,7 @@ from frazil.operations.location_overlap import address_of, check_apart, origin_o
 from frazil.record import Record
 from frazil.repository.session.session_store import SessionStore
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Version, pieces_of
@@ -199,53 +201,38 @@ class CopyTask(Record):
 def _into_store(route: Route, crew: Crew, is_repository: bool, report: Callable[[int], object]) -> tuple[Done, int]:
     """Chunks as they are listed, then documents, then references; and how many keys were removed."""
     references = _references(route) if is_repository else {}
-    late: list[str] = []
-    done, removed, after = Done(), 0, ""
-    for page, names in _pages(route):
-        if route.again:
-            removed += _remove_others(route, names, references, after, page)
-        after = page or after
-        early: list[str] = []
-        for name in names:
-            if is_repository and name.startswith(REFS):
-                continue
-            (late if is_document(name) or is_reference(name) else early).append(name)
-        done = done.plus(crew.copy(early))
+    late: dict[str, Pair] = {}
+    done, removed = Done(), 0
+    for part in _listed(route):
+        # what an interrupted copy brought, and the source does not have any more
+        others = [name for name in part.others if name != NOTE_NAME and name not in references]
+        removed += erase_names(route.to_store, route.to_root, others)
+        pairs = [pair for pair in part.pairs if not (is_repository and pair.name.startswith(REFS))]
+        late |= {pair.name: pair for pair in pairs if is_document(pair.name) or is_reference(pair.name)}
+        done = done.plus(crew.copy([pair for pair in pairs if pair.name not in late]))
     for group in in_order(late):
-        done = done.plus(crew.copy(group))
+        done = done.plus(crew.copy([late[name] for name in group]))
     complete_documents(route.to_store, route.to_root, [name for name in late if is_document(name)])
     return done.plus(_write_references(route, references, report)), removed
 
 
-def _pages(route: Route) -> Iterator[tuple[str | None, list[str]]]:
-    """The names at the source, in pages, each with the last name that counts to it; None for the last page."""
-    held: list[str] | None = None
-    for names in names_below(route.store, route.root):
-        if held is not None:
-            yield held[-1], held
-        held = [name for name in names if name != NOTE_NAME]
-    yield None, held or []
-
-
-def _remove_others(
-    route: Route, names: Sequence[str], references: dict[str, bytes], after: str, until: str | None
-) -> int:
-    """Removes what an interrupted copy brought, and the source does not have any more, of one page of names."""
-    known = {NOTE_NAME, *names, *references}
-    removed = 0
-    for there in names_below(route.to_store, route.to_root, after, until):
-        removed += erase_names(route.to_store, route.to_root, [name for name in there if name not in known])
-    return removed
+def _listed(route: Route) -> Iterator[Merged]:
+    """What is at the source, with what is known of it at the destination where a copy is gone on with."""
+    timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
+    here = route.store.list_pages(route.root, details=route.again)
+    there = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
+    for part in merge(here, there, route.root, route.to_root, timed=timed):
+        yield part._replace(pairs=[pair for pair in part.pairs if pair.name != NOTE_NAME])
 
 
 def _into_session(route: Route, crew: Crew) -> Done:
     """Documents first, those above others first, as chunks need their array there; nothing is seen before the commit."""
-    documents = [name for names in names_below(route.store, route.root) for name in names if is_document(name)]
+    documents = {pair.name: pair for part in _listed(route) for pair in part.pairs if is_document(pair.name)}
     done = Done()
     for group in reversed(in_order(documents)):
-        done = done.plus(crew.copy(group))
-    for _, names in _pages(route):
-        done = done.plus(crew.copy([name for name in names if not is_document(name)]))
+        done = done.plus(crew.copy([documents[name] for name in group]))
+    for part in _listed(route):
+        done = done.plus(crew.copy([pair for pair in part.pairs if pair.name not in documents]))
     return done
 
 

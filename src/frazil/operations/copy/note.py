@@ -86,7 +86,7 @@ def put_note(store: Store, root: str, note: Note, held: Version | None) -> Versi
 
 def require_only_note(store: Store, root: str) -> None:
     """Refuses a destination where something was written since it was looked at; it is left as it is. Raises AlreadyExistsError."""
-    keys = store.list_keys(root, "", 2)
+    keys = store.list_page(root, limit=2).keys
     if any(key != root + NOTE_NAME for key in keys):
         store.erase(root + NOTE_NAME)
         raise _taken(store, root)
@@ -108,7 +108,7 @@ def erase_note(store: Store, root: str, note: Note) -> None:
 def forget_note(store: Store, root: str, note: Note) -> None:
     """Removes the note of a run that failed before anything was written: there is nothing to go on with."""
     with contextlib.suppress(FrazilError):
-        if store.list_keys(root, "", 2) == [root + NOTE_NAME]:
+        if list(store.list_page(root, limit=2).keys) == [root + NOTE_NAME]:
             erase_note(store, root, note)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from frazil.formats.alpha.refs import REFS, parse_folder
 from frazil.record import Record
@@ -23,6 +23,8 @@ __all__ = [
     "is_same",
     "share_out",
 ]
+
+N = TypeVar("N")
 
 _DOCUMENTS: Final = frozenset(("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"))
 _OF_THE_DRAFT: Final = re.compile(r"(?:^|/)meta/(?:.*\.)?(?:array|group)(?:\.[^/.]*)?$", re.DOTALL)
@@ -88,7 +90,7 @@ def digest_of(version: Version | None) -> bytes | None:
     return None if found is None else found[1].lower()
 
 
-def share_out(names: Sequence[str], workers: int, most: int | None) -> list[Sequence[str]]:
+def share_out(names: Sequence[N], workers: int, most: int | None) -> list[Sequence[N]]:
     """Names in batches for workers: of `most` names, as many as are asked for at once; None: of fewer where there are few names, so that all workers have some."""
     size = most or max(1, min(_MOST_NAMES, len(names) // (workers * _BATCHES)))
     return [names[low : low + size] for low in range(0, len(names), size)]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from frazil.errors import ConflictError, StoreError
 from frazil.late import LateModule
-from frazil.operations.copy.plan import Seen, digest_of, is_document, is_reference, is_same, share_out
+from frazil.operations.copy.merge import Pair
+from frazil.operations.copy.plan import digest_of, is_document, is_reference, is_same, share_out
 from frazil.record import Record
 from frazil.runtime import Runtime
-from frazil.stores.local.kernel_results import changed_at
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.value_copies import pieces_of_object
@@ -26,7 +26,6 @@ else:
 
 __all__ = ["Crew", "Done", "Route", "erase_names", "names_below"]
 
-_PAGE: Final = 2**17  # keys of one listing: of a folder with many files each listing looks at all
 _AT_ONCE: Final = 1024  # keys erased in one call
 _REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for what they read, others write
 
@@ -82,10 +81,10 @@ class Crew:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def copy(self, names: Sequence[str]) -> Done:
+    def copy(self, pairs: Sequence[Pair]) -> Done:
         """Copies the values of these names, in any order. Raises the first error; what is under way is brought to an end."""
         done = Done()
-        batches = share_out(names, self._workers, self._most)
+        batches = share_out(pairs, self._workers, self._most)
         if self._pool is None or len(batches) == 1:
             results: Iterator[Done] = (self._copy(batch) for batch in batches)
         else:
@@ -96,9 +95,9 @@ class Crew:
             done = done.plus(part)
         return done
 
-    def _copy(self, names: Sequence[str]) -> Done:
-        route = self._route
-        missing = _missing(route, names, self._limit) if route.again else names
+    def _copy(self, pairs: Sequence[Pair]) -> Done:
+        route, names = self._route, [pair.name for pair in pairs]
+        missing = [pair.name for pair in pairs if not _is_copied(route, pair, self._limit)]
         sizes = self._copied(missing)
         found = len(names) - len(missing)
         if route.verify:
@@ -143,19 +142,11 @@ class Crew:
         ]
 
 
-def _missing(route: Route, names: Sequence[str], limit: int) -> Sequence[str]:
-    """Names that are not at the destination, or not as they are at the source. What is not proven to be a copy counts as missing."""
-    timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
-    here = _seen(route.store, [route.root + name for name in names], timed)
-    there = _seen(route.to_store, [route.to_root + name for name in names], timed)
-    return [
-        name
-        for name, source, found in zip(names, here, there, strict=True)
-        if not _is_copied(route, name, source, found, limit)
-    ]
-
-
-def _is_copied(route: Route, name: str, source: Seen, found: Seen, limit: int) -> bool:
+def _is_copied(route: Route, pair: Pair, limit: int) -> bool:
+    """Whether a name is at the destination as it is at the source. What is not proven to be a copy counts as missing."""
+    name, source, found = pair
+    if found is None:
+        return False
     same = is_same(source, found)
     if same is not None:
         return same
@@ -179,14 +170,6 @@ def _md5(store: Store, key: str, limit: int) -> bytes | None:
     return made.hexdigest().encode()
 
 
-def _seen(store: Store, keys: Sequence[str], timed: bool) -> list[Seen]:
-    fetched = store.fetch(keys, NO_SPANS)
-    return [
-        Seen(size, version, changed_at(version) if timed and version is not None else None)
-        for size, version in zip(fetched.sizes.tolist(), fetched.versions, strict=True)
-    ]
-
-
 def _have_same_bytes(store: Store, key: str, to_store: Store, to_key: str, limit: int) -> bool:
     here, there = store.fetch([key], NO_SPANS), to_store.fetch([to_key], NO_SPANS)
     if here.sizes[0] != there.sizes[0]:
@@ -202,20 +185,10 @@ def _have_same_bytes(store: Store, key: str, to_store: Store, to_key: str, limit
         return False
 
 
-def names_below(store: Store, root: str, after: str = "", until: str | None = None) -> Iterator[list[str]]:
-    """Names of the keys below a root, sorted, in pages: those after one, up to another one (None: to the end)."""
-    last = root + after if after else ""
-    while True:
-        keys = store.list_keys(root, last, _PAGE)
-        names = [key[len(root) :] for key in keys]
-        if until is not None and names and names[-1] > until:
-            yield [name for name in names if name <= until]
-            return
-        if names:
-            yield names
-        if len(keys) < _PAGE:
-            return
-        last = keys[-1]
+def names_below(store: Store, root: str) -> Iterator[list[str]]:
+    """Names of the keys below a root, sorted, in pages."""
+    for page in store.list_pages(root):
+        yield [key[len(root) :] for key in page.keys]
 
 
 def erase_names(store: Store, root: str, names: Sequence[str]) -> int:

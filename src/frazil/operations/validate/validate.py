@@ -22,13 +22,13 @@ from frazil.operations.shards.shard_index import chunk_keys, chunk_store, levels
 from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.listing import Page
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import Columns
 
 __all__ = ["validate"]
 
-_PAGE = 65536  # keys listed at a time
 _LOOKED_UP = 4096  # keys looked up at a time, where nothing can be listed
 _MOST_PROBLEMS = 1000
 _CONSOLIDATED = (
@@ -175,7 +175,7 @@ class _Run:
             unknown += (hierarchy.root + _CONSOLIDATED,)
         found: dict[str, list[tuple[int, ...]]] = {}
         for page in _pages(place):
-            for key in page:
+            for key in page.keys:
                 chunk = claims.chunk(key)
                 if chunk is not None:
                     found.setdefault(chunk[0], []).append(chunk[1])
@@ -248,15 +248,11 @@ def _hierarchy(place: Place) -> Hierarchy:
     return Hierarchy(root, layout)
 
 
-def _pages(place: Place) -> Iterator[list[str]]:
+def _pages(place: Place) -> Iterator[Page]:
     """The keys of a node and all below it."""
     root: str = getattr(place.layout, "root", "")
     for prefix in [root] if not place.path and place.layout.zarr_format != 3 else place.layout.prefixes(place.path):
-        last, page = "", _PAGE
-        while page == _PAGE:
-            keys = place.store.list_keys(prefix, last, _PAGE)
-            yield keys
-            last, page = keys[-1] if keys else "", len(keys)
+        yield from place.store.list_pages(prefix)
 
 
 def _sorted(listed: list[tuple[int, ...]], node: Metadata | FrazilError) -> Columns:

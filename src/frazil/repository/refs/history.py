@@ -131,13 +131,11 @@ def list_ids(files: Files, kind: str, after: str, limit: int) -> list[str]:
     folder, found = files.key(f"{kind}/"), list[str]()
     if not files.store.capabilities.listable:
         return found
-    start = folder + after
-    while len(found) < limit:
-        keys = files.store.list_keys(folder, start, _PAGE)
-        for name in [key[len(folder) :] for key in keys]:
+    start: str | None = folder + after
+    while start is not None and len(found) < limit:
+        page = files.store.list_page(folder, start, limit=_PAGE)
+        for name in [key[len(folder) :] for key in page.keys]:
             if len(name) == ID_CHARACTERS and not name.strip(ALPHABET) and encode_id(decode_id(name)) == name:
                 found.append(name)
-        if len(keys) < _PAGE:
-            break
-        start = keys[-1]
+        start = page.next
     return found[:limit]

@@ -41,16 +41,17 @@ def newest_number(store: Store, folder: str, see_first: Callable[[str | None], o
         return None if highest < 0 else highest
     after, page = "", _PAGE
     while True:
-        keys = store.list_keys(folder, after, page)
+        listed = store.list_page(folder, after, limit=page)
+        keys = listed.keys
         if see_first is not None and not after:
             see_first(keys[0] if keys else None)
         for key in keys:
             sequence = parse_sequence(key[len(folder) :])
             if sequence is not None:
                 return sequence
-        if len(keys) < page:
+        if listed.next is None:
             return None
-        last = keys[-1]
+        last = listed.next
         below, slash, _ = last[len(folder) :].partition("/")
         # what else lies in a foreign folder is passed over at once
         after = max(last, f"{folder}{below}/\U0010ffff") if slash else last

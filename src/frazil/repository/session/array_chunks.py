@@ -152,6 +152,10 @@ class ArrayChunks:
             there: Columns = coords[lookup.locate(coords).kind != NOWHERE]
             return there
 
+    def stored_sizes(self, grid_shape: Sequence[int]) -> tuple[Columns, Columns]:
+        coords = self.stored(grid_shape)
+        return coords, self.sizes(coords)
+
     def sizes(self, coords: Columns) -> Columns:
         located = self.locate(coords)
         return np.where(located.kind == NOWHERE, -1, located.length)

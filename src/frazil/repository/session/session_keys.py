@@ -134,11 +134,11 @@ def chunk_keys(path: str, node: ArrayMetadata, coords: Columns, start_after: str
     return sorted(keys)
 
 
-def level_of(path: str, node: ArrayMetadata, coords: Columns, leading: int) -> tuple[list[str], list[str]]:
-    """The keys, and the prefixes, directly below the one that fixes that many leading coordinates, of chunks that all have them. Keys are separated by "/"."""
+def level_of(path: str, node: ArrayMetadata, coords: Columns, leading: int) -> list[str]:
+    """The keys or prefixes directly below the one that fixes that many leading coordinates, sorted, of chunks that all have them. Keys are separated by "/"."""
     if not len(coords):
-        return [], []
+        return []
     if leading + 1 >= coords.shape[1]:
-        return chunk_keys(path, node, coords), []
+        return chunk_keys(path, node, coords)
     first = coords[np.unique(coords[:, leading], return_index=True)[1], : leading + 1]
-    return [], sorted([f"{key}/" for key in _SLASH.encode_all(first, data_prefix(path))])
+    return sorted([f"{key}/" for key in _SLASH.encode_all(first, data_prefix(path))])

@@ -5,7 +5,6 @@ Which keys there are is said in session_keys.py. Arrays and groups of ours do no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -32,6 +31,7 @@ from frazil.stores.fetched.content import join_pieces
 from frazil.stores.fetched.fetch_pages import pages_of
 from frazil.stores.key_locks import guard_of
 from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.listing import Page, page_of, with_details
 from frazil.stores.retry import READS, retry
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Pieces, Version
@@ -269,9 +269,12 @@ class SessionStore(Store):
 
     # --- listing ---------------------------------------------------------------------------------------------------------------------
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
         """As the port says. What nodes there are is asked once, which chunks once for each array whose chunks come up."""
-        return list(islice(self._keys(prefix, start_after), limit))
+        page = page_of(self._level(prefix) if delimited else self._keys(prefix, after), after, limit)
+        return with_details(page, self.fetch) if details else page
 
     def _keys(self, prefix: str, start_after: str) -> Iterator[str]:
         part = self._part_of_grid(prefix)
@@ -292,8 +295,8 @@ class SessionStore(Store):
                 assert isinstance(node, ArrayMetadata)
                 yield from chunk_keys(array, node, self.nodes.chunks(array, node).stored(node.grid_shape), start_after)
 
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        """As the port says: the members of a group, or one level of a chunk grid."""
+    def _level(self, prefix: str) -> list[str]:
+        """The rows directly below a prefix: the members of a group, or one level of a chunk grid."""
         part = self._part_of_grid(prefix)
         if part is not None:
             return level_of(part.path, part.metadata, part.coordinates, part.leading)
@@ -301,17 +304,17 @@ class SessionStore(Store):
         node = self.nodes.find(path)
         keys = [] if node is None else [document_key(path)]
         if not isinstance(node, ArrayMetadata):
-            return keys, sorted([data_prefix(child) for child in self.nodes.children(path)])
+            return sorted([*keys, *map(data_prefix, self.nodes.children(path))])
         coords = self.nodes.chunks(path, node).stored(node.grid_shape)
         if not len(coords):
-            return keys, []
+            return keys
         nested = node.ndim and node.chunk_key_encoding == DefaultKeys("/")
-        return (keys, [f"{prefix}c/"]) if nested else ([*chunk_keys(path, node, coords), *keys], [])
+        return [*([f"{prefix}c/"] if nested else chunk_keys(path, node, coords)), *keys]
 
     def is_empty(self, prefix: str = "") -> bool:
         check_prefix(prefix)
         self._require("listable")
-        return self.list_level(prefix) == ([], [])
+        return not self._level(prefix)
 
     def _part_of_grid(self, prefix: str) -> _Part | None:
         """The chunks below a prefix inside a chunk grid; None for any other prefix."""

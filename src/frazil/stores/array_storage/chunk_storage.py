@@ -6,11 +6,13 @@ Chunks that share objects or lie inline are fetched by shared_objects.py."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from frazil import _kernel
+from frazil.metadata.chunk_keys import SeparatedKeys, decode_each
 from frazil.record import Record
 from frazil.stores.fetched.merged_spans import merge_spans
 from frazil.stores.keys import check_prefix
@@ -48,7 +50,6 @@ NOWHERE: Final = 0  # known not to be stored: the fill value
 STORED: Final = 1  # in the object names[object], which may turn out not to be there
 INLINE: Final = 2  # in the buffer inline[object], so there
 
-_PAGE = 65536  # keys listed at a time
 _NO_OBJECT: Final = (NOWHERE, INLINE)
 _NONE: Final = np.full(1, None)
 
@@ -210,6 +211,9 @@ class ChunkStorage(Protocol):
     def stored(self, grid_shape: Sequence[int]) -> Columns:
         """The coordinates of all chunks that are there inside a grid, int64[n, d], sorted."""
 
+    def stored_sizes(self, grid_shape: Sequence[int]) -> tuple[Columns, Columns]:
+        """As `stored`, with the encoded bytes of each, int64[n]; -1 of a chunk that has gone meanwhile. Costs no more requests."""
+
     def sizes(self, coords: Columns) -> Columns:
         """Encoded bytes of each chunk, int64[n]; -1 where it is not there."""
 
@@ -309,16 +313,24 @@ class PlainChunks:
         """Nothing to do: a plain store has no transaction that would have to tell an append from an overwrite."""
 
     def stored(self, grid_shape: Sequence[int]) -> Columns:
-        found: list[tuple[int, ...]] = []
-        ndim, skip, decode = len(grid_shape), len(self.prefix), self.keys.decode
-        last, page = "", _PAGE
-        while page == _PAGE:
-            keys = self.store.list_keys(self.prefix, last, _PAGE)
-            found += [at for key in keys if (at := decode(key[skip:], ndim)) is not None]
-            last, page = keys[-1] if keys else "", len(keys)
-        coords = np.array(found, np.int64).reshape(len(found), ndim)
-        coords = coords[(coords < np.asarray(grid_shape, np.int64)).all(axis=1)]
-        return coords[np.lexsort(coords.T[::-1])] if ndim else coords
+        return self._listed(grid_shape, details=False)[0]
+
+    def stored_sizes(self, grid_shape: Sequence[int]) -> tuple[Columns, Columns]:
+        return self._listed(grid_shape, details=True)
+
+    def _listed(self, grid_shape: Sequence[int], *, details: bool) -> tuple[Columns, Columns]:
+        """Coordinates, sorted, and sizes, where details are wanted."""
+        ndim, keys = len(grid_shape), self.keys
+        decode = keys.decode_all if isinstance(keys, SeparatedKeys) else partial(decode_each, keys)
+        coords, sizes = [np.zeros((0, ndim), np.int64)], [np.zeros(0, np.int64)]
+        for page in self.store.list_pages(self.prefix, details=details):
+            rows, found = decode(page.keys, ndim, len(self.prefix))
+            inside = (found < np.asarray(grid_shape, np.int64)).all(axis=1)
+            coords.append(found[inside])
+            sizes.append(np.full(len(rows), -1, np.int64)[inside] if page.sizes is None else page.sizes[rows[inside]])
+        every, nbytes = np.concatenate(coords), np.concatenate(sizes)
+        order = np.lexsort(every.T[::-1]) if ndim else np.arange(len(every))
+        return every[order], nbytes[order]
 
     def sizes(self, coords: Columns) -> Columns:
         return self.store.sizes(self._names(coords))

@@ -13,8 +13,11 @@ from typing import Final
 
 from frazil.errors import InvalidInputError
 from frazil.stores.keys import check_key
+from frazil.stores.listing import Page
+from frazil.stores.local.kernel_results import numbers_of, pack_version
+from frazil.stores.values import Version
 
-__all__ = ["LOCK_SUFFIX", "check_names", "clear_below", "has_keys", "keys_below", "level_below", "make_folders"]
+__all__ = ["LOCK_SUFFIX", "check_names", "clear_below", "has_keys", "make_folders", "page_below"]
 
 LOCK_SUFFIX: Final = ".__lock"
 _LOCKED: Final = LOCK_SUFFIX + "/"
@@ -70,11 +73,12 @@ def _names(folder: int) -> list[str]:
     return [name for name in _each_name(folder) if not name.endswith(LOCK_SUFFIX)]
 
 
-def keys_below(root: int, prefix: str, after: str, limit: int | None) -> list[str]:
-    """Keys that begin with prefix, behind `after`, at most `limit`, in order of their UTF-8 bytes.
+def page_below(prefix: str, after: str, limit: int, root: int, *, delimited: bool, details: bool) -> Page:
+    """A page of the keys that begin with prefix (Store.list_page), in order of their UTF-8 bytes. A prefix is a folder with a key below it.
 
     A folder sorts as its name and a "/", as its keys do ("a-b" < "a/b" < "a0"); text sorts by code points, which is the order of the bytes."""
     found: list[str] = []
+    versions: list[Version | None] = []
     stack: list[_Level] = []
 
     def descend(above: _Level | None, name: str) -> None:
@@ -82,7 +86,7 @@ def keys_below(root: int, prefix: str, after: str, limit: int | None) -> list[st
         folder = root if above is None else above.folder
         inner = enter_folder(root, path) if folder is None else enter_folder(folder, name)
         if inner is not None:
-            stack.append(_Level(inner, path, _names_after(inner, path, after)))
+            stack.append(_Level(inner, path, _names_after(inner, path, after, delimited)))
             if len(stack) > _OPEN_AT_ONCE:
                 stack[-1 - _OPEN_AT_ONCE].close()
 
@@ -92,14 +96,37 @@ def keys_below(root: int, prefix: str, after: str, limit: int | None) -> list[st
             level = stack[-1]
             if not level.names:
                 stack.pop().close()
-            elif level.names[-1][-1] == "/":
-                descend(level, level.names.pop())
-            else:
-                found.append(level.path + level.names.pop())
+                continue
+            name = level.names.pop()
+            is_folder = name[-1] == "/"
+            if is_folder and not delimited:
+                descend(level, name)
+            elif not is_folder or ((folder := level.reopened(root)) is not None and has_keys(folder, name)):
+                found.append(level.path + name)
+                if details:
+                    versions.append(None if is_folder else _version_of(root, level, name))
     finally:
         for level in stack:
             level.close()
-    return found
+    following = found[-1] if stack and found else None
+    if not details:
+        return Page(found, following)
+    numbers = numbers_of(versions)
+    return Page(found, following, numbers[:, 1], versions, numbers[:, 2])
+
+
+def _version_of(root: int, level: _Level, name: str) -> Version | None:
+    """The version of a file in a folder; None where it has gone."""
+    folder = level.reopened(root)
+    if folder is None:
+        return None
+    try:
+        stat = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise
+    return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 class _Level:
@@ -111,21 +138,32 @@ class _Level:
         self.folder: int | None = folder
         self.path, self.names = path, names
 
+    def reopened(self, root: int) -> int | None:
+        """The descriptor, also where it was closed; None where the folder has gone."""
+        if self.folder is None:
+            self.folder = enter_folder(root, self.path)
+        return self.folder
+
     def close(self) -> None:
         if self.folder is not None:
             os.close(self.folder)
             self.folder = None
 
 
-def _names_after(folder: int, start: str, after: str) -> list[str]:
-    """The names in a folder of prefix `start` that are behind `after`, or may hold keys that are; the first one last. Closes the folder if it fails."""
+def _names_after(folder: int, start: str, after: str, delimited: bool) -> list[str]:
+    """The names in a folder of prefix `start` that are behind `after`, or may hold keys that are, where these are listed too; the first one last. Closes the folder if it
+    fails."""
     try:
         names = _names(folder)
     except OSError:
         os.close(folder)
         raise
     if after:
-        names = [one for one in names if start + one > after or (one[-1] == "/" and after.startswith(start + one))]
+        names = [
+            one
+            for one in names
+            if start + one > after or (not delimited and one[-1] == "/" and after.startswith(start + one))
+        ]
     names.sort(reverse=True)
     return names
 
@@ -161,19 +199,6 @@ def _noted(names: Iterator[str], path: str, left: list[str]) -> Iterator[str]:
         if name[-1] == "/":
             left.append(path + name)
         yield name
-
-
-def level_below(root: int, prefix: str) -> tuple[list[str], list[str]]:
-    """The keys directly below prefix, and the prefixes that hold others, each sorted. A folder without keys is none."""
-    inner = enter_folder(root, prefix)
-    if inner is None:
-        return [], []
-    try:
-        names = sorted(_names(inner))
-        keys = [prefix + name for name in names if name[-1] != "/"]
-        return keys, [prefix + name for name in names if name[-1] == "/" and has_keys(inner, name)]
-    finally:
-        os.close(inner)
 
 
 def clear_below(root: int, prefix: str, erase: Callable[[list[str]], object]) -> None:

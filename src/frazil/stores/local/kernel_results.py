@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 __all__ = [
     "answered",
     "are_young",
-    "changed_at",
     "expected",
     "has_suffix",
     "is_young",
+    "numbers_of",
     "pack_version",
     "raw",
     "unknown_sizes",
@@ -103,6 +103,6 @@ def pack_version(inode: int, size: int, changed: int) -> Version:
     return _PACK(inode, size, changed & _WORD)
 
 
-def changed_at(version: Version) -> int:
-    """When the file of a version was changed, ns since 1970."""
-    return int.from_bytes(version[16:], "little", signed=True)
+def numbers_of(versions: Sequence[Version | None]) -> Columns:
+    """The numbers of versions, int64[n, 3]: inode, size, time of change in ns since 1970; -1 where there is none."""
+    return np.frombuffer(b"".join([version or _NEVER for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)

@@ -18,6 +18,7 @@ from frazil import _kernel
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.listing import NOTHING, PAGE, Page
 from frazil.stores.local import case_folding, folders
 from frazil.stores.local.documents import read_documents
 from frazil.stores.local.kernel_results import (
@@ -30,7 +31,7 @@ from frazil.stores.local.kernel_results import (
     unknown_sizes,
 )
 from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_hint, reason_of, refused
-from frazil.stores.retry import when_files_are_free
+from frazil.stores.retry import FREE_FILES, when_files_are_free
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -177,7 +178,11 @@ class LocalStore(Store):
         """As the port says."""
         root = self.kernel_root()
         folders.check_names(keys)
-        return super().get_documents(keys) if root is None else patiently(partial(read_documents, root.fd, keys))
+        return (
+            super().get_documents(keys)
+            if root is None
+            else when_files_are_free(partial(read_documents, root.fd, keys), FREE_FILES)
+        )
 
     def _not_there(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
@@ -356,13 +361,12 @@ class LocalStore(Store):
 
     # --- listing ---------------------------------------------------------------------------------------------------------------------
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        return self._listed(prefix, lambda root: folders.keys_below(root, prefix, start_after, limit), [])
-
-    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        check_prefix(prefix)
-        nothing: tuple[list[str], list[str]] = ([], [])
-        return self._listed(prefix, lambda root: folders.level_below(root, prefix), nothing)
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        """As the port says. A page takes a look at each folder on the way; details cost one call of the system for each file."""
+        look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
+        return self._listed(prefix, look, NOTHING)
 
     def is_empty(self, prefix: str = "") -> bool:
         check_prefix(prefix)

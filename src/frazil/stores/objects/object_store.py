@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import tell
 from frazil.stores.fetched.content import join_pieces
+from frazil.stores.listing import Page
 from frazil.stores.objects.client_errors import failure, meaning_of, never_done
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.listing import list_below, list_level_below
@@ -405,27 +407,21 @@ class ObjectStore(Store):
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        """As the port says: a request for each page of the server. What is directly below a prefix is listed whole for each page."""
         self._require("listable")
-        return self._one(self._list, (prefix, start_after, limit))
+        list_rows = list_level_below if delimited else list_below
+        return self._one(self._listed, partial(list_rows, self._clients, prefix, after, limit, details=details))
 
-    def _list(self, wanted: tuple[str, str, int | None]) -> list[str]:
+    def _listed(self, list_rows: partial[Page]) -> Page:
         try:
-            return list_below(self._clients, *wanted)
+            return list_rows()
         except FrazilError:
             raise
         except Exception as error:
-            raise failure(error, "could not be listed", wanted[0], self.place) from None
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        self._require("listable")
-        return self._one(self._list_level, prefix)
-
-    def _list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        try:
-            return list_level_below(self._clients, prefix)
-        except Exception as error:
-            raise failure(error, "could not be listed", prefix, self.place) from None
+            raise failure(error, "could not be listed", list_rows.args[1], self.place) from None
 
 
 def _again(

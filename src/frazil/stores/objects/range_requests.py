@@ -143,6 +143,15 @@ def version_of(meta: ObjectMeta, kind: str) -> Version | None:
     return tag.encode() if generation is None else f"{tag}\0{generation}".encode()
 
 
+def listed_version(meta: ObjectMeta, kind: str) -> Version | None:
+    """The version that a listing tells; None where it tells less than an answer of the object itself: no strong ETag, or no generation for GCS."""
+    tag = meta["e_tag"]
+    if tag is None or tag.startswith("W/") or (kind == "GCSStore" and meta["version"] is None):
+        return None
+    quoted = tag if tag.startswith('"') else f'"{tag}"'  # as headers have it, and not every list
+    return version_of({**meta, "e_tag": quoted}, kind)
+
+
 def condition_of(version: Version) -> str | None:
     """The ETag of a version, for If-Match; None where it has none."""
     tag = version.decode(errors="replace").partition("\0")[0]

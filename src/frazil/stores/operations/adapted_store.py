@@ -13,6 +13,7 @@ from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.key_locks import GuardState, guard_of
 from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.listing import Page, page_of, with_details
 from frazil.stores.operations import fallbacks
 from frazil.stores.operations.fallbacks import Seen, Span
 from frazil.stores.operations.partial_values import checked_ranges, grouped_writes
@@ -350,15 +351,14 @@ class AdaptedStore(Store):
 
     # --- listing -------------------------------------------------------------------------------------------------------------------
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> builtins.list[str]:
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
         """As the port says; each page is a whole listing of the object."""
         self._require("listable")  # the engine lists chunks by this, without the checks of `list_prefix`
-        keys = fallbacks.keys_below(self._ops, prefix)
-        return [key for key in keys if key > start_after][:limit] if start_after else keys[:limit]
-
-    def list_level(self, prefix: str) -> tuple[builtins.list[str], builtins.list[str]]:
-        self._require("listable")
-        return fallbacks.level_below(self._ops, prefix)
+        list_rows = fallbacks.rows_below if delimited else fallbacks.keys_below
+        page = page_of(list_rows(self._ops, prefix), after, limit)
+        return with_details(page, self.fetch) if details else page
 
     def is_empty(self, prefix: str = "") -> bool:
         check_prefix(prefix)

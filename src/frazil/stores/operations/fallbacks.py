@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.stores.keys import check_key, split_level
+from frazil.stores.keys import check_key
+from frazil.stores.listing import first_level
 from frazil.stores.operations.protocols import MISSING_ERRORS, Operations
 from frazil.stores.retry import READS, attempts
 from frazil.stores.values import clip_span, flat_buffer
@@ -28,10 +29,10 @@ __all__ = [
     "is_readable",
     "is_writable",
     "keys_below",
-    "level_below",
     "look",
     "patch",
     "put",
+    "rows_below",
     "walk",
 ]
 
@@ -294,27 +295,28 @@ def walk(can: Operations, prefix: str) -> Iterator[str]:
     as those of folders that hold themselves."""
     left = [prefix]
     while left:
-        keys, prefixes = level_below(can, left.pop())
-        yield from keys
-        for below in prefixes:
-            if below.count("/") > _DEEPEST:
-                raise StoreError(f"list_dir goes deeper than {_DEEPEST} levels", key=below[:100], hint="mend the store")
-        left += reversed(prefixes)
+        for row in rows_below(can, left.pop()):
+            if row[-1] != "/":
+                yield row
+                continue
+            if row.count("/") > _DEEPEST:
+                raise StoreError(f"list_dir goes deeper than {_DEEPEST} levels", key=row[:100], hint="mend the store")
+            left.append(row)
 
 
-def level_below(can: Operations, prefix: str) -> tuple[list[str], list[str]]:
-    """The keys and the prefixes directly below prefix, each sorted; prefixes get the "/" at their end that the object may have left out."""
+def rows_below(can: Operations, prefix: str) -> list[str]:
+    """The keys and the prefixes directly below prefix, sorted; prefixes get the "/" at their end that the object may have left out."""
     if can.list_dir is None:
-        return split_level(keys_below(can, prefix), prefix)
+        return list(first_level(keys_below(can, prefix), prefix))
     try:
         keys, prefixes = can.list_dir(prefix)
     except MISSING_ERRORS:
-        return [], []
+        return []
     found, folders = _below("list_dir", prefix, keys), _below("list_dir", prefix, prefixes)
     for one in (*found, *folders):
         if "/" in one[len(prefix) :]:
             raise StoreError(f"list_dir gave {one!r}, which is not directly below the prefix", key=prefix)
-    return sorted(found), sorted(folder + "/" for folder in folders)
+    return sorted([*found, *(folder + "/" for folder in folders)])
 
 
 def _below(name: str, prefix: str, keys: Iterable[str]) -> set[str]:

@@ -6,13 +6,13 @@ What a prefix means is in shard_keys.py."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from frazil.codecs.shard import Level
 from frazil.record import Record
-from frazil.stores.keys import split_level
+from frazil.stores.listing import first_level
 from frazil.stores.store import Store
 from frazil.stores.transformer.shard_keys import ShardKeys
 from frazil.stores.transformer.shard_reader import in_batches, open_shards
@@ -37,11 +37,11 @@ class ShardListing(Record):
     keys: ShardKeys
     level: Level
 
-    def list_keys(self, prefix: str, start_after: str, limit: int | None) -> list[str]:
-        """Store.list_keys. Of the shards no more indexes are read than `limit` keys ask for."""
+    def keys_after(self, prefix: str, start_after: str, limit: int | None) -> Iterable[str]:
+        """The keys that begin with a prefix and come after a text, sorted. Of the shards no more indexes are read than `limit` keys ask for."""
         scope = self._scope(prefix)
         if scope is None:
-            return self.inner.list_keys(prefix, start_after, limit)
+            return _keys_below(self.inner, prefix, start_after)
         found: list[str] = []
         cut = False
         for keys in self._groups(scope, start_after, limit is not None):
@@ -54,15 +54,15 @@ class ShardListing(Record):
         found += plain if last is None else [key for key in plain if key < last]
         return sorted(found)[:limit]
 
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Store.list_level. Prefixes are those that a shard may have chunks below, unchecked, inside the grid if that is known; keys are those of chunks
-        that are there."""
+    def rows_below(self, prefix: str) -> Iterable[str]:
+        """The rows directly below a prefix, sorted. Prefixes are those that a shard may have chunks below, unchecked, inside the grid if that is known; keys are those of
+        chunks that are there."""
         keys = self.keys
         if keys.nested is None and prefix.startswith(keys.prefix):
-            return split_level(self.list_keys(prefix, "", None), prefix)
+            return first_level(self.keys_after(prefix, "", None), prefix)
         leading = self._leading(prefix)
         if leading is None:
-            return self.inner.list_dir(prefix)
+            return [row for page in self.inner.list_pages(prefix, delimited=True) for row in page.keys]
         below = keys.partial(keys.of_shards(leading)) if leading else prefix
         found, prefixes = self.inner.list_dir(below)
         names, shards, plain = keys.shards(found)
@@ -75,7 +75,7 @@ class ShardListing(Record):
             keys.partial((*leading, i)) for shard in partial if shard for i in keys.expanded(leading, shard[-1])
         ]
         chunks, _ = self._chunks(names, shards, leading)
-        return sorted(chunks + plain), sorted({*expanded, *others})
+        return sorted({*chunks, *plain, *expanded, *others})
 
     def _leading(self, prefix: str) -> tuple[int, ...] | None:
         """The coordinates that a prefix fixes; None where it is above the chunk grid, or beside it."""
@@ -100,9 +100,9 @@ class ShardListing(Record):
                     return None
                 if fixed:
                     leading, below = fixed, keys.partial(keys.of_shards(fixed))
-        names, shards, plain = keys.shards(self.inner.list_keys(below))
+        names, shards, plain = keys.shards(_keys_below(self.inner, below))
         if below != prefix:
-            plain = keys.shards(self.inner.list_keys(prefix))[2]
+            plain = keys.shards(_keys_below(self.inner, prefix))[2]
         return _Scope(leading, names, shards, plain)
 
     def _groups(self, scope: _Scope, start_after: str, lazily: bool) -> Iterator[list[str]]:
@@ -143,3 +143,8 @@ class ShardListing(Record):
             found += keys
             places.append(at)
         return found, np.concatenate(places)
+
+
+def _keys_below(store: Store, prefix: str, after: str = "") -> Iterator[str]:
+    for page in store.list_pages(prefix, after):
+        yield from page.keys

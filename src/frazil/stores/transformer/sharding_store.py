@@ -17,6 +17,7 @@ from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.fetch_pages import OPEN_AT_ONCE, fetch_in_pages, pages_of
 from frazil.stores.keys import check_prefix, distinct_keys
+from frazil.stores.listing import Page, page_of, with_details
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store, pages
@@ -299,30 +300,28 @@ class ShardingStore(WrappedStore):
         self._require("writable")
         self._require("listable")
         if not self.inner.capabilities.erasable:
-            self.erase_values(self.list_keys(prefix))
+            self.erase_values(self.list_prefix(prefix))
             return
         keys = self._keys
         if prefix.startswith(keys.prefix) and prefix != keys.prefix:
             leading = keys.leading(prefix) if keys.nested else None
             if keys.nested is None or (leading is not None and not keys.covers_shards(leading)):
-                self.erase_values(self.list_keys(prefix))
+                self.erase_values(self.list_prefix(prefix))
                 return
         self.inner.erase_prefix(prefix)
 
     # --- listing ---------------------------------------------------------------------------------------------------------------------
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
-        """As the port says: of each shard the index is read, and the keys are those of the chunks."""
-        return self._listing.list_keys(prefix, start_after, limit)
-
-    def list_level(self, prefix: str) -> tuple[list[str], list[str]]:
-        """As the port says. Prefixes in the chunk grid are those that a shard may have chunks below, inside the grid if that is known; whether it has any
-        is not looked up. Keys are those of chunks that are there."""
-        return self._listing.list_level(prefix)
-
-    @property
-    def _listing(self) -> ShardListing:
-        return ShardListing(self.inner, self._keys, self._writer.level)
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        """As the port says: of each shard the index is read, and the keys are those of the chunks that are there. Prefixes in the chunk grid are those that a shard may have chunks
+        below, inside the grid if that is known; whether it has any is not looked up."""
+        listing = ShardListing(self.inner, self._keys, self._writer.level)
+        page = page_of(
+            listing.rows_below(prefix) if delimited else listing.keys_after(prefix, after, limit), after, limit
+        )
+        return with_details(page, self.fetch) if details else page
 
     # --- the keys that are chunks ----------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import numpy as np
 from frazil.errors import StoreError
 from frazil.record import Record
 from frazil.stores.fetched.content import join_pieces
+from frazil.stores.listing import Page, first_level, page_of
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -180,10 +181,19 @@ class SimulatedStore(Store):
         ]
         return self._write("erase", writes, conditional=False)  # type: ignore[return-value] # those of Medium.erase
 
-    def list_keys(self, prefix: str = "", start_after: str = "", limit: int | None = None) -> list[str]:
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
         self._before("list", [prefix])
-        found = sorted(key for key in self.world.medium.values if key.startswith(prefix) and key > start_after)
-        return found[:limit]
+        medium = self.world.medium
+        keys = sorted(key for key in medium.values if key.startswith(prefix))
+        page = page_of(first_level(keys, prefix) if delimited else keys, after, limit)
+        found = [medium.get(row) for row in page.keys]
+        return page._replace(
+            sizes=np.array([-1 if one is None else len(one[0]) for one in found], np.int64),
+            versions=[None if one is None else one[1] for one in found],
+            modified=np.full(len(found), -1, np.int64),
+        )
 
     # --- what happens to them --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,54 @@
+"""Two listings merged: what is at a source, what is there of it at a destination, and what only the destination has. Pure; what counts as the same is said in plan.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from frazil.operations.copy.plan import Seen
+from frazil.record import Record
+from frazil.stores.listing import Page
+
+__all__ = ["Merged", "Pair", "merge"]
+
+
+class Pair(Record):
+    """A name at the source, with what the listings say of it there and at the destination; found: None where it is not there, or was not listed."""
+
+    name: str
+    source: Seen
+    found: Seen | None = None
+
+
+class Merged(Record):
+    """A part of two listings. pairs: what the source has; others: names that the destination alone has."""
+
+    pairs: list[Pair]
+    others: list[str]
+
+
+def merge(
+    here: Iterable[Page], there: Iterable[Page], root: str, to_root: str, *, timed: bool = False
+) -> Iterator[Merged]:
+    """Both listings, by name below their roots, in parts: one for each page of the source. Pages are taken as they are needed.
+
+    timed  whether times of change tell a copy: both places keep them"""
+    coming = chain.from_iterable(_rows(page, to_root, timed) for page in there)
+    following = next(coming, None)
+    for page in here:
+        rows = list(_rows(page, root, timed))
+        found: dict[str, Seen] = {}
+        while rows and following is not None and following[0] <= rows[-1][0]:
+            found[following[0]] = following[1]
+            following = next(coming, None)
+        yield Merged([Pair(name, seen, found.pop(name, None)) for name, seen in rows], list(found))
+    if following is not None:
+        yield Merged([], [following[0], *(name for name, _ in coming)])
+
+
+def _rows(page: Page, root: str, timed: bool) -> Iterator[tuple[str, Seen]]:
+    for row, key in enumerate(page.keys):
+        size = -1 if page.sizes is None else int(page.sizes[row])
+        changed = int(page.modified[row]) if timed and page.modified is not None else -1
+        version = None if page.versions is None else page.versions[row]
+        yield key[len(root) :], Seen(size, version, None if changed < 0 else changed)
