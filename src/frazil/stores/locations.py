@@ -15,7 +15,7 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores import memory
-    from frazil.stores.objects import clients, object_store
+    from frazil.stores.objects import clients, connections, object_store
     from frazil.stores.operations import adapted_store
 else:
     adapted_store = LateModule("frazil.stores.operations.adapted_store")
@@ -25,7 +25,7 @@ else:
 
 __all__ = ["Location", "key_prefix", "location_text", "resolve"]
 
-Location: TypeAlias = "str | os.PathLike[str] | Store | adapted_store.StoreWithPartialAccess | clients.ObjectClient | Mapping[str, Buffer]"
+Location: TypeAlias = "str | os.PathLike[str] | Store | adapted_store.StoreWithPartialAccess | connections.ObjectClient | Mapping[str, Buffer]"
 
 _ALLOWED: Final = (
     'a folder ("sea.zarr", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '
@@ -50,7 +50,7 @@ def resolve(
     Raises InvalidInputError for other kinds of places, which it names. Nothing is opened or made."""
     below = key_prefix(path)
 
-    def made(objects: clients.ObjectClient | str) -> Store:
+    def made(objects: connections.ObjectClient | str) -> Store:
         return object_store.ObjectStore(
             objects, requests_in_flight=requests_in_flight, bytes_in_flight=bytes_in_flight, redirects=redirects
         )

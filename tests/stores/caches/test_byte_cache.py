@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.faults.together import in_processes, in_threads
 
-from frazil.stores.caches.byte_cache import ENTRY, ByteCache, Shelf
+from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
 
 LIMIT = 10 * ENTRY
 STEPS = st.lists(
@@ -21,7 +21,7 @@ STEPS = st.lists(
 
 
 class Model:
-    """What should be remembered: weights by shelf and name, in order of use."""
+    """What should be remembered: weights by section and name, in order of use."""
 
     def __init__(self) -> None:
         self.weights: dict[tuple[str, str], int] = {}
@@ -46,26 +46,28 @@ class Model:
 @given(STEPS)
 def test_what_is_remembered_is_bounded_and_the_least_used_goes_first(steps: list[tuple[str, str, int, str]]) -> None:
     memory, model = ByteCache(LIMIT), Model()
-    shelves: dict[str, Shelf[int]] = {label: Shelf(memory, label, chunks=label == "z") for label in "xyz"}
+    sections: dict[str, CacheSection[int]] = {
+        label: CacheSection(memory, label, chunks=label == "z") for label in "xyz"
+    }
     for number, (label, name, size, step) in enumerate(steps):
         key = label, name
         if step == "put":
-            shelves[label].put(name, number, size * ENTRY)
+            sections[label].put(name, number, size * ENTRY)
             model.put(key, (size + 1) * ENTRY)
         elif step == "drop":
-            shelves[label].drop([name])
+            sections[label].drop([name])
             model.weights.pop(key, None)
         else:
-            assert (shelves[label].get(name) is None) == (key not in model.weights)
+            assert (sections[label].get(name) is None) == (key not in model.weights)
             if key in model.weights:
                 model.weights[key] = model.weights.pop(key)
         assert memory.nbytes == sum(model.weights.values()) <= LIMIT
         assert len(memory) == len(model.weights)
 
 
-def test_shelves_of_one_label_are_one_and_others_are_not() -> None:
+def test_sections_of_one_label_are_one_and_others_are_not() -> None:
     memory = ByteCache(LIMIT)
-    one, same, other = (Shelf[str](memory, label) for label in ("a", "a", "b"))
+    one, same, other = (CacheSection[str](memory, label) for label in ("a", "a", "b"))
     one.put("n", "value", 5)
     assert (same.get("n"), other.get("n")) == ("value", None)
     same.drop(["n", "never there"])
@@ -74,14 +76,14 @@ def test_shelves_of_one_label_are_one_and_others_are_not() -> None:
 
 
 def test_a_limit_of_nothing_remembers_nothing() -> None:
-    shelf = Shelf[bytes](ByteCache(0), "a")
-    shelf.put("n", b"", 0)
-    assert shelf.get("n") is None
+    section = CacheSection[bytes](ByteCache(0), "a")
+    section.put("n", b"", 0)
+    assert section.get("n") is None
 
 
 def test_many_chunks_leave_the_indexes_alone() -> None:
     memory = ByteCache(64 * ENTRY)
-    indexes, chunks = Shelf[int](memory, "index"), Shelf[int](memory, "chunk", chunks=True)
+    indexes, chunks = CacheSection[int](memory, "index"), CacheSection[int](memory, "chunk", chunks=True)
     for name in range(20):
         indexes.put(name, name, ENTRY)
     for name in range(1000):
@@ -95,27 +97,27 @@ def test_many_chunks_leave_the_indexes_alone() -> None:
 
 def test_threads_share_it() -> None:
     memory = ByteCache(40 * ENTRY)
-    shelf = Shelf[int](memory, "a")
+    section = CacheSection[int](memory, "a")
 
     def use(number: int) -> None:
         rng = np.random.default_rng(number)
         for name, size in zip(rng.integers(0, 40, 2000).tolist(), rng.integers(0, 3, 2000).tolist(), strict=True):
-            found = shelf.get(name)
+            found = section.get(name)
             assert found in (None, name)
             if found is None:
-                shelf.put(name, name, size * ENTRY)
+                section.put(name, name, size * ENTRY)
             elif size == 1:
-                shelf.drop([name])
+                section.drop([name])
 
     in_threads(8, use)
-    shelf.drop(range(40))
+    section.drop(range(40))
     assert (memory.nbytes, len(memory)) == (0, 0), "nothing is counted that is not there"
 
 
 def test_pickles_and_forks_begin_empty_and_equal_what_they_came_from() -> None:
     memory = ByteCache(LIMIT)
-    shelf = Shelf[str](memory, "a")
-    shelf.put("n", "value", 1)
+    section = CacheSection[str](memory, "a")
+    section.put("n", "value", 1)
     copy, again = pickle.loads(pickle.dumps((memory, memory)))
     assert copy is again
     assert copy == memory
@@ -123,10 +125,10 @@ def test_pickles_and_forks_begin_empty_and_equal_what_they_came_from() -> None:
     assert len(copy) == 0
 
     def in_child(number: int) -> None:
-        assert shelf.get("n") is None
-        shelf.put("n", str(number), 1)
-        assert shelf.get("n") == str(number)
+        assert section.get("n") is None
+        section.put("n", str(number), 1)
+        assert section.get("n") == str(number)
 
     with memory._lock:  # as another thread might hold it at the fork
         in_processes(2, in_child)
-    assert shelf.get("n") == "value"
+    assert section.get("n") == "value"

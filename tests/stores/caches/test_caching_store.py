@@ -30,7 +30,7 @@ from frazil.stores import (
     Store,
     WrappedStore,
 )
-from frazil.stores.caches.value_cache import KeptValues, Part
+from frazil.stores.caches.cached_ranges import MemoryRanges, Part
 from frazil.stores.fetched.content import as_buffers, read_values
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, Columns
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, StoreTests
@@ -376,7 +376,7 @@ def test_a_fork_while_another_thread_holds_the_lock() -> None:
     store = CachingStore(MemoryStore(), 1000, validate=False)
     store.set("a", b"1")
     store.get("a")
-    with store._kept._lock:
+    with store._values.cache.lock:
         child = os.fork()
         if child == 0:
             signal.alarm(20)  # should it hang, it dies and the test fails
@@ -446,7 +446,7 @@ def test_kept_values_are_those_of_the_object(steps: list[tuple[str, int, int, in
     content = {
         (key, version): np.random.default_rng((ord(key), version)).bytes(60) for key in "abc" for version in (1, 2)
     }
-    kept = KeptValues(limit)
+    kept = MemoryRanges(limit)
     for key, start, length, number in steps:
         version = bytes([number])
         part = kept.find(key, version, start, length)
@@ -459,12 +459,12 @@ def test_kept_values_are_those_of_the_object(steps: list[tuple[str, int, int, in
             found = kept.find(key, version, start, length)
             assert found is not None
             assert kept.version(key) == (version, 60)
-        assert kept.nbytes <= limit
-        assert kept.nbytes == sum(len(value) for value in kept._parts.values()) + len(kept._objects)
-        for known in kept._objects.values():
-            assert known.starts == sorted(set(known.starts))
+        assert kept.cache.nbytes <= limit
+        for name in kept._objects.names():
+            starts = kept._objects.get(name).starts  # type: ignore[union-attr]
+            assert starts == sorted(set(starts))
     kept.drop_below("")
-    assert (kept.nbytes, len(kept._parts), len(kept._objects)) == (0, 0, 0)
+    assert (kept.cache.nbytes, len(kept.cache)) == (0, 0)
 
 
 class Handless(WrappedStore):

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 import frazil
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores import LocalStore, MemoryStore, Store, WrappedStore
-from frazil.stores.caches.cache_folder import open_folder
+from frazil.stores.caches.cache_folder import BLOCK, Entry, object_id, open_folder, parse_name
 from frazil.stores.caches.disk_cache import DiskCache, cached
-from frazil.stores.caches.disk_entries import BLOCK, Entry, object_id, parse_name
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, StoreTests
 
 VALUE = bytes(range(256)) * 100

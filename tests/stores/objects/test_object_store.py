@@ -264,22 +264,6 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_credentials_come_from_the_files_of_the_aws_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    (tmp_path / "credentials").write_text("[other]\naws_access_key_id = known\naws_secret_access_key = secret\n")
-    (tmp_path / "config").write_text("[profile other]\nregion = far-1\nendpoint_url = http://127.0.0.1:9\n")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_PROFILE", "other")
-    config = ObjectStore("s3://bucket")._clients.connection.reader.config  # type: ignore[union-attr]
-    assert (config["access_key_id"], config["secret_access_key"], config["region"]) == ("known", "secret", "far-1")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of the environment")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "that too")
-    config = ObjectStore("s3://bucket")._clients.connection.reader.config  # type: ignore[union-attr]
-    assert "access_key_id" not in config, "the client takes it from the environment itself"
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 def test_a_fork_is_told_to_open_it_again() -> None:
     store = ObjectStore(obstore.store.MemoryStore())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.record import Record
-from frazil.stores.caches.byte_cache import ENTRY, ByteCache, Shelf
+from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
 from frazil.stores.values import Columns, Version
 
 if TYPE_CHECKING:
@@ -76,16 +76,16 @@ class RememberedIndexes:
 
     by_coordinates  the name of a shard is its coordinates; else its label (Located.labels)"""
 
-    __slots__ = ("_shelf", "by_coordinates", "memory")
+    __slots__ = ("_section", "by_coordinates", "memory")
 
     def __init__(self, memory: ByteCache, label: Hashable, *, by_coordinates: bool) -> None:
-        self._shelf: Final[Shelf[_Kept]] = Shelf(memory, label)
+        self._section: Final[CacheSection[_Kept]] = CacheSection(memory, label)
         self.memory: Final = memory
         self.by_coordinates: Final = by_coordinates
 
     def find(self, names: Sequence[Hashable]) -> list[Slot | None] | None:
         """For each shard its index, None where it is not remembered; None alone where nothing is."""
-        kept = self._shelf.get("")
+        kept = self._section.get("")
         if kept is None or not kept.slots:
             return None
         found = list(map(kept.slots.get, names))
@@ -97,16 +97,16 @@ class RememberedIndexes:
         if tables.tables.nbytes + ENTRY * 2 + _NAME * len(names) > memory.limit:
             return
         tables.tables.flags.writeable = False
-        kept = self._shelf.get("") or _Kept()
+        kept = self._section.get("") or _Kept()
         with memory.lock:
             kept.add(names, tables)
             while kept.nbytes + ENTRY > memory.limit:
                 kept.remove(next(iter(kept.blocks)))
-        self._shelf.put("", kept, kept.nbytes)
+        self._section.put("", kept, kept.nbytes)
 
     def drop(self, names: Iterable[Hashable]) -> None:
         """Forgets these; the bytes go with those that were put with them."""
-        kept = self._shelf.get("")
+        kept = self._section.get("")
         if kept is None:
             return
         before = kept.nbytes
@@ -116,7 +116,7 @@ class RememberedIndexes:
                 with self.memory.lock:
                     kept.remove(id(slot[0]))
         if kept.nbytes != before:
-            self._shelf.put("", kept, kept.nbytes)
+            self._section.put("", kept, kept.nbytes)
 
 
 def remembered_indexes(place: Place, metadata: ArrayMetadata, chain: Chain) -> RememberedIndexes | None:

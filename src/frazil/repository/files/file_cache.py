@@ -13,7 +13,7 @@ from frazil.formats.alpha.manifests import Manifest, decode_manifest, encode_man
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId
-from frazil.stores.caches.byte_cache import ByteCache, Shelf
+from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.caches.chunk_cache import RememberingStore
 from frazil.stores.keys import check_prefix
 from frazil.stores.store import Store
@@ -53,7 +53,7 @@ class Files:
         self.store: Final = store
         self.prefix: Final = prefix
         self.memory: Final = ByteCache(cache_bytes) if memory is None else memory
-        self._kept: Final[Shelf[Kept]] = Shelf(self.memory, "file")
+        self._kept: Final[CacheSection[Kept]] = CacheSection(self.memory, "file")
         self._last: tuple[str, Snapshot] | None = None
         # whether the file is there that refs/alpha_library.py writes; None: not known
         self.keeps_library_out: bool | None = None

@@ -18,7 +18,7 @@ from frazil.repository.manifests.boxes import extents_of, read_extents
 from frazil.repository.manifests.coordinates import ChunkIndex, grid_of, no_coordinates
 from frazil.repository.manifests.shared_manifests import check_references, mixed_up_nodes
 from frazil.repository.virtual.file_checks import FileCheck, read_checks
-from frazil.stores.caches.byte_cache import Shelf
+from frazil.stores.caches.byte_cache import CacheSection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,8 +84,8 @@ class BaseReferences:
         self._ids = [manifest.id for manifest in manifests]
         self._extents = [read_extents(manifest.extents, rank) if trusted else None for manifest in manifests]
         self._at_hand: dict[int, References] = {}  # what the last look-up needed
-        self._kept: Shelf[References] = Shelf(files.memory, ("references", node.id, rank))
-        self._mixed_up: Shelf[frozenset[int]] = Shelf(files.memory, "mixed up")
+        self._kept: CacheSection[References] = CacheSection(files.memory, ("references", node.id, rank))
+        self._mixed_up: CacheSection[frozenset[int]] = CacheSection(files.memory, "mixed up")
         self._checks: dict[int, Mapping[str, FileCheck]] = {}
 
     def find(self, coordinates: Columns) -> tuple[Columns, Columns]:

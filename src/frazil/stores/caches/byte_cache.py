@@ -5,14 +5,14 @@ Nothing is asked or read here. Who remembers what: shard indexes in array/io/sha
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock  # threading's Lock, without the module
+from _thread import RLock  # threading's, without the module
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from typing import Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-__all__ = ["ENTRY", "ByteCache", "Shelf"]
+__all__ = ["ENTRY", "ByteCache", "CacheSection"]
 
 T = TypeVar("T")
 
@@ -21,17 +21,18 @@ _INDEXES, _CHUNKS = 0, 1
 
 
 class ByteCache:
-    """At most `limit` bytes of things by name, the cost of remembering them included; the least recently used go first. 0: nothing is remembered.
+    """At most `limit` bytes of things by name, `entry` bytes for each of them included; the least recently used go first. 0: nothing is remembered.
 
     Encoded chunks have half of it at most, and go before everything else: an index saves a request for every chunk of a shard, and one pass over much
     data is not to push indexes out.
     Safe to use from many threads, and after a fork, which begins with nothing remembered; so does a pickle. Equal to any other of this limit: what is
     remembered is no part of what a location is."""
 
-    __slots__ = ("__weakref__", "_bytes", "_entries", "_lock", "limit")
+    __slots__ = ("__weakref__", "_bytes", "_entries", "_lock", "entry", "limit")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, entry: int = ENTRY) -> None:
         self.limit: Final = limit
+        self.entry: Final = entry
         self.forget()
         _living[id(self)] = self
 
@@ -45,14 +46,14 @@ class ByteCache:
         return hash((ByteCache, self.limit))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return ByteCache, (self.limit,)
+        return ByteCache, (self.limit, self.entry)
 
     def __len__(self) -> int:
         return sum(map(len, self._entries))
 
     @property
     def lock(self) -> AbstractContextManager[object]:
-        """Held while what is remembered is changed; another one after a fork."""
+        """Held while what is remembered is changed, by one thread as often as it likes; another one after a fork."""
         return self._lock
 
     @property
@@ -62,12 +63,15 @@ class ByteCache:
 
     def forget(self) -> None:
         """Begins anew; in the child of a fork too, where another thread of the parent may have left something half done."""
-        self._lock = allocate_lock()
-        self._entries: tuple[OrderedDict[Hashable, tuple[object, int]], ...] = (OrderedDict(), OrderedDict())
+        self._lock = RLock()
+        self._entries: tuple[OrderedDict[tuple[Hashable, Hashable], tuple[object, int]], ...] = (
+            OrderedDict(),
+            OrderedDict(),
+        )
         self._bytes = [0, 0]
 
-    def _put(self, kind: int, key: Hashable, value: object, nbytes: int) -> None:
-        weight = nbytes + ENTRY
+    def _put(self, kind: int, key: tuple[Hashable, Hashable], value: object, nbytes: int) -> None:
+        weight = nbytes + self.entry
         with self._lock:
             self._remove(kind, key)
             if weight > (self.limit // 2 if kind == _CHUNKS else self.limit):
@@ -80,14 +84,14 @@ class ByteCache:
                 kind = _CHUNKS if self._entries[_CHUNKS] else _INDEXES
                 self._remove(kind, next(iter(self._entries[kind])))
 
-    def _remove(self, kind: int, key: Hashable) -> None:
+    def _remove(self, kind: int, key: tuple[Hashable, Hashable]) -> None:
         found = self._entries[kind].pop(key, None)
         if found is not None:
             self._bytes[kind] -= found[1]
 
 
-class Shelf(Generic[T]):
-    """Things of one kind in a ByteCache, by names that mean nothing to other kinds. All shelves of one label are the same one.
+class CacheSection(Generic[T]):
+    """Things of one kind in a ByteCache, by names that mean nothing to other kinds. All sections of one label are the same one.
 
     chunks  whether these are encoded chunks, which go before everything else"""
 
@@ -98,7 +102,7 @@ class Shelf(Generic[T]):
         self._label, self._kind = label, _CHUNKS if chunks else _INDEXES
 
     def __bool__(self) -> bool:
-        """False where nothing can be on it, as nothing at all is remembered."""
+        """False where nothing can be in it, as nothing at all is remembered."""
         return bool(self.memory._entries[self._kind])
 
     def get(self, name: Hashable) -> T | None:
@@ -117,6 +121,11 @@ class Shelf(Generic[T]):
     def put(self, name: Hashable, value: T, nbytes: int) -> None:
         """Remembers a thing of so many bytes, if it fits; what had this name is forgotten in any case."""
         self.memory._put(self._kind, (self._label, name), value, nbytes)
+
+    def names(self) -> list[Hashable]:
+        """Of all things in this section."""
+        with self.memory._lock:
+            return [name for label, name in self.memory._entries[self._kind] if label == self._label]
 
     def drop(self, names: Iterable[Hashable]) -> None:
         """Forgets these."""

@@ -1,33 +1,40 @@
 """A folder with the files of a cache: opened, read, written, measured and trimmed, by any number of processes at once.
 
-Nothing is locked: a file appears whole, under a name that says what is in it, and never changes. Which ones are wanted is settled in disk_cache.py; what is in a file, in
-disk_entries.py. A folder that is no cache is never written, and in one nothing is removed that is not ours."""
+Nothing is locked: a file appears whole, under a name that says what is in it, and never changes. It holds one range of one version of one value. The value's store and key are in the name as
+a hash alone, so that no name of a file tells a path or a secret. Its bytes are a head (MAGIC, a CRC-32C of the name and the table, the table: a CRC-32C for each block) and the range. A file
+of another name, length or content than it was written with is never believed. Which files are wanted is decided in disk_cache.py. A folder that is no cache is never written, and in one
+nothing is removed that is not ours."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import struct
 import time
 from collections.abc import Iterator
 from errno import EACCES
-from typing import Final
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.stores.caches.disk_entries import (
-    BLOCK,
-    SHARD,
-    Entry,
-    block_span,
-    entry_head,
-    head_size,
-    parse_name,
-    read_head,
+
+if TYPE_CHECKING:
+    from frazil.stores.values import Version
+
+__all__ = ["BLOCK", "LONGEST_VERSION", "CacheFolder", "Entry", "Usage", "object_id", "open_folder", "parse_name"]
+
+BLOCK: Final = 2**18  # bytes that are read and checked together
+SHARD: Final = 3  # hexadecimal digits of the hash that name a folder
+LONGEST_VERSION: Final = 64  # bytes; of a longer one nothing is kept, as names of files end somewhere
+
+_MAGIC: Final = b"FRZLCCH1"
+_CHECK: Final = struct.Struct("<I")
+_NAME: Final = re.compile(
+    rf"([0-9a-f]{{{32 - SHARD}}})\.(-|(?:[0-9a-f]{{2}})*)\.([0-9]{{1,19}})\.([0-9]{{1,19}})\.([0-9]{{1,19}})"
 )
-
-__all__ = ["CacheFolder", "Usage", "open_folder"]
-
 _TAG: Final = "CACHEDIR.TAG"  # by which programs that make copies know that a folder needs none (bford.info/cachedir)
 _TAG_TEXT: Final = b"""Signature: 8a477f597d28d172789f06886806bc55
 # This folder is a cache of Frazil: encoded parts of arrays that lie elsewhere. It can be removed at any time; `frazil cache` shows and trims it.
@@ -259,3 +266,77 @@ def _read(descriptor: int, entry: Entry, first: int, count: int) -> tuple[int, b
         with contextlib.suppress(OSError):
             os.utime(descriptor)
     return entry.start + low * BLOCK, value
+
+
+# --- files by their names and heads ----------------------------------------------------------------------------------------------------------
+
+
+class Entry(Record):
+    """What one file holds: bytes `start` to `end` of a value of `size` bytes. object: 32 digits, of store and key; version: None where the store tells none."""
+
+    object: str
+    version: Version | None
+    start: int
+    end: int
+    size: int
+
+    @property
+    def folder(self) -> str:
+        return self.object[:SHARD]
+
+    @property
+    def name(self) -> str:
+        version = "-" if self.version is None else self.version.hex()
+        return f"{self.object[SHARD:]}.{version}.{self.start}.{self.end}.{self.size}"
+
+
+def object_id(identity: str, key: str) -> str:
+    """32 hexadecimal digits for a key of the store that is told from others by `identity`."""
+    data = f"{len(identity)} {identity}{key}".encode("utf-8", "surrogatepass")
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def parse_name(folder: str, name: str) -> Entry | None:
+    """The entry of a file by its name; None where it is none of ours."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    digits, version, *numbers = found.groups()
+    start, end, size = map(int, numbers)
+    if not start < end <= size:
+        return None
+    return Entry(folder + digits, None if version == "-" else bytes.fromhex(version), start, end, size)
+
+
+def _blocks(entry: Entry) -> int:
+    return -(-(entry.end - entry.start) // BLOCK)
+
+
+def head_size(entry: Entry) -> int:
+    """Bytes before the range."""
+    return len(_MAGIC) + _CHECK.size * (1 + _blocks(entry))
+
+
+def entry_head(entry: Entry, value: bytes) -> bytes:
+    """What comes before the range `value` in the file."""
+    view = memoryview(value)
+    table = b"".join(_CHECK.pack(_kernel.crc32c(view[at : at + BLOCK])) for at in range(0, len(value), BLOCK))
+    return _MAGIC + _CHECK.pack(_check(entry, table)) + table
+
+
+def read_head(entry: Entry, head: bytes) -> list[int] | None:
+    """The checksums of the blocks of a file with this name; None where the head is not one of such a file."""
+    table = head[len(_MAGIC) + _CHECK.size :]
+    if len(head) != head_size(entry) or not head.startswith(_MAGIC + _CHECK.pack(_check(entry, table))):
+        return None
+    return [number for (number,) in _CHECK.iter_unpack(table)]
+
+
+def _check(entry: Entry, table: bytes) -> int:
+    return _kernel.crc32c(table, _kernel.crc32c(f"{entry.folder}/{entry.name}".encode()))
+
+
+def block_span(entry: Entry, first: int, count: int) -> tuple[int, int]:
+    """(first block, blocks) that hold the bytes first to first + count of the value, which are in the entry."""
+    low = (first - entry.start) // BLOCK
+    return low, max(-(-(first + count - entry.start) // BLOCK) - low, 1)

@@ -1,7 +1,7 @@
 """Stores over a store that keep encoded values: the base of all, and the one that keeps them in memory, which the draft names as an example of a storage
 transformer added at run time.
 
-The memory itself is value_cache.py; the store that keeps files on disk is disk_cache.py. Decoded chunks are not kept, nor what is not there."""
+The memory itself is cached_ranges.py; the store that keeps files on disk is disk_cache.py. Decoded chunks are not kept, nor what is not there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
-from frazil.stores.caches.value_cache import Filling, Kept, KeptValues, Part
+from frazil.stores.caches.cached_ranges import Filling, MemoryRanges, Part, RangeCache
 from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.keys import check_key
@@ -101,9 +101,9 @@ class KeepingStore(WrappedStore):
 
     __slots__ = ("_kept",)
 
-    def __init__(self, inner: Store, kept: Kept) -> None:
+    def __init__(self, inner: Store, kept: RangeCache) -> None:
         super().__init__(inner)
-        self._kept: Kept = kept
+        self._kept: RangeCache = kept
 
     @property
     def capabilities(self) -> Capabilities:
@@ -330,7 +330,7 @@ class CachingStore(KeepingStore):
             limit = -1
         if limit < 0:
             raise InvalidInputError(f"the limit of a cache is {nbytes!r}; it is a number of bytes, 0 or more")
-        self._values: Final = KeptValues(limit)
+        self._values: Final = MemoryRanges(limit)
         super().__init__(inner, self._values)
         self.validate: Final = validate
 
@@ -346,12 +346,12 @@ class CachingStore(KeepingStore):
     @property
     def nbytes(self) -> int:
         """The most bytes that are kept, those of keys included."""
-        return self._values.limit
+        return self._values.cache.limit
 
     @property
     def nbytes_kept(self) -> int:
         """The bytes that are kept now."""
-        return self._values.nbytes
+        return self._values.cache.nbytes
 
     @property
     def hits(self) -> int:

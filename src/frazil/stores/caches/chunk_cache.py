@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.stores.array_storage.chunk_storage import fetch_spans
-from frazil.stores.caches.byte_cache import ENTRY, ByteCache, Shelf
+from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
 from frazil.stores.store import Store
 from frazil.stores.values import FOUND, MISSING, Capabilities, Columns, Fetched, Sources, Version, flat_buffer
 from frazil.stores.wrappers import WrappedStore
@@ -34,7 +34,7 @@ class RememberingStore(WrappedStore):
     def __init__(self, inner: Store, memory: ByteCache) -> None:
         super().__init__(inner)
         self.memory: Final = memory
-        self._ranges: Final[Shelf[bytes]] = Shelf(memory, "chunk", chunks=True)
+        self._ranges: Final[CacheSection[bytes]] = CacheSection(memory, "chunk", chunks=True)
 
     def __reduce__(self) -> tuple[object, ...]:
         return RememberingStore, (self.inner, self.memory)

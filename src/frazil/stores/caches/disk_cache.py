@@ -11,10 +11,9 @@ from typing import Final
 from weakref import WeakSet
 
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores.caches.cache_folder import CacheFolder, open_folder
+from frazil.stores.caches.cache_folder import LONGEST_VERSION, CacheFolder, Entry, object_id, open_folder
+from frazil.stores.caches.cached_ranges import Filling, Part
 from frazil.stores.caches.caching_store import KeepingStore
-from frazil.stores.caches.disk_entries import LONGEST_VERSION, Entry, object_id
-from frazil.stores.caches.value_cache import Filling, Part
 from frazil.stores.store import Store
 from frazil.stores.values import Version, clip_span
 
@@ -52,7 +51,7 @@ class DiskCache(KeepingStore):
                 f"{inner!r} cannot be kept in a folder: it does not say what tells it from other stores",
                 hint="a store says so by its property `identity`",
             )
-        self._files: Final = KeptFiles(open_folder(folder), identity, limit, small)
+        self._files: Final = DiskRanges(open_folder(folder), identity, limit, small)
         super().__init__(inner, self._files)
         self.unchanging: Final = None if unchanging is None else tuple(unchanging)
 
@@ -89,8 +88,8 @@ class DiskCache(KeepingStore):
         return self.unchanging is None
 
 
-class KeptFiles:
-    """Parts of values in a CacheFolder (kept_values.Kept). Of a key there may be several versions, written by other processes; what is handed out is of the one
+class DiskRanges:
+    """Parts of values in a CacheFolder (cached_ranges.RangeCache). Of a key there may be several versions, written by other processes; what is handed out is of the one
     asked for."""
 
     __slots__ = (
@@ -225,7 +224,7 @@ def _again(inner: Store, folder: str, limit: int, unchanging: Sequence[str] | No
     return DiskCache(inner, folder, limit, unchanging=unchanging, small=small)
 
 
-_living: WeakSet[KeptFiles] = WeakSet()  # of this process, for its children
+_living: WeakSet[DiskRanges] = WeakSet()  # of this process, for its children
 
 
 def _after_fork() -> None:

@@ -1,26 +1,25 @@
 """Clients of object stores: from a URL and options, or from an object of obstore, to the clients that a store uses. No request is made here.
 
 What is asked of them is in object_store.py. Options are those of obstore (endpoint=, region=, access_key_id=, skip_signature=, ...); what is not given is looked for in the
-environment, and for S3 in the files of the AWS tools."""
+environment, and for S3 in the profiles of the AWS tools (aws_profiles.py)."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
+from frazil.stores.objects.aws_profiles import read_profile
 from frazil.stores.objects.connections import Connection, environment, shared_connection
 from frazil.stores.objects.web_client import WebConnections
 from frazil.stores.objects.web_options import backoff_of, web_options
 from frazil.stores.retry import REQUESTS, Backoff
 
 if TYPE_CHECKING:
-    from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
-
-    ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
+    from frazil.stores.objects.connections import ObjectClient
 
 __all__ = ["Clients", "clients_of", "identity_of", "is_client", "open_url", "shown_url", "split_url"]
 
@@ -87,61 +86,69 @@ def split_url(url: str) -> tuple[str, str, str] | None:
 def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -> Clients:
     """The clients for a URL; those in use where they are the same. Raises InvalidInputError for a URL without a bucket, for options that are none, and where obstore is
     not installed."""
-    found = split_url(url)
-    if found is None:
-        raise InvalidInputError(
-            "this is no URL of an object store", path=shown_url(url), hint="s3://bucket/prefix, gs://, az://, https://"
-        )
-    scheme, place, prefix = found
+    scheme, place, prefix = _checked(url)
     kind = _CLASSES[scheme]
-    # without an "@" a colon is that of a password with a slash in it, as keys of S3 often have, or the mark of a port
-    secret = ":" in place and not (kind == "HTTPStore" and _PORT.search(place))
-    if not place or secret or "@" in place or "?" in prefix or "#" in prefix:
-        raise InvalidInputError(
-            "a URL of an object store has a bucket (or host) and a path alone",
-            path=f"{scheme}://..." if secret else shown_url(url),
-            hint="give credentials as options or in the environment, not in the URL",
-        )
     given = dict(options)
     client, retry = (
         _mapping(given.pop("client_options", {}), "client_options"),
         _mapping(given.pop("retry_config", {}), "retry_config"),
     )
-    if kind == "S3Store":
-        given = {**_from_aws_files(given), **given}
+    profile = read_profile(given) if kind == "S3Store" else None
+    if profile is not None:
+        given = {**profile.options, **given}
     for name in [one for one in given if one.lower() == "allow_http"]:
         # obstore takes it among the options too, but cannot pickle such a client
         client.setdefault("allow_http", given.pop(name))
-    if scheme == "http" or _endpoint(kind, given).startswith("http://"):
-        client.setdefault("allow_http", True)
     endpoint = _endpoint(kind, given)
+    if scheme == "http" or endpoint.startswith("http://"):
+        client.setdefault("allow_http", True)
     if endpoint and not re.match(r"https?://[^/\s]", endpoint):  # the client ends the program for such a one
         raise InvalidInputError(
             "the endpoint is no URL", path=shown_url(endpoint), hint="http://host:port, or https://"
         )
     retry = {"max_retries": REQUESTS.attempts - 1, **retry}
     backoff = backoff_of(retry)
-
     bucket = f"{scheme}://{place}" if kind == "HTTPStore" else place
 
-    def made(times: Mapping[str, str], tries: Mapping[str, object]) -> ObjectClient:
-        return _built(kind, bucket, given, {**times, **client}, tries)
-
     def connected() -> Connection:
-        reader = made(_READING, retry)
+        provider = None if profile is None else profile.provider()
+        whole = given if provider is None else {**given, "credential_provider": provider}
+        reading, writing = {**_READING, **client}, {**_WRITING, **client}
+        reader = _built(kind, bucket, whole, reading, retry)
         if kind == "HTTPStore":
             return Connection(
                 reader, reader, reader, requests_in_flight, web=WebConnections(web_options(client, retry))
             )
-        writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
+        writer = _built(kind, bucket, whole, writing, retry)
+        decider = _built(kind, bucket, whole, writing, {**retry, "max_retries": 0})
         return Connection(reader, writer, decider, requests_in_flight)
 
-    told = environment(*_BEGINNINGS.get(kind, ()))
-    connection = shared_connection([kind, bucket, given, client, retry, requests_in_flight, told], connected)
+    told, settings = environment(*_BEGINNINGS.get(kind, ())), None if profile is None else profile.settings
+    key = [kind, bucket, given, client, retry, requests_in_flight, told, settings]
+    connection = shared_connection(key, connected)
     if kind == "HTTPStore":
         return Clients(connection, kind, f"{bucket}/{prefix}".rstrip("/"), backoff, web=url)
     shown, root = f"{_SCHEMES[kind]}://{place}/{prefix}".rstrip("/"), f"{prefix}/" if prefix else ""
     return Clients(connection, kind, shown, backoff, _server_of(kind, given), root, root)
+
+
+def _checked(url: str) -> tuple[str, str, str]:
+    """split_url. Raises InvalidInputError for a URL that is none of an object store, or has more than a place."""
+    found = split_url(url)
+    if found is None:
+        raise InvalidInputError(
+            "this is no URL of an object store", path=shown_url(url), hint="s3://bucket/prefix, gs://, az://, https://"
+        )
+    scheme, place, prefix = found
+    # without an "@" a colon is that of a password with a slash in it, as keys of S3 often have, or the mark of a port
+    secret = ":" in place and not (_CLASSES[scheme] == "HTTPStore" and _PORT.search(place))
+    if not place or secret or "@" in place or "?" in prefix or "#" in prefix:
+        raise InvalidInputError(
+            "a URL of an object store has a bucket (or host) and a path alone",
+            path=f"{scheme}://..." if secret else shown_url(url),
+            hint="give credentials as options or in the environment, not in the URL",
+        )
+    return found
 
 
 def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
@@ -284,55 +291,3 @@ def shown_url(url: str) -> str:
     head = url.partition("?")[0]
     scheme, mark, rest = head.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if mark else head
-
-
-def _from_aws_files(given: Mapping[str, object]) -> dict[str, object]:
-    """What the files of the AWS tools say for the profile of the environment, where neither options nor environment give credentials."""
-    told = {
-        "access_key_id",
-        "aws_access_key_id",
-        "skip_signature",
-        "aws_skip_signature",
-        "credential_provider",
-        "token",
-    }
-    if (
-        told & {name.lower() for name in given}
-        or "AWS_ACCESS_KEY_ID" in os.environ
-        or "AWS_SKIP_SIGNATURE" in os.environ
-    ):
-        return {}
-    home = os.path.expanduser("~/.aws")
-    credentials = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", os.path.join(home, "credentials"))
-    config = os.environ.get("AWS_CONFIG_FILE", os.path.join(home, "config"))
-    if not (os.path.isfile(credentials) or os.path.isfile(config)):
-        return {}
-    from configparser import ConfigParser, Error
-
-    profile = os.environ.get("AWS_PROFILE", "default")
-    parser = ConfigParser(interpolation=None)
-    try:
-        parser.read([config, credentials], encoding="utf-8")
-    except (Error, UnicodeDecodeError, OSError):
-        raise InvalidInputError(
-            "the files of the AWS tools cannot be read",
-            path=credentials,
-            hint="mend them, or give access_key_id and secret_access_key",
-        ) from None
-    found: dict[str, object] = {}
-    names = {
-        "aws_access_key_id": "access_key_id",
-        "aws_secret_access_key": "secret_access_key",
-        "aws_session_token": "token",
-        "region": "region",
-        "endpoint_url": "endpoint",
-    }
-    for section in (f"profile {profile}", profile):
-        if parser.has_section(section):
-            found |= {names[name]: value for name, value in parser.items(section) if name in names}
-    environment = {"region": ("AWS_REGION", "AWS_DEFAULT_REGION"), "endpoint": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")}
-    return {
-        name: value
-        for name, value in found.items()
-        if name not in given and not any(known in os.environ for known in environment.get(name, ()))
-    }

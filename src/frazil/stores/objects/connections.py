@@ -7,16 +7,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from frazil.stores.objects.clients import ObjectClient
+    from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
+
     from frazil.stores.objects.web_client import WebConnections
 
-__all__ = ["Connection", "environment", "shared_connection"]
+    ObjectClient: TypeAlias = S3Store | GCSStore | AzureStore | HTTPStore | MemoryStore
+
+__all__ = ["Connection", "ObjectClient", "environment", "shared_connection"]
 
 A = TypeVar("A")
 B = TypeVar("B")

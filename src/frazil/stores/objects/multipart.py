@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from frazil.stores.objects.clients import ObjectClient
+    from frazil.stores.objects.connections import ObjectClient
 
 __all__ = ["put_parts"]
 

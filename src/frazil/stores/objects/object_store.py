@@ -39,7 +39,7 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from frazil.stores.objects.clients import ObjectClient
+    from frazil.stores.objects.connections import ObjectClient
 
 __all__ = ["ObjectStore"]
 
