@@ -14,6 +14,7 @@ import numpy as np
 from frazil.array.access import Access, Turn
 from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import settle
+from frazil.array.data_source import DataSource
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
@@ -119,7 +120,8 @@ class Array:
         chain, runtime = self._settled.chain, self._settled.runtime
         indexes = remembered_indexes(self._place, self._metadata, chain)
         document = StoredDocument(self._place, self._metadata, self._storage, self._documented)
-        access = Access(self._place.path, document, self._storage, chain, runtime, indexes, Turn())
+        options = self._place.shard_options
+        access = Access(self._place.path, document, self._storage, chain, runtime, indexes, Turn(), options)
         self._reached.append((access, Turn()))
         return self._reached
 
@@ -360,10 +362,13 @@ class Array:
         values, confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         self._do(partial(write, self._access, self._plan(selection), values, confirm))
 
-    def fill_new(self, values: ArrayLike) -> None:
-        """self[...] = values for who has just created the array, which saves a look at its document."""
+    def fill_new(self, source: DataSource, progress: Callable[[int], object]) -> None:
+        """Writes all elements for who has just created the array, which saves a look at its document. progress: as in create_array."""
         self._access.document.mark_new()
-        self[...] = values
+        most = self._settled.runtime.bytes_in_flight // 2 // max(1, self.dtype.itemsize)
+        for box, values in source.parts(self._lengths, self._outer, self._leaf, most):
+            self[box] = values
+            progress(prod(part.stop - part.start for part in box) * self.dtype.itemsize)
 
     def _source(self, selection: Selection, value: ArrayLike) -> Values:
         """The value as it will be written. Raises InvalidInputError, SelectionError."""

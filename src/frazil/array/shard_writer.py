@@ -87,7 +87,9 @@ class ShardWriter:
             if self._open or self._encoded is not None:
                 raise InvalidInputError("the shard writer was used already", path=self._access.path or "/")
             folder = self._store.path if isinstance(self._store, LocalStore) else None
-            self._encoded, self._open = EncodedChunks(_LITTLE, folder), True
+            as_written = self._access.options.inner_order == "written"
+            limit = _LITTLE if as_written else max(_LITTLE, self._access.runtime.bytes_in_flight)
+            self._encoded, self._open = EncodedChunks(limit, folder), True
         return self
 
     def __setitem__(self, where: object, value: ArrayLike) -> None:

@@ -14,6 +14,7 @@ from frazil.array.access import Access, failure
 from frazil.array.io.chunk_regions import Gathering, Region
 from frazil.array.io.shard_lookup import Keyed, Step, Units, found_spans
 from frazil.codecs.codec import BytesToBytes, run_encode
+from frazil.codecs.inner_order import inner_ranks
 from frazil.codecs.shard import encode_indexes, lay_out, merge
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.record import Record
@@ -151,6 +152,8 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
         keys = np.concatenate((carried.start, np.where(before < 0, _NEW, before) if keys is None else keys))
         group, number = np.concatenate((carried.group, group)), np.concatenate((carried.number, number))
         values = np.concatenate((carried.rows, values))
+    if call.access.options.inner_order != "written":
+        keys = inner_ranks(level, call.access.options.inner_order)[number]
     layout = lay_out(level, len(step.slot), group, number, values, keys)
     counts = np.bincount(layout.group, minlength=len(step.slot))
     present = counts > 0
