@@ -28,6 +28,7 @@ LATE: dict[str, str] = {
     "frazil.array.hierarchy.zarr_v2": "only where no node was found",
     "frazil.stores.repository_places": "only who creates something asks where repositories are, or where nothing was found",
     "frazil.array.resize": "asked for by name",
+    "frazil.array.shard_writer": "asked for by name",
     "frazil.array.hierarchy.tree": "asked for by name",
     "frazil.codecs.python_stage": "only chains with a Python codec run it",
     "frazil.codecs.whole_shard": "only shards behind a codec that the plan cannot see through are run whole",

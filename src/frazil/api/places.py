@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.array import Array
-from frazil.array.group import Group, as_node, new_array
+from frazil.array.array_creation import new_array
+from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.new_array import Lengths, check_arguments
 from frazil.array.hierarchy.nodes import M, Metadata, Place, create_nodes, missing
 from frazil.array.hierarchy.root import for_creation, locate
+from frazil.array.shard_options import checked_options
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.late import LateModule
@@ -23,8 +25,6 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from frazil.api import destinations, references, repository
     from frazil.array.hierarchy import zarr_v2
     from frazil.stores import repository_places
@@ -49,7 +49,7 @@ def create_array(
     *,
     shape: Lengths | None = None,
     dtype: object = None,
-    data: ArrayLike | None = None,
+    data: object = None,
     chunks: Lengths | str = "auto",
     shards: Lengths | str | None = None,
     codecs: object = "auto",
@@ -66,6 +66,8 @@ def create_array(
     explicit_groups: bool = False,
     entry_point: Mapping[str, object] | None = None,
     document: Mapping[str, object] | None = None,
+    inner_order: str = "written",
+    progress: Callable[[int], object] | None = None,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Array:
@@ -74,6 +76,8 @@ def create_array(
     location    a folder, a URL, a Store, or what frazil.stores.adapt makes one of
     path        (or name) of nodes in the location; the groups above are made where they are missing
     shape       elements along each dimension; shape and dtype may come from `data`, which is then written
+    data        an array; an array-like of dask, h5py, zarr, xarray, ..., which is read and written shard by shard; or an iterator of blocks that follow each other along the first
+                dimension, with `shape`. Where it cannot be read or written nothing is left of the array
     dtype       anything that NumPy takes for one, or the name of a registered data type ("r24"); stored little-endian unless codecs say otherwise
     chunks      elements along each dimension of a chunk, the unit of reading; "auto": about 1 MiB
     shards      elements of a shard, the unit of writing, a multiple of chunks; None: each chunk is an object of its own; "auto": about 64 MiB
@@ -85,10 +89,13 @@ def create_array(
     explicit_groups  whether groups above get documents in the draft too, which needs none
     entry_point  members for the zarr.json of a new hierarchy of the draft: `extensions`, `metadata_encoding`
     document    members for the array's document in the draft: `extensions`, `data_type`, `chunk_grid`, `chunk_memory_layout`
+    inner_order "written", "C", "F" or "morton": how inner chunks lie in shards that this handle writes
+    progress    called with the bytes of elements of `data` that were written since the last call
     registry    the extensions that are known; runtime: limits of this handle
     Raises AlreadyExistsError, MetadataError (names the argument), UnknownExtensionError, StoreError."""
+    options = checked_options(inner_order)
     place, replaces = _for_creation(
-        _place(location, registry, runtime, read_only=False),
+        _place(location, registry, runtime, read_only=False)._replace(shard_options=options),
         path if name is None else name,
         zarr_format,
         overwrite,
@@ -99,6 +106,7 @@ def create_array(
         place,
         overwrite,
         data,
+        progress,
         replaces=replaces,
         explicit_groups=explicit_groups,
         shape=shape,
@@ -125,6 +133,7 @@ def open_array(
     storage_transformers: Sequence[RuntimeTransformer] = (),
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
+    inner_order: str = "written",
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
     **arguments: object,
@@ -136,11 +145,13 @@ def open_array(
     cache  a folder in which encoded parts of what is read are kept, so that they are not fetched again as long as they are the same: for object stores and web servers,
            without effect where reading is no request. Many processes may share it
     cache_limit  bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
+    inner_order  as in create_array
     mode  r: read; r+: read and write; a: as r+, and made with the arguments of create_array where nothing is there; w: made anew, removing what is
           there; w-: made, and nothing may be there
     Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
     place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers, cache, cache_limit)
-    check_arguments(arguments, ("data", "explicit_groups", "entry_point"))
+    place = place._replace(shard_options=checked_options(inner_order))
+    check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
     if arguments and mode in ("r", "r+"):
         raise InvalidInputError(
             f"{next(iter(arguments))} has no meaning with mode {mode!r}, which creates nothing",
@@ -157,6 +168,7 @@ def open_array(
             registry=registry,
             runtime=runtime,
             overwrite=mode == "w",
+            inner_order=inner_order,
             **arguments,  # type: ignore[arg-type]
         )
     except AlreadyExistsError:

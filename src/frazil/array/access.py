@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from frazil import _kernel
+from frazil.array.shard_options import ShardOptions
 from frazil.codecs.codec import Refusal, cause_of
 from frazil.codecs.leaf import Chain
 from frazil.codecs.shard import index_error
@@ -42,7 +43,7 @@ MOST_OBJECTS = 128  # objects of one batch that are kept open
 
 class Access(Record):
     """One array's way to its chunks. document: what is stored of the array by now; indexes: those that are remembered, None where none can be; turn: held by a
-    writer of this array that lost a race and tries again."""
+    writer of this array that lost a race and tries again; options: how shards are written."""
 
     path: str
     document: StoredDocument
@@ -51,6 +52,7 @@ class Access(Record):
     runtime: Runtime
     indexes: RememberedIndexes | None
     turn: Turn
+    options: ShardOptions = ShardOptions()
 
 
 class Turn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -60,3 +60,16 @@ def check_surroundings(registry: object, runtime: object) -> None:
         raise InvalidInputError(f"runtime is {runtime!r}; it must be a frazil.Runtime")
     if runtime is not DEFAULT:
         runtime.checked()
+
+
+def checked_progress(progress: object) -> Callable[[int], object]:
+    """The function that is told of progress; one that does nothing for None. Raises InvalidInputError for what is no function."""
+    if progress is None:
+        return _ignore
+    if not callable(progress):
+        raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
+    return progress
+
+
+def _ignore(nbytes: int) -> None:
+    """No progress is wanted."""

@@ -14,10 +14,11 @@ import numpy as np
 from frazil.array.access import Access, Turn
 from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import compile_array
+from frazil.array.data_source import DataSource
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
-from frazil.array.indexer import Indexer, as_values, check_out, empty_values
+from frazil.array.indexer import Indexer, as_values, check_out, checked_axis, empty_values, grown_shape
 from frazil.array.io.read import read
 from frazil.array.io.shard_indexes import remembered_indexes
 from frazil.array.io.single_chunk import read_single, write_single
@@ -33,7 +34,6 @@ from frazil.errors import (
     SelectionError,
     UnknownExtensionError,
     one_line,
-    shown,
 )
 from frazil.indexing import (
     BoxPlan,
@@ -61,7 +61,9 @@ if TYPE_CHECKING:
 
     from frazil.array import chunk_count, resize
     from frazil.array import info as _info
+    from frazil.array import shard_writer as _shard_writer
 else:
+    _shard_writer = LateModule("frazil.array.shard_writer")
     chunk_count = LateModule("frazil.array.chunk_count")
     _info = LateModule("frazil.array.info")
     resize = LateModule("frazil.array.resize")
@@ -119,7 +121,8 @@ class Array:
         chain, runtime = self._compiled.chain, self._place.runtime.checked()
         indexes = remembered_indexes(self._place, self._metadata, chain)
         document = StoredDocument(self._place, self._metadata, self._storage, self._documented)
-        access = Access(self._place.path, document, self._storage, chain, runtime, indexes, Turn())
+        options = self._place.shard_options
+        access = Access(self._place.path, document, self._storage, chain, runtime, indexes, Turn(), options)
         self._reached.append((access, Turn()))
         return self._reached
 
@@ -366,10 +369,13 @@ class Array:
         values, confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         self._do(partial(write, self._access, self._plan(selection), values, confirm))
 
-    def fill_new(self, values: ArrayLike) -> None:
-        """self[...] = values for who has just created the array, which saves a look at its document."""
+    def fill_new(self, source: DataSource, progress: Callable[[int], object]) -> None:
+        """Writes all elements for who has just created the array, which saves a look at its document. progress: as in create_array."""
         self._access.document.mark_new()
-        self[...] = values
+        most = self._place.runtime.checked().bytes_in_flight // 2 // max(1, self.dtype.itemsize)
+        for box, values in source.parts(self._lengths, self._outer, self._leaf, most):
+            self[box] = values
+            progress(prod(part.stop - part.start for part in box) * self.dtype.itemsize)
 
     def _source(self, selection: Selection, value: ArrayLike) -> Values:
         """The value as it will be written. Raises InvalidInputError, SelectionError."""
@@ -429,21 +435,12 @@ class Array:
         gets a place of its own.
 
         Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array has taken the place, StoreError."""
-        data = self._values(values)
-        if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or not -self.ndim <= axis < self.ndim:
-            raise SelectionError(f"axis {shown(axis)} is not one of {self.ndim} dimensions", path=self.path or "/")
-        axis %= self.ndim
+        data, axis = self._values(values), checked_axis(axis, self.ndim, self.path or "/")
         old: list[tuple[int, ...]] = []
 
         def change(stored: ArrayMetadata) -> ArrayMetadata:
             old[:] = [stored.shape]
-            others = [extent for d, extent in enumerate(stored.shape) if d != axis]
-            if data.ndim != len(stored.shape) or [extent for d, extent in enumerate(data.shape) if d != axis] != others:
-                raise SelectionError(
-                    f"values of shape {data.shape} cannot be appended to shape {stored.shape} along axis {axis}",
-                    path=self.path or "/",
-                )
-            return stored.with_shape([n + data.shape[d] * (d == axis) for d, n in enumerate(stored.shape)])
+            return stored.with_shape(grown_shape(stored.shape, data.shape, axis, self.path or "/"))
 
         grown = self._change(change)
         if data.shape[axis]:
@@ -481,6 +478,14 @@ class Array:
     def _same(self, stored: object) -> ArrayMetadata:
         """The metadata that is stored now. Raises NotFoundError, ConflictError where another array has taken the place."""
         return check_in_place(stored, self._metadata, self._place, self._storage)
+
+    def shard_writer(self, shard: int | Sequence[int]) -> _shard_writer.ShardWriter:
+        """Writes one shard, at coordinates in the grid of shards, inner chunk by inner chunk: `with a.shard_writer((0, 1)) as w: w[3, 0] = block`. It is published
+        whole at the end; see frazil.array.shard_writer.ShardWriter.
+
+        Raises InvalidInputError where there are no shards, SelectionError, ReadOnlyError."""
+        self._place.require_writable()
+        return _shard_writer.ShardWriter(self._access, shard, self._shape, self.store, self._values, self._tell)
 
     # --- as an object --------------------------------------------------------------------------------------------------------------
 

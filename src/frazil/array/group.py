@@ -20,6 +20,7 @@ import numpy as np
 
 from frazil.array.arguments import check_depth, check_flag, check_mapping
 from frazil.array.array import Array
+from frazil.array.array_creation import new_array, stored_array
 from frazil.array.attributes import Attributes, Update
 from frazil.array.hierarchy.new_array import Lengths, array_metadata, check_arguments
 from frazil.array.hierarchy.nodes import (
@@ -34,10 +35,10 @@ from frazil.array.hierarchy.nodes import (
     nodes_below,
     remove_node,
 )
+from frazil.array.shard_options import checked_options
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
     AlreadyExistsError,
-    ConflictError,
     FrazilError,
     InvalidInputError,
     MetadataError,
@@ -50,8 +51,6 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from frazil.array.hierarchy import move, zarr_v2
     from frazil.array.hierarchy import tree as _tree
     from frazil.stores import repository_places
@@ -263,7 +262,7 @@ class Group(MutableMapping[str, "Array | Group"]):
         *,
         shape: Lengths | None = None,
         dtype: object = None,
-        data: ArrayLike | None = None,
+        data: object = None,
         chunks: Lengths | str = "auto",
         shards: Lengths | str | None = None,
         codecs: object = "auto",
@@ -276,14 +275,17 @@ class Group(MutableMapping[str, "Array | Group"]):
         document: Mapping[str, object] | None = None,
         overwrite: bool = False,
         explicit_groups: bool = False,
+        inner_order: str = "written",
+        progress: Callable[[int], object] | None = None,
     ) -> Array:
         """A new array below this group; arguments as in frazil.create_array. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
-        place = self._at(path)
+        place = self._at(path)._replace(shard_options=checked_options(inner_order))
         self._guard([place.path], overwrite)
         array = new_array(
             place,
             overwrite,
             data,
+            progress,
             explicit_groups=explicit_groups,
             shape=shape,
             dtype=dtype,
@@ -318,7 +320,7 @@ class Group(MutableMapping[str, "Array | Group"]):
             nodes[place.path] = as_stored(place, made)
         self._create(nodes, overwrite)
         if self._place.nodes is not None:  # which may keep less than the metadata says
-            nodes = {at: _created(self._place.at(at)) for at in nodes}
+            nodes = {at: stored_array(self._place.at(at)) for at in nodes}
         found = zip(arrays, nodes.items(), strict=True)
         return {path: Array(self._place.at(at), node) for path, (at, node) in found if isinstance(node, ArrayMetadata)}
 
@@ -332,7 +334,7 @@ class Group(MutableMapping[str, "Array | Group"]):
     def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:
         """The array at a path, of this shape and dtype; made with the arguments of create_array where nothing is there.
         Raises AlreadyExistsError where something else is."""
-        check_arguments(arguments, ("data", "overwrite", "explicit_groups"))
+        check_arguments(arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress"))
         node = self._required(path, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
         wanted = array_metadata(self._place.registry, shape=shape, dtype=dtype)
         if not isinstance(node, Array) or node.shape != wanted.shape or node.dtype != wanted.dtype:
@@ -448,48 +450,6 @@ class _Values(ValuesView["Array | Group"]):
 
     def __len__(self) -> int:
         return len(self._items)
-
-
-def new_array(
-    place: Place,
-    overwrite: bool,
-    data: ArrayLike | None,
-    *,
-    explicit_groups: bool = False,
-    replaces: str | None = None,
-    **arguments: object,
-) -> Array:
-    """Creates an array from the arguments of array_metadata, which `data`, where given, completes, and writes the data. Others as in create_nodes."""
-    try:
-        values = None if data is None else np.asarray(data)
-    except ValueError as error:
-        raise InvalidInputError(f"data is no array: {error}", path=place.path or "/") from error
-    for name, value in () if values is None else (("shape", values.shape), ("dtype", values.dtype)):
-        arguments[name] = value if arguments.get(name) is None else arguments[name]
-    for name in ("shape", "dtype"):
-        if arguments.get(name) is None:
-            raise InvalidInputError(f"{name} is missing; it is required where no data is given", path=place.path or "/")
-    metadata = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
-    metadata = as_stored(place, metadata)
-    array = Array(place._replace(nodes=None), metadata)  # before anything that is there may be removed
-    if values is not None:
-        array.check_values(values)
-    create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
-    if (
-        place.nodes is not None
-    ):  # which gives the chunks of arrays that are there, and may keep less than the metadata says
-        array = Array(place, _created(place))
-    if values is not None:
-        array.fill_new(values)
-    return array
-
-
-def _created(place: Place) -> ArrayMetadata:
-    """The metadata that a new array has been given."""
-    node = find_node(place)
-    if not isinstance(node, ArrayMetadata):
-        raise ConflictError("the new array is gone", path=place.path or "/", hint="somebody removed it")
-    return node
 
 
 def as_node(place: Place, metadata: Metadata) -> Array | Group:

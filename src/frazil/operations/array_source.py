@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from frazil.api.places import open_node
 from frazil.array.array import Array
 from frazil.array.group import Group
@@ -12,7 +10,7 @@ from frazil.errors import InvalidInputError
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location
 
-__all__ = ["checked_progress", "open_source", "with_limit"]
+__all__ = ["open_source", "with_limit"]
 
 
 def open_source(source: Location | Array, path: str = "", runtime: Runtime | None = None) -> Array:
@@ -46,16 +44,3 @@ def _no_array(group: Group) -> InvalidInputError:
     return InvalidInputError(
         "a group is there, not an array", path=group.path or "/", hint="name an array below it; tree() shows them"
     )
-
-
-def checked_progress(progress: object) -> Callable[[int], object]:
-    """The function that is told of progress; one that does nothing for None. Raises InvalidInputError for what is no function."""
-    if progress is None:
-        return _ignore
-    if not callable(progress):
-        raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
-    return progress
-
-
-def _ignore(nbytes: int) -> None:
-    """No progress is wanted."""

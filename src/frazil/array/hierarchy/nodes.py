@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from frazil.array.arguments import check_flag, check_transformers
+from frazil.array.shard_options import ShardOptions
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import (
     AlreadyExistsError,
@@ -50,7 +51,7 @@ class Place(Record):
 
     entry_store  the store without the generic extensions of the hierarchy, which have no say in its entry point; None: there are none
     nodes        what keeps the nodes instead of documents in the store, which then is for display alone; None: documents. Layout is then that of V3
-    memory       what all that is opened from here remembers; None: each array for itself"""
+    memory       what all that is opened from here remembers; None: each array for itself;  shard_options: how its arrays write shards"""
 
     store: Store
     path: str = ""
@@ -62,6 +63,7 @@ class Place(Record):
     entry_store: Store | None = None
     nodes: NodeStorage | None = None
     memory: ByteCache | None = None
+    shard_options: ShardOptions = ShardOptions()
 
     def at(self, path: str) -> Place:
         return self._replace(path=path)

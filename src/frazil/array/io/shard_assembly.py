@@ -14,6 +14,7 @@ from frazil.array.access import Access, failure
 from frazil.array.io.chunk_regions import Gathering, Region
 from frazil.array.io.shard_lookup import Keyed, Step, Units, found_spans
 from frazil.codecs.codec import BytesToBytes, run_encode
+from frazil.codecs.inner_order import inner_ranks
 from frazil.codecs.shard import encode_indexes, lay_out, merge
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.record import Record
@@ -102,13 +103,15 @@ def _fetched(wanted: list[tuple[Region, Columns]], gathering: Gathering) -> list
 
 
 class Call(Record):
-    """What the functions below share. units, keyed: for errors, of the write and of its shards."""
+    """What the functions below share. units, keyed: for errors, of the write and of its shards. order: int64[n], which rises with the order in which the units were
+    written; None: that is their own."""
 
     access: Access
     steps: list[Step]
     units: Units
     keyed: Keyed
     gathering: Gathering
+    order: Columns | None = None
 
     def place(self, depth: int, group: int) -> tuple[str | None, tuple[int, ...]]:
         """The key of a group's object, and coordinates of a chunk in the group (of the shard itself, where it is the outermost)."""
@@ -139,14 +142,18 @@ def assemble(call: Call, values: Columns, kept: Kept) -> Shards:
 
 def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -> Shards:
     """The groups of a step, each with its index among its pieces."""
-    level, step = call.access.chain.levels[depth], call.steps[depth]
+    levels, step = call.access.chain.levels, call.steps[depth]
+    level = levels[depth]
     group, number = _touched(call.steps, depth)
-    keys = None
+    order = call.order if depth + 1 == len(levels) else None
+    keys = None if order is None else order + _NEW
     if len(step.tables):
         before = step.entries(group, number)[:, 0]
-        keys = np.concatenate((carried.start, np.where(before < 0, _NEW, before)))
+        keys = np.concatenate((carried.start, np.where(before < 0, _NEW, before) if keys is None else keys))
         group, number = np.concatenate((carried.group, group)), np.concatenate((carried.number, number))
         values = np.concatenate((carried.rows, values))
+    if call.access.options.inner_order != "written":
+        keys = inner_ranks(level, call.access.options.inner_order)[number]
     layout = lay_out(level, len(step.slot), group, number, values, keys)
     counts = np.bincount(layout.group, minlength=len(step.slot))
     present = counts > 0

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -58,6 +58,7 @@ else:
 Values: TypeAlias = "NDArray[np.generic]"
 
 _ALONE = nullcontext()
+_NO_VALUES: Final[Values] = np.empty(0, np.uint8)
 
 
 class Unlocated:
@@ -73,15 +74,24 @@ class Unlocated:
         return self._access.storage.locate(self._coords[row : row + 1]).key(0)
 
 
+class EncodedUnits(Protocol):
+    """Inner chunks that are encoded already, none of which is kept in part."""
+
+    def rows(self, units: Units, gathering: Gathering) -> tuple[Columns, Columns]:
+        """int64[n, 3], where the bytes of each unit lie in `gathering`, length -1 where it is all fill value; and int64[n], which rises with the order in which they were written."""
+
+
 class Source(Record):
     """What a write takes its values from.
 
     turn     held while the kernel encodes (overlap.py), None where nothing else runs at the same time
-    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written"""
+    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written
+    encoded  in place of values"""
 
     values: Values
     turn: AbstractContextManager[object] | None
     confirm: Callable[[], None] | None
+    encoded: EncodedUnits | None = None
 
 
 class Part(Record):
@@ -131,6 +141,30 @@ def write(
         in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn, confirm)), lanes.number)
     except (DataError, StoreError):
         confirm()  # the chunks may be those of another array, and then that is what is wrong
+        raise
+
+
+def publish_encoded(
+    access: Access,
+    plan: PointPlan,
+    encoded: EncodedUnits,
+    confirm: Callable[[], None],
+    *,
+    whole: bool,
+    shape: tuple[int, ...] | None,
+) -> None:
+    """Replaces one shard by what is encoded of it and what is kept.
+
+    plan     an element of each inner chunk that is written, all in one shard
+    confirm  as Source.confirm
+    whole    whether all inner chunks are written that begin inside the array;  shape: as of a Part
+    Raises as `write`."""
+    (batch,) = plan.batches(1, plan.chunk_count, plan.chunk_count)
+    part = Part(batch, np.zeros(1, np.int64), whole, shape)
+    try:
+        _publish(access, part, Source(_NO_VALUES, None, confirm, encoded))
+    except (DataError, StoreError):
+        confirm()  # as in `write`
         raise
 
 
@@ -305,13 +339,16 @@ def _replace_shards(
     units = batch.units(rows)
     first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
     steps, spans = walk(access, units, keyed, first)
-    spans[units.whole()] = -1
-    gathering = Gathering()
+    spans[units.whole() if source.encoded is None else slice(None)] = -1
+    gathering, order = Gathering(), None
     kept = keep(steps, spans, gathering)
     if opened.region.stale:  # what is kept would be kept of another version
         return list(range(len(rows)))
-    values = encode(access, units, source, gathering, kept.old, units.offsets, keyed)
-    shards = assemble(Call(access, steps, units, keyed, gathering), values, kept)
+    if source.encoded is None:
+        values = encode(access, units, source, gathering, kept.old, units.offsets, keyed)
+    else:
+        values, order = source.encoded.rows(units, gathering)
+    shards = assemble(Call(access, steps, units, keyed, gathering, order), values, kept)
     present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
     if source.confirm is not None:
         source.confirm()

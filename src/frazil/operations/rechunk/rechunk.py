@@ -12,7 +12,7 @@ from typing import TypeAlias
 from frazil.api.destinations import check_destination
 from frazil.api.places import create_array
 from frazil.api.session import Session
-from frazil.array.arguments import check_flag
+from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.hierarchy.new_array import Lengths
 from frazil.array.hierarchy.nodes import Place, check_above, create_groups, drop_copies, find_nodes
@@ -22,7 +22,7 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import ancestors
 from frazil.metadata.v3.documents import emit_node
-from frazil.operations.array_source import checked_progress, open_source, with_limit
+from frazil.operations.array_source import open_source, with_limit
 from frazil.operations.copy.note import (
     NOTE_NAME,
     Note,

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import numpy as np
-
+from frazil.codecs.inner_order import Order, grid_coordinates, morton_keys, ranks
 from frazil.codecs.shard import Level
 from frazil.stores.values import Columns
 
-__all__ = ["Order", "grid_coordinates", "morton_keys", "order_of"]
-
-Order = Literal["C", "F", "morton", "written"]
+__all__ = ["order_of"]
 
 
 def order_of(level: Level, numbers: Columns) -> Order | None:
@@ -21,37 +16,11 @@ def order_of(level: Level, numbers: Columns) -> Order | None:
         return None
     coords, counts = grid_coordinates(level, numbers), level.counts
     for name, keys in (
-        ("C", _ranks(coords, counts)),
-        ("F", _ranks(coords[:, ::-1], counts[::-1])),
+        ("C", ranks(coords, counts)),
+        ("F", ranks(coords[:, ::-1], counts[::-1])),
         ("morton", morton_keys(coords, counts)),
         ("morton", morton_keys(coords[:, ::-1], counts[::-1])),
     ):
         if (keys[1:] > keys[:-1]).all():
             return name  # type: ignore[return-value] # one of them
     return "written"
-
-
-def grid_coordinates(level: Level, numbers: Columns) -> Columns:
-    """int64[n, d]: places in the grid of a shard, by dimension of the array."""
-    strides, counts = np.array(level.strides, np.int64), np.array(level.counts, np.int64)
-    return np.asarray(numbers[:, None] // strides % counts, np.int64)
-
-
-def _ranks(coords: Columns, counts: tuple[int, ...]) -> Columns:
-    """int64[n]: places in C order."""
-    ranks = np.zeros(len(coords), np.int64)
-    for axis, count in enumerate(counts):
-        ranks = ranks * count + coords[:, axis]
-    return ranks
-
-
-def morton_keys(coords: Columns, counts: tuple[int, ...]) -> Columns:
-    """int64[n]: places in Morton order: the bits of the coordinates in turn, those of the first dimension lowest; a dimension has as many bits as its count needs."""
-    keys, at = np.zeros(len(coords), np.int64), 0
-    bits = [(count - 1).bit_length() for count in counts]
-    for bit in range(max(bits, default=0)):
-        for axis, most in enumerate(bits):
-            if bit < most:
-                keys |= (coords[:, axis] >> bit & 1) << at
-                at += 1
-    return keys

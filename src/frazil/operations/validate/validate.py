@@ -9,13 +9,13 @@ from itertools import islice, product
 import numpy as np
 
 from frazil.api.places import open_node
-from frazil.array.arguments import check_flag
+from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.nodes import Metadata, Place, nodes_below
 from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.operations.array_source import checked_progress, with_limit
+from frazil.operations.array_source import with_limit
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
 from frazil.operations.location_overlap import shown
 from frazil.operations.shards.shard_index import chunk_keys, chunk_store, levels_of, read_tables, tables_below

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,7 @@ from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sou
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["HeldBuffers", "as_buffers", "join_pieces", "read_values"]
+__all__ = ["HeldBuffers", "as_buffers", "is_large", "join_pieces", "parts_of", "read_values", "taken"]
 
 
 def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[bytes | None]:
@@ -67,6 +67,39 @@ def join_pieces(pieces: Pieces) -> list[bytes]:
             raise StoreError(f"a piece of {length} bytes at {start} reaches outside its object")
         parts.append(part)
     return [parts[a] if b == a + 1 else b"".join(parts[a:b]) for a, b in itertools.pairwise(offsets)]
+
+
+def taken(pieces: Pieces, number: int) -> Pieces:
+    """One of several values."""
+    low, high = pieces.offsets[number : number + 2].tolist()
+    return Pieces(pieces.sources, pieces.rows[low:high], np.array([0, high - low], np.int64))
+
+
+def is_large(value: Pieces, nbytes: int) -> bool:
+    """Whether one value of at least `nbytes` lies in buffers, and would have to be copied to be one piece of memory."""
+    rows = value.rows
+    if (rows[:, 0] >= 0).any() or int(rows[:, 2].sum()) < nbytes:
+        return False
+    return len(rows) > 1 or not isinstance(value.sources.buffers[-1 - int(rows[0, 0])], bytes)
+
+
+def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
+    """The bytes of one value whose pieces lie in buffers, in parts of at most `nbytes`. Raises StoreError for a piece outside its object."""
+    held: list[bytes] = []
+    room = nbytes
+    for blob, start, length in pieces.rows.tolist():
+        end = start + length
+        while start < end:
+            part = _slice(pieces.sources.buffers[-1 - blob], start, min(room, end - start))
+            if not part:
+                raise StoreError(f"a piece of {length} bytes at {end - length} reaches outside its object")
+            held.append(part)
+            start, room = start + len(part), room - len(part)
+            if not room:
+                yield b"".join(held)
+                held, room = [], nbytes
+    if held:
+        yield b"".join(held)
 
 
 class HeldBuffers(list["SourceBuffer"]):

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from obstore import PutResult
+
     from frazil.stores.objects.connections import ObjectClient
 
 __all__ = ["put_parts"]
 
 _PART: Final = 2**23  # bytes
-_AT_ONCE: Final = 2  # parts
 
 
-def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes]) -> None:
-    """Raises what the client raises, and what `parts` does, as it is; then there is no object, or the old one."""
+def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes], at_once: int = 2) -> PutResult:
+    """at_once: parts that are in memory. Raises what the client raises, and what `parts` does, as it is; then there is no object, or the old one."""
     from concurrent.futures import ThreadPoolExecutor
 
     import obstore
@@ -37,7 +38,7 @@ def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes]) -> None:
     # The client asks for parts from within its own loop, where it cannot be asked for anything: such as for the parts of another object.
     with ThreadPoolExecutor(1, "frazil-parts") as elsewhere:
         try:
-            obstore.put(client, key, told(), use_multipart=True, chunk_size=_PART, max_concurrency=_AT_ONCE)
+            return obstore.put(client, key, told(), use_multipart=True, chunk_size=_PART, max_concurrency=at_once)
         except BaseException:
             if broken:
                 raise broken[0] from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import tell
-from frazil.stores.fetched.content import join_pieces
+from frazil.stores.fetched.content import is_large, join_pieces, parts_of, taken
 from frazil.stores.listing import Page
 from frazil.stores.objects.client_errors import failure, meaning_of, never_done
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
@@ -243,27 +243,38 @@ class ObjectStore(Store):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
+        """As the port says. Large values of which no version is expected, and whose pieces are in memory or mapped, go in parts that are made one after the other."""
         self._require("writable")
-        return self._all(self._put, list(zip(names, join_pieces(pieces), expect, strict=True)))
+        wanted = [(key, pieces, value, version) for value, (key, version) in enumerate(zip(names, expect, strict=True))]
+        return self._all(self._put_value, wanted)
 
-    def _put(self, wanted: tuple[str, bytes, Version | None]) -> Version | Changed:
-        key, value, expect = wanted
+    def _put_value(self, wanted: tuple[str, Pieces, int, Version | None]) -> Version | Changed:
+        key, pieces, number, expect = wanted
         if "\\" in key and self._clients.kind == "AzureStore":
             raise StoreError("a key with a backslash", key=key, hint="Azure takes it for a slash: choose another key")
+        value = taken(pieces, number)
         if expect is not None:
-            return self._put_if(key, value, expect)
-        import obstore
-
-        large = len(value) >= _MULTIPART
+            return self._put_if(key, join_pieces(value)[0], expect)
+        at_once = min(8, self.requests_in_flight)
         try:
+            if is_large(value, _MULTIPART):
+                return self._put_version(
+                    key, put_parts(self._clients.connection.writer, self._clients.below + key, parts_of(value), at_once)
+                )
+            import obstore
+
+            whole = join_pieces(value)[0]
+            large = len(whole) >= _MULTIPART
             result = obstore.put(
                 self._clients.connection.writer,
                 self._clients.below + key,
-                value,
+                whole,
                 use_multipart=large,
                 chunk_size=_PART,
-                max_concurrency=min(8, self.requests_in_flight),
+                max_concurrency=at_once,
             )
+        except FrazilError:
+            raise
         except Exception as error:
             if meaning_of(error) == "exists":
                 raise self._in_the_way(key) from None

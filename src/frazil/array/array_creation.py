@@ -1,0 +1,84 @@
+"""A new array from the arguments of create_array: its metadata, its document, and its data. How data is cut into boxes is in data_source.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from frazil.array.arguments import checked_progress
+from frazil.array.array import Array
+from frazil.array.data_source import DataSource, data_source
+from frazil.array.hierarchy.new_array import array_metadata
+from frazil.array.hierarchy.nodes import Place, as_stored, create_nodes, find_node, remove_node
+from frazil.errors import ConflictError, FrazilError, InvalidInputError
+from frazil.metadata.model import ArrayMetadata
+
+__all__ = ["new_array", "stored_array"]
+
+
+def new_array(
+    place: Place,
+    overwrite: bool,
+    data: object,
+    progress: Callable[[int], object] | None = None,
+    *,
+    explicit_groups: bool = False,
+    replaces: str | None = None,
+    **arguments: object,
+) -> Array:
+    """Creates an array from the arguments of array_metadata, which `data`, where given, completes, and writes the data. Others as in create_array and create_nodes.
+
+    Where the data cannot be read or written the new array is removed again."""
+    report = checked_progress(progress)
+    source = None if data is None else _source(data, place)
+    for name, value in () if source is None else (("shape", source.shape), ("dtype", source.dtype)):
+        arguments[name] = value if arguments.get(name) is None else arguments[name]
+    for name in ("shape", "dtype"):
+        if arguments.get(name) is None:
+            raise InvalidInputError(
+                f"{name} is missing; it is required where no data is given, and shape where blocks are",
+                path=place.path or "/",
+            )
+    metadata = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
+    metadata = as_stored(place, metadata)
+    array = Array(place._replace(nodes=None), metadata)  # before anything that is there may be removed
+    if source is not None:
+        _check(source, array)
+    create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
+    try:
+        if (
+            place.nodes is not None
+        ):  # which gives the chunks of arrays that are there, and may keep less than the metadata says
+            array = Array(place, stored_array(place))
+        if source is not None:
+            array.fill_new(source, report)
+    except BaseException:
+        if source is not None:
+            with suppress(FrazilError):
+                remove_node(place)
+        raise
+    return array
+
+
+def _source(data: object, place: Place) -> DataSource:
+    try:
+        return data_source(data)
+    except InvalidInputError as error:
+        error.path = place.path or "/"
+        raise
+
+
+def _check(source: DataSource, array: Array) -> None:
+    """Refuses data that does not fit, before anything is written."""
+    if source.values is not None:
+        array.check_values(source.values)
+    elif source.sliced is not None and source.shape != array.shape:
+        raise InvalidInputError(f"data has the shape {source.shape}, the array {array.shape}", path=array.path or "/")
+
+
+def stored_array(place: Place) -> ArrayMetadata:
+    """The metadata that a new array has been given."""
+    node = find_node(place)
+    if not isinstance(node, ArrayMetadata):
+        raise ConflictError("the new array is gone", path=place.path or "/", hint="somebody removed it")
+    return node

@@ -1,0 +1,60 @@
+"""The orders in which inner chunks can lie in a shard: C, F and Morton, as ranks of their places in its grid. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.codecs.shard import Level
+
+__all__ = ["Order", "grid_coordinates", "inner_ranks", "morton_keys", "ranks"]
+
+Columns: TypeAlias = "NDArray[np.int64]"
+Order = Literal["C", "F", "morton", "written"]
+
+
+def grid_coordinates(level: Level, numbers: Columns) -> Columns:
+    """int64[n, d]: places in the grid of a shard, by dimension of the array."""
+    return _coordinates(numbers, level.strides, level.counts)
+
+
+def _coordinates(numbers: Columns, strides: tuple[int, ...], counts: tuple[int, ...]) -> Columns:
+    return np.asarray(numbers[:, None] // np.array(strides, np.int64) % np.array(counts, np.int64), np.int64)
+
+
+def ranks(coords: Columns, counts: tuple[int, ...]) -> Columns:
+    """int64[n]: places in C order."""
+    found = np.zeros(len(coords), np.int64)
+    for axis, count in enumerate(counts):
+        found = found * count + coords[:, axis]
+    return found
+
+
+def morton_keys(coords: Columns, counts: tuple[int, ...]) -> Columns:
+    """int64[n]: places in Morton order: the bits of the coordinates in turn, those of the first dimension lowest; a dimension has as many bits as its count needs."""
+    keys, at = np.zeros(len(coords), np.int64), 0
+    bits = [(count - 1).bit_length() for count in counts]
+    for bit in range(max(bits, default=0)):
+        for axis, most in enumerate(bits):
+            if bit < most:
+                keys |= (coords[:, axis] >> bit & 1) << at
+                at += 1
+    return keys
+
+
+def inner_ranks(level: Level, order: Order) -> Columns:
+    """int64[total]: by the number of an inner chunk in the index, what sorts inner chunks in this order, which is not "written"."""
+    return _inner_ranks(level.total, level.strides, level.counts, order)
+
+
+@lru_cache(maxsize=32)
+def _inner_ranks(total: int, strides: tuple[int, ...], counts: tuple[int, ...], order: Order) -> Columns:
+    coords = _coordinates(np.arange(total), strides, counts)
+    if order == "C":
+        return ranks(coords, counts)
+    return ranks(coords[:, ::-1], counts[::-1]) if order == "F" else morton_keys(coords, counts)
