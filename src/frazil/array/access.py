@@ -8,6 +8,7 @@ import os
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable
 from errno import ENOMEM
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -28,7 +29,7 @@ from frazil.errors import (
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
-from frazil.stores.retry import lacks_files
+from frazil.stores.retry import FREE_FILES, lacks_files, when_files_are_free
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -146,11 +147,14 @@ def most_objects(access: Access) -> int:
 
 
 def in_parts(rows: Columns, act: Callable[[Columns], object]) -> None:
-    """act(rows), which may be done again; part by part, where too many files are open for all at once."""
+    """act(rows), which may be done again; part by part, where too many files are open for all at once, and one of them when others have closed theirs."""
+    if len(rows) < 2:
+        when_files_are_free(partial(act, rows), FREE_FILES)
+        return
     try:
         act(rows)
     except StoreError as error:
-        if not lacks_files(error) or len(rows) < 2:
+        if not lacks_files(error):
             raise
     else:
         return

@@ -13,6 +13,7 @@ from frazil.record import Record
 
 __all__ = [
     "FILES",
+    "FREE_FILES",
     "READS",
     "REQUESTS",
     "WRITES",
@@ -41,9 +42,10 @@ class Backoff(Record):
 
 READS: Final = Backoff(100)  # of what others replace
 WRITES: Final = Backoff(1000)  # of what others change: each time one of all writers gets through
-FILES: Final = Backoff(
-    10_000, 0.005, 0.05, 10.0
-)  # while too many are open; on a busy machine others may need theirs for long
+FILES: Final = Backoff(10_000, 0.005, 0.05, 1.0)  # while too many are open, which the caller may have opened itself
+FREE_FILES: Final = FILES._replace(
+    within=10.0
+)  # by one who holds none; on a busy machine others may need theirs for long
 REQUESTS: Final = Backoff(6, 0.1, 5.0, 180.0)  # to a server that is busy, or whose answer was lost
 
 
@@ -91,6 +93,6 @@ def lacks_files(error: BaseException) -> bool:
     return isinstance(error, StoreError) and error.errno in {EMFILE, ENFILE}
 
 
-def when_files_are_free(call: Callable[[], T]) -> T:
-    """call(), repeated while it lacks files, until others have closed theirs or ten seconds have passed. It needs few files."""
-    return retry(call, FILES, lacks_files)
+def when_files_are_free(call: Callable[[], T], backoff: Backoff = FILES) -> T:
+    """call(), repeated while it lacks files, until others have closed theirs. It needs few files. backoff: FREE_FILES where the caller holds none, so that others never wait for it"""
+    return retry(call, backoff, lacks_files)

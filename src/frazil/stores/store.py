@@ -9,6 +9,7 @@ import builtins
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from frazil.late import LateModule
 from frazil.stores.fetched.content import read_values
 from frazil.stores.keys import check_key, check_prefix, distinct_keys, split_level
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
-from frazil.stores.retry import WRITES, attempts
+from frazil.stores.retry import FREE_FILES, WRITES, attempts, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -182,8 +183,11 @@ class Store(ABC):
             if len(names) > 1:
                 spans = np.repeat(_DOCUMENT, len(names), axis=0)
                 spans[:, 0] = np.arange(len(names))
-            values += read_values(self.fetch(names, spans), names, spans)
+            values += when_files_are_free(partial(self._read, names, spans), FREE_FILES)
         return values
+
+    def _read(self, names: builtins.list[str], spans: Columns) -> builtins.list[bytes | None]:
+        return read_values(self.fetch(names, spans), names, spans)
 
     def get_partial_values(
         self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]

@@ -21,7 +21,7 @@ from frazil.errors import ConflictError, StoreError
 from frazil.indexing import BoxBatch, BoxPlan, PointBatch, PointPlan
 from frazil.stores.array_storage.chunk_storage import KernelFiles
 from frazil.stores.local.kernel_results import are_young
-from frazil.stores.retry import READS, attempts, when_files_are_free
+from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _read_batch(access: Access, batch: Batch, out: Out) -> bool:
 def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> bool:
     """Rows of batch.shards (None: all). What was replaced meanwhile is read again."""
     for _ in attempts(READS):
-        rows = when_files_are_free(partial(_read_once, access, batch, rows, out))
+        rows = when_files_are_free(partial(_read_once, access, batch, rows, out), FREE_FILES)
         if rows is None or not len(rows):
             return rows is not None
     assert rows is not None
@@ -217,7 +217,9 @@ def _known_tables(
 
 def _shard_names(batch: Batch, rows: Columns | None) -> Sequence[Hashable]:
     if isinstance(batch, BoxBatch):
-        names: list[Hashable] = list(product(*batch.shards_along()))
+        names: list[Hashable] = list(
+            product(*[along if isinstance(along, range) else along.tolist() for along in batch.shards_along()])
+        )
         return names if rows is None else [names[i] for i in rows.tolist()]
     return list(map(tuple, _coordinates(batch, rows).tolist()))
 

@@ -36,7 +36,7 @@ from frazil.indexing import BoxBatch, BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.retry import READS, attempts, when_files_are_free
+from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.stores.values import Columns, Sources, Version
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _read_chunks(access: Access, target: Target, batch: Batch) -> None:
     so no more than so many at a time."""
     located = access.storage.locate(batch.shards)
     if located.plain or len(located.names) <= MOST_OBJECTS:
-        when_files_are_free(partial(_decode_chunks, access, target, located, batch.units()))
+        when_files_are_free(partial(_decode_chunks, access, target, located, batch.units()), FREE_FILES)
         return
     for part in located.parts(MOST_OBJECTS):
         in_parts(part, lambda rows: _decode_chunks(access, target, located.take(rows), batch.units(rows)))
