@@ -134,8 +134,11 @@ def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
     """Whether the file of a tip is as it was when the tip was read, and what the next file says, None where it is missing. Both are read in one batch."""
     folder = _folder(files, tip)
     names = [folder + branch_file(number) for number in (tip.sequence, tip.sequence + 1) if number <= LAST_SEQUENCE]
-    spans = _HEADS[: len(names)]
-    own, *following = read_values(files.store.fetch(names, spans), names, spans)
+    if files.store.capabilities.direct:  # every commit comes here: in one call of the kernel
+        own, *following = files.store.get_documents(names)
+    else:
+        spans = _HEADS[: len(names)]
+        own, *following = read_values(files.store.fetch(names, spans), names, spans)
     if own is None:
         return False, None
     says = Ref(tip.snapshot or None, tip.deleted)

@@ -491,7 +491,7 @@ def _one_found(
     if code != 0 or (expect is not None and expect[0] is not None and expect[0] != version):
         return None
     rows = spans
-    if len(spans) and spans[0, 1:].min() < 0:
+    if len(spans) and (spans.item(1) < 0 or spans.item(2) < 0):
         rows = spans.copy()
         rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
     young = [True] if is_young(changed, time.time_ns()) else None
