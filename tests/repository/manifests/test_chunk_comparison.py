@@ -83,7 +83,16 @@ def test_what_differs(
     one = manifests.listed(old, grid, free=True, extents=extents)
     other = manifests.listed(new, new_grid, free=True, extents=extents)
     own = [int.from_bytes(file, "big") for file in own_manifests(one, other)]
-    written, removed = (tuples(found) for found in compare_chunks(one, other, manifests.load))
+    *differing, references = compare_chunks(one, other, manifests.load)
+    written, removed = (tuples(found) for found in differing)
+    # the new references are those that count
+    for chunk, number, row in zip(written, references.numbers.tolist(), references.rows.tolist(), strict=True):
+        manifest, start = references.manifests[number], references.manifests[number].starts
+        assert tuple(manifest.coordinates[start[row] : start[row + 1]].tolist()) == chunk
+        payload = at(models, new, chunk, new_grid)
+        assert payload is not None
+        alone = manifest_of(NODE, {chunk: payload}, rank)
+        assert same_references(manifest, np.array([row]), alone, np.zeros(1, np.int64)).all()
     chunks = sorted({chunk for number in own for chunk in models[number]})
     # what both list beyond the end of one of them may be told or not: it should not be there
     left = {chunk for one in set(old) & set(new) for chunk in models[one] if not inside(chunk, grid, new_grid)}
@@ -129,7 +138,7 @@ def test_disjoint_manifests_of_both_are_not_loaded(data: st.DataObject) -> None:
         for _ in range(2)
     )
     listed = [manifests.listed(side, (12,), free=False) for side in (old, new)]
-    written, removed = compare_chunks(*listed, manifests.load)
+    written, removed, _ = compare_chunks(*listed, manifests.load)
     chunks = [(at,) for at in range(12)]
     was, now = ([at(versions, side, chunk, (12,)) for chunk in chunks] for side in (old, new))
     assert tuples(written) == [
@@ -148,7 +157,7 @@ def test_what_was_written_before_the_rest_loads_nothing_of_it() -> None:
     manifests = Manifests([*large, {(17,): b"new"}], 1)
     old = manifests.listed(range(5), (50,), free=True)
     new = manifests.listed([5, *range(5)], (50,), free=True)
-    written, removed = compare_chunks(old, new, manifests.load)
+    written, removed, _ = compare_chunks(old, new, manifests.load)
     assert tuples(written) == [(17,)] and not len(removed)
     assert manifests.loaded == {5}
 
@@ -158,7 +167,7 @@ def test_a_part_that_was_written_anew_without_a_chunk() -> None:
     manifests = Manifests([*large, {(20 + by,): b"old" for by in range(10) if by != 3}], 1)
     old = manifests.listed(range(5), (50,), free=True)
     new = manifests.listed([0, 1, 5, 3, 4], (50,), free=True)
-    written, removed = compare_chunks(old, new, manifests.load)
+    written, removed, _ = compare_chunks(old, new, manifests.load)
     assert not len(written) and tuples(removed) == [(23,)]
     assert manifests.loaded == {2, 5}
 
@@ -167,7 +176,7 @@ def test_references_of_another_node_are_all_others() -> None:
     manifests = Manifests([{(0,): b"a"}], 1)
     old = manifests.listed([0], (2,), free=True)
     new = old._replace(node=NODE + 1)
-    written, removed = compare_chunks(old, new, manifests.load)
+    written, removed, _ = compare_chunks(old, new, manifests.load)
     assert tuples(written) == [(0,)] and not len(removed)
     assert own_manifests(old, old) == [] and own_manifests(old, new) == [old.manifests[0].id] * 2
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Octets = NDArray[np.uint8]
     Booleans = NDArray[np.bool_]
 
-__all__ = ["Listed", "compare_chunks", "own_manifests", "same_references"]
+__all__ = ["FoundRows", "Listed", "compare_chunks", "own_manifests", "same_references"]
 
 Load: TypeAlias = "Callable[[Sequence[ObjectId]], Sequence[Manifest]]"
 
@@ -49,14 +49,26 @@ class Listed(Record):
     free: bool
 
 
+class FoundRows(Record):
+    """Of each chunk the number of its manifest, -1 where it has none, and its row there."""
+
+    manifests: Sequence[Manifest]
+    numbers: Columns
+    rows: Columns
+
+    def at(self, places: Columns) -> FoundRows:
+        return self._replace(numbers=self.numbers[places], rows=self.rows[places])
+
+
 def own_manifests(old: Listed, new: Listed) -> list[ObjectId]:
     """The manifests that a comparison begins with: those that only one of the two lists."""
     common = set(_common(old, new))
     return [reference.id for side in (old, new) for reference in side.manifests if reference.id not in common]
 
 
-def compare_chunks(old: Listed, new: Listed, load: Load) -> tuple[Columns, Columns]:
-    """Coordinates of the chunks that were added or changed, and of those that are not there any more: int64[n, d], sorted. Both arrays are of one rank.
+def compare_chunks(old: Listed, new: Listed, load: Load) -> tuple[Columns, Columns, FoundRows]:
+    """Coordinates of the chunks that were added or changed, and of those that are not there any more: int64[n, d], sorted; and the new references of the former. Both
+    arrays are of one rank.
 
     Chunks are the same where their references are. One that only a manifest before those that both list has counts as changed, whatever these say of it.
     Chunks outside a grid do not count; those that stay behind in a manifest that both list are not told when the grid shrinks."""
@@ -75,7 +87,10 @@ def compare_chunks(old: Listed, new: Listed, load: Load) -> tuple[Columns, Colum
     found = uncovered.numbers >= 0
     same = _same(before.at(gone), uncovered, np.flatnonzero(found))
     written[gone[found][~same]] = True
-    return chunks[written], chunks[gone[~found]]
+    after.numbers[gone[found]] = uncovered.numbers[found] + len(after.manifests)
+    after.rows[gone[found]] = uncovered.rows[found]
+    references = after._replace(manifests=[*after.manifests, *uncovered.manifests]).at(np.flatnonzero(written))
+    return chunks[written], chunks[gone[~found]], references
 
 
 def _common(old: Listed, new: Listed) -> list[ObjectId]:
@@ -94,17 +109,6 @@ def _common(old: Listed, new: Listed) -> list[ObjectId]:
     return ours[len(ours) - count :]
 
 
-class _Found(Record):
-    """Of each chunk the number of its manifest, -1 where it has none, and its row there."""
-
-    manifests: Sequence[Manifest]
-    numbers: Columns
-    rows: Columns
-
-    def at(self, places: Columns) -> _Found:
-        return self._replace(numbers=self.numbers[places], rows=self.rows[places])
-
-
 class _Listing:
     """The manifests of one side."""
 
@@ -119,7 +123,7 @@ class _Listing:
         parts = [rows_of_array(manifest, self.side.node, self.rank)[1] for manifest in self.own.values()]
         return np.concatenate([no_coordinates(self.rank), *parts])
 
-    def find(self, chunks: Columns, *, hidden: bool = False) -> _Found:
+    def find(self, chunks: Columns, *, hidden: bool = False) -> FoundRows:
         """Where chunks are: in this side's own manifests, and in common ones that may hide them. hidden: in common ones alone, behind the own ones too."""
         found = self._loaded(self._may_hold(chunks, hidden)) | ({} if hidden else self.own)
         listed = [found[reference.id] for reference in self.side.manifests if reference.id in found]
@@ -132,7 +136,7 @@ class _Listing:
         keys = ChunkKeys(self.rank, coordinates).of(coordinates)
         first = np.append(np.unique(keys, return_index=True)[1], len(keys))  # the last is that of no chunk
         numbers, rows = places[first[ChunkIndex(coordinates[first[:-1]]).find(chunks)]].T
-        return _Found(listed, np.where(within(chunks, self.side.grid), numbers, -1), rows)
+        return FoundRows(listed, np.where(within(chunks, self.side.grid), numbers, -1), rows)
 
     def _may_hold(self, chunks: Columns, everywhere: bool) -> list[ObjectId]:
         """Common manifests in which some of the chunks may be: all, or those before the last of this side's own."""
@@ -154,7 +158,7 @@ class _Listing:
 # --- references -------------------------------------------------------------------------------------------------------------------------
 
 
-def _same(left: _Found, right: _Found, places: Columns) -> Booleans:
+def _same(left: FoundRows, right: FoundRows, places: Columns) -> Booleans:
     """Whether both say the same of the chunks at these places, which both have: bool[k]."""
     same = np.zeros(len(places), np.bool_)
     count = len(right.manifests)

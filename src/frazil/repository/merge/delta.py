@@ -37,7 +37,8 @@ class Made(Record):
 
 
 class MetadataChange(Record):
-    """new: the metadata; None for a node that cannot be read and has other bytes; resize: where only the shape differs; append: where a session only appended"""
+    """new: the metadata; None for a node that cannot be read and has other bytes; resize: where only the shape differs; append: where a session only appended, or
+    a snapshot has grown along one axis"""
 
     new: ZarrArrayMetadata | None
     resize: Resize | None = None
@@ -54,7 +55,7 @@ class Delta(Record):
     attributes  the new attributes of nodes
     metadata    the new metadata of arrays, shape included
     chunks      the chunks of arrays that were written or removed
-    rows        their references, in the numbers of the change set of the session or fork; a delta of snapshots has none
+    rows        their references, in the numbers of a change set: that of the session or fork, or the one that a delta of snapshots was made with (else it has none)
     reads       what a serializable session read; None for all others"""
 
     removed: Mapping[str, bool] = {}

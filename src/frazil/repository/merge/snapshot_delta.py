@@ -6,13 +6,27 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.record import Record
 from frazil.repository.format import NodeMatching
-from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests
+from frazil.repository.manifests.chunk_comparison import FoundRows, Listed, compare_chunks, own_manifests
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.merge.delta import Delta, DeltaBuilder, Made, MetadataChange
 from frazil.repository.merge.difference import ChunkDifference
+from frazil.repository.session.change_set import Append, ChangeSet, append_of
+from frazil.repository.session.changed_references import (
+    PENDING,
+    SHARED,
+    VIRTUAL,
+    Rows,
+    distinct_numbers,
+    manifest_rows,
+    removed_rows,
+)
+from frazil.repository.virtual.file_checks import read_checks
+from frazil.stores.values import Pieces, Sources
 
 if TYPE_CHECKING:
     from frazil.formats.alpha.manifests import Manifest
@@ -34,11 +48,14 @@ def snapshot_delta(
     *,
     chunks_of: Container[str] | None = None,
     attributes_of: Container[str] = (),
+    source: ChangeSet | None = None,
 ) -> Delta:
     """What differs between two snapshots of a repository.
 
     chunks_of      nodes of the old snapshot whose chunks are compared; None: all, and those of new nodes too
     attributes_of  paths of new nodes whose attributes are read where they have a file of their own; those of the others are as the snapshot says
+    source         gets the inline chunks and the locations that the references of chunks refer to, so that the delta can be applied; None: no references. All
+                   attributes are read then
 
     Raises NotFoundError and FormatError, with the key, for manifests and attribute files that are needed and cannot be read. Nodes that cannot be read are compared as
     bytes. A node of another kind or rank than before counts as removed and made."""
@@ -58,7 +75,7 @@ def snapshot_delta(
             gone.add(old_path)
             added.append(path)
         else:
-            found.compare(before, after)
+            found.compare(before, after, _growth(before, after))
             if before.array is not None and after.array is not None and (chunks_of is None or old_path in chunks_of):
                 listed = _listed(before, before.array, was_free), _listed(after, after.array, is_free)
                 arrays.append(_ArrayPair(old_path, False, *listed))
@@ -67,17 +84,21 @@ def snapshot_delta(
         if not isinstance(node, NodeSnapshot):
             found.made[path] = Made(None)
             continue
-        if path in attributes_of:
+        if source is not None or path in attributes_of:
             node = node._replace(attributes=found.plain(node.attributes))
-        found.made[path] = Made(node)
+        made = None if node.array is None else node.array._replace(manifests=())  # the rows say what is in them
+        found.made[path] = Made(node._replace(array=made))
         if node.array is not None and chunks_of is None:
             now = _listed(node, node.array, is_free)
             arrays.append(_ArrayPair(path, True, now._replace(manifests=()), now))
-    for pair, chunks in _compare_arrays(files, arrays):
+    for pair, chunks, references in _compare_arrays(files, arrays):
+        rows = None if source is None else _rows(chunks, references, source)
         if pair.is_new:
-            found.made[pair.path] = found.made[pair.path]._replace(chunks=chunks)
-        else:
-            found.chunks[pair.path] = chunks
+            found.made[pair.path] = found.made[pair.path]._replace(chunks=chunks, rows=rows)
+            continue
+        found.chunks[pair.path] = chunks
+        if rows is not None:
+            found.rows[pair.path] = rows
     return found.delta({path: bool(old.nodes.is_array(path)) for path in gone})
 
 
@@ -88,6 +109,13 @@ class _ArrayPair(Record):
     is_new: bool
     old: Listed
     new: Listed
+
+
+def _growth(before: NodeSnapshot, after: NodeSnapshot) -> Append | None:
+    """The append that an array may have grown by."""
+    if before.array is None or after.array is None:
+        return None
+    return append_of(before.array.metadata.shape, after.array.metadata.shape)
 
 
 def _rank(node: NodeSnapshot) -> int | None:
@@ -101,8 +129,8 @@ def _listed(node: NodeSnapshot, array: ArrayData, free: bool) -> Listed:
 
 def _compare_arrays(
     files: RepositoryFormat, arrays: Iterable[_ArrayPair]
-) -> Iterator[tuple[_ArrayPair, ChunkDifference]]:
-    """The arrays of which chunks differ."""
+) -> Iterator[tuple[_ArrayPair, ChunkDifference, FoundRows]]:
+    """The arrays of which chunks differ, and the new references of these."""
     for batch, ids in _batches(arrays):
         fetched = _fetch(files, ids)
 
@@ -111,9 +139,30 @@ def _compare_arrays(
             return [found[file] for file in ids]
 
         for pair in batch:
-            chunks = ChunkDifference(*compare_chunks(pair.old, pair.new, load))
-            if any(map(len, chunks)):
-                yield pair, chunks
+            written, removed, references = compare_chunks(pair.old, pair.new, load)
+            if len(written) or len(removed):
+                yield pair, ChunkDifference(written, removed), references
+
+
+def _rows(chunks: ChunkDifference, references: FoundRows, source: ChangeSet) -> Rows:
+    """The references of the chunks of one array that differ, in the numbers of a change set, to which inline chunks and locations are added."""
+    parts = [removed_rows(chunks.removed)]
+    for number in np.unique(references.numbers).tolist():
+        of_part, manifest = references.numbers == number, references.manifests[number]
+        rows = manifest_rows(chunks.written[of_part], manifest, references.rows[of_part])
+        objects, offsets = np.full(len(rows.kinds), SHARED, np.int64), rows.offsets.copy()
+        inline, virtual = rows.kinds == PENDING, rows.kinds == VIRTUAL
+        if inline.any():
+            spans = np.stack([np.full(inline.sum(), -1), offsets[inline], rows.lengths[inline]], axis=1)
+            pieces = Pieces(Sources(None, [manifest.inline.data]), spans, np.arange(len(spans) + 1))
+            objects[inline], offsets[inline] = source.pending.add(pieces, rows.lengths[inline])
+        if virtual.any():
+            numbers, where = distinct_numbers(rows.objects[virtual])
+            checks, known = read_checks(manifest.flags), {text: at for at, text in enumerate(source.locations)}
+            texts = [manifest.location(location) for location in numbers]
+            objects[virtual] = np.array([source.location(text, checks.get(text), known) for text in texts])[where]
+        parts.append(rows._replace(objects=objects, offsets=offsets))
+    return Rows._make([np.concatenate(columns) for columns in zip(*parts, strict=True)])
 
 
 def _fetch(files: RepositoryFormat, ids: Sequence[ObjectId]) -> dict[ObjectId, Manifest]:

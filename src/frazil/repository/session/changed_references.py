@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from frazil import _kernel
 from frazil.errors import StoreError
-from frazil.formats.alpha.manifests import INLINE, NATIVE, VIRTUAL, Octets
+from frazil.formats.alpha.manifests import INLINE, NATIVE, VIRTUAL, Manifest, Octets
 from frazil.formats.ids import ID_BYTES
 from frazil.record import Record
 from frazil.repository.manifests.coordinates import ChunkKeys
@@ -32,6 +32,7 @@ __all__ = [
     "Rows",
     "count_fork",
     "distinct_numbers",
+    "manifest_rows",
     "removed_rows",
 ]
 
@@ -64,6 +65,12 @@ class Rows(Record):
         columns: tuple[Sequence[NDArray[np.generic]], ...] = (self, rows)
         for column, new in zip(*columns, strict=True):
             column[at : at + len(rows.lengths)] = new
+
+
+def manifest_rows(coordinates: Columns, manifest: Manifest, which: Columns) -> Rows:
+    """Some references of a manifest, int64[n], at these coordinates: objects are those of the manifest."""
+    columns = manifest.kinds, manifest.ids, manifest.locations, manifest.offsets, manifest.lengths
+    return Rows._make([coordinates, *(column[which] for column in columns)])
 
 
 def removed_rows(coordinates: Columns) -> Rows:

@@ -16,7 +16,14 @@ from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.references import BaseReferences
 from frazil.repository.session.change_set import ChangeSet
-from frazil.repository.session.changed_references import PENDING, REMOVED, ChangedReferences, Rows, distinct_numbers
+from frazil.repository.session.changed_references import (
+    PENDING,
+    REMOVED,
+    ChangedReferences,
+    Rows,
+    distinct_numbers,
+    manifest_rows,
+)
 from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, Located
@@ -56,9 +63,8 @@ class ChunkLookup(Record):
             part[left], row[left] = base.find(coordinates if len(left) == count else coordinates[left])
             for number in np.unique(part[part >= 0]).tolist():
                 of_part = np.flatnonzero(part == number)
-                manifest, which = base.manifest(number), row[of_part]
-                of_chunks = manifest.kinds, manifest.ids, manifest.locations, manifest.offsets, manifest.lengths
-                rows = Rows._make([coordinates[of_part], *(column[which] for column in of_chunks)])
+                manifest = base.manifest(number)
+                rows = manifest_rows(coordinates[of_part], manifest, row[of_part])
                 inline = [manifest.inline].__getitem__
                 placed.take(of_part, rows, inline, manifest.location, base.checks(number))
         generations = (0 if changed is None else changed.generation, changes.generation)
