@@ -21,8 +21,7 @@ from frazil.errors import (
     SelectionError,
 )
 from frazil.stores import MemoryStore
-from frazil.stores.listing import Page
-from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 
 

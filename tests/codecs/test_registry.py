@@ -26,9 +26,8 @@ from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.value import Value
 from frazil.stores import MemoryStore
-from frazil.stores.listing import Page
 from frazil.stores.store import Store
-from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing import CountingStore
 

@@ -13,8 +13,7 @@ from tests.api.stored_files import check_files
 import frazil
 from frazil.errors import ConflictError, FrazilError, StoreError
 from frazil.stores import MemoryStore
-from frazil.stores.listing import Page
-from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from frazil.errors import StoreError
-from frazil.stores.listing import Page
 from frazil.stores.store import Columns, Fetched, Pieces, Store, Version
-from frazil.stores.values import Changed
+from frazil.stores.values import Changed, Page
 from frazil.stores.wrappers import WrappedStore
 
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import store as port
-from frazil.stores.listing import Page
 from frazil.stores.memory import MemoryStore
 from frazil.stores.retry import Backoff
 from frazil.stores.store import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Pieces, Store, Version
+from frazil.stores.values import Page
 from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
 from frazil.testing.store_tests import StoreTests
 

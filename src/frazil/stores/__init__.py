@@ -9,7 +9,7 @@ from frazil.late import late_names
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located, PlainChunks
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
-from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Pieces, Sources, Version
+from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Sources, Version
 
 if TYPE_CHECKING:
     from frazil.stores.caches.caching_store import CachingStore
@@ -33,6 +33,7 @@ __all__ = [
     "Located",
     "MemoryStore",
     "ObjectStore",
+    "Page",
     "Pieces",
     "PlainChunks",
     "ReadOnlyStore",

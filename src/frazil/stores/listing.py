@@ -1,48 +1,19 @@
-"""Pages of listings, in columns, and what stores make them of. How a store finds its keys is in the store."""
+"""What stores make pages of listings of (values.py has a page). How a store finds its keys is in the store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from frazil.record import Record
-from frazil.stores.values import Columns, Fetched, Version
+from frazil.stores.values import Columns, Fetched, Page, Version
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = ["first_level", "page_of", "with_details"]
 
-__all__ = ["NOTHING", "PAGE", "Page", "first_level", "page_of", "with_details"]
-
-PAGE: Final = 2**16  # rows of a page, where a listing begins anew with each page
 _LOOKED_UP: Final = 256  # objects that are looked up in one call, where a listing does not say more than keys
 _NO_SPANS: Final[Columns] = np.zeros((0, 3), np.int64)
-
-
-class Page(Record):
-    """A page of a listing, a row for each key or prefix.
-
-    keys      sorted by their UTF-8 bytes; those that end in "/" are prefixes, which have keys below them
-    next      `after` of the next page; None: the listing ends here. There need not be anything on the next page
-    sizes     int64, bytes of each value; -1 of a prefix, and of a value that has gone meanwhile
-    versions  of each value; None of a prefix, and where the store lists none
-    modified  int64, when each value was stored, ns since 1970; -1 where that is not known
-    The last three are None where no details were asked for."""
-
-    keys: Sequence[str]
-    next: str | None = None
-    sizes: Columns | None = None
-    versions: Sequence[Version | None] | None = None
-    modified: Columns | None = None
-
-    def prefixes(self) -> NDArray[np.bool_]:
-        """Which rows are prefixes, bool[n]."""
-        return np.fromiter((key[-1] == "/" for key in self.keys), np.bool_, len(self.keys))
-
-
-NOTHING: Final = Page((), None, np.zeros(0, np.int64), (), np.zeros(0, np.int64))
 
 
 def page_of(rows: Iterable[str], after: str, limit: int | None) -> Page:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 import numpy as np
 
 from frazil.stores.fetched.content import join_pieces
-from frazil.stores.listing import Page, page_of
+from frazil.stores.listing import page_of
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -22,6 +22,7 @@ from frazil.stores.values import (
     Changed,
     Columns,
     Fetched,
+    Page,
     Pieces,
     Sources,
     Version,

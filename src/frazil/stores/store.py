@@ -18,7 +18,6 @@ from frazil.errors import ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.stores.fetched.content import read_values
 from frazil.stores.keys import check_key, check_prefix, distinct_keys
-from frazil.stores.listing import Page
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
 from frazil.stores.retry import FREE_FILES, WRITES, attempts, when_files_are_free
 from frazil.stores.values import (
@@ -33,6 +32,7 @@ from frazil.stores.values import (
     Changed,
     Columns,
     Fetched,
+    Page,
     Pieces,
     Sources,
     Version,

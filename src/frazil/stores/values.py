@@ -25,12 +25,15 @@ __all__ = [
     "FOLDER",
     "FOUND",
     "MISSING",
+    "NO_KEYS",
+    "PAGE",
     "STALE",
     "UNKNOWN",
     "Capabilities",
     "Changed",
     "Columns",
     "Fetched",
+    "Page",
     "Pieces",
     "Sources",
     "Version",
@@ -106,6 +109,33 @@ class Fetched(Record):
     sizes: Columns
     rows: Columns
     young: Sequence[bool] | None = None
+
+
+PAGE: Final = 2**16  # rows of a page, where a listing begins anew with each page
+
+
+class Page(Record):
+    """A page of a listing, a row for each key or prefix.
+
+    keys      sorted by their UTF-8 bytes; those that end in "/" are prefixes, which have keys below them
+    next      `after` of the next page; None: the listing ends here. There need not be anything on the next page
+    sizes     int64, bytes of each value; -1 of a prefix, and of a value that has gone meanwhile
+    versions  of each value; None of a prefix, and where the store lists none
+    modified  int64, when each value was stored, ns since 1970; -1 where that is not known
+    The last three are None where no details were asked for."""
+
+    keys: Sequence[str]
+    next: str | None = None
+    sizes: Columns | None = None
+    versions: Sequence[Version | None] | None = None
+    modified: Columns | None = None
+
+    def prefixes(self) -> NDArray[np.bool_]:
+        """Which rows are prefixes, bool[n]."""
+        return np.fromiter((key[-1] == "/" for key in self.keys), np.bool_, len(self.keys))
+
+
+NO_KEYS: Final = Page((), None, np.zeros(0, np.int64), (), np.zeros(0, np.int64))
 
 
 class Pieces(Record):

@@ -9,9 +9,8 @@ from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.stores.fetched.content import HeldBuffers, as_buffers
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.keys import check_key, check_prefix
-from frazil.stores.listing import Page
 from frazil.stores.store import Store
-from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from frazil.record import Record
-from frazil.stores.listing import Page
 from frazil.stores.store import Store
-from frazil.stores.values import MISSING, Changed, Columns, Fetched, Pieces, Version, pieces_of
+from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version, pieces_of
 from frazil.stores.wrappers import BufferedStore
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.fetched.content import HeldBuffers
-from frazil.stores.listing import Page
 from frazil.stores.store import Store
-from frazil.stores.values import Changed, Columns, Fetched, Pieces, Sources, Version, flat_buffer
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, flat_buffer
 from frazil.stores.wrappers import BufferedStore
 
 if TYPE_CHECKING:

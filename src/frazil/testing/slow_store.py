@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.stores.listing import Page
 from frazil.stores.store import Store
-from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import BufferedStore
 
 if TYPE_CHECKING:

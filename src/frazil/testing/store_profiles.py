@@ -23,7 +23,7 @@ import numpy as np
 
 from frazil.stores.fetched.content import HeldBuffers, join_pieces, read_values
 from frazil.stores.keys import check_prefix
-from frazil.stores.listing import Page, first_level, page_of, with_details
+from frazil.stores.listing import first_level, page_of, with_details
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -32,6 +32,7 @@ from frazil.stores.values import (
     Changed,
     Columns,
     Fetched,
+    Page,
     Pieces,
     Sources,
     Version,

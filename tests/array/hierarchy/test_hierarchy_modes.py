@@ -17,8 +17,8 @@ from frazil.errors import (
     StoreError,
 )
 from frazil.stores import MemoryStore, WrappedStore, adapt, read_only
-from frazil.stores.listing import Page
 from frazil.stores.store import Store
+from frazil.stores.values import Page
 
 DIALECTS = pytest.mark.parametrize("dialect", [3, "draft", "draft-2021"])
 DRAFTS = pytest.mark.parametrize("dialect", ["draft", "draft-2021"])

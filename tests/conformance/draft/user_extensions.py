@@ -14,7 +14,7 @@ from frazil.codecs import DEFAULT_REGISTRY, ArrayToArray, ChunkSpec
 from frazil.errors import MetadataError
 from frazil.extensions import ArrayMetadata, DataType, Extension, Json, NamedExtension, RegularGrid
 from frazil.stores import Changed, Columns, Fetched, Pieces, Store, Version, WrappedStore
-from frazil.stores.listing import Page
+from frazil.stores.values import Page
 
 Values = NDArray[np.generic]
 

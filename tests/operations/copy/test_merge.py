@@ -12,8 +12,8 @@ from frazil.operations.copy.merge import Pair, merge
 from frazil.operations.copy.note import NOTE_NAME, Note
 from frazil.operations.copy.plan import Seen
 from frazil.operations.location_overlap import origin_of
-from frazil.stores.listing import Page
 from frazil.stores.memory import MemoryStore
+from frazil.stores.values import Page
 from frazil.testing import CountingStore
 
 LISTINGS = st.dictionaries(st.text("ab/!é", min_size=1, max_size=3), st.integers(0, 9), max_size=20)

@@ -28,7 +28,7 @@ from frazil.repository.files.file_cache import Files
 from frazil.repository.format import MAIN, Tip
 from frazil.repository.refs.branches import create_tag, exists, list_branches, open_tip, put_next, read_tag, read_tip
 from frazil.stores import LocalStore, MemoryStore
-from frazil.stores.listing import Page
+from frazil.stores.values import Page
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing import CountingStore
 

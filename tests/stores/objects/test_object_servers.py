@@ -23,7 +23,7 @@ from tests.servers.web import Suffixes, web_server
 from frazil.errors import DataError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.store import Store
+from frazil.stores.store import NO_SPANS, Store
 from frazil.testing import StoreProfile, StoreTests
 from frazil.testing.checks import refusal
 from frazil.testing.store_reading import StoreReadingTests
@@ -209,3 +209,16 @@ def test_a_part_that_is_refused_is_told_as_such(s3: S3) -> None:
         told = refusal(StoreError, lambda: store.put_stream("a", 5 * 2**23, iter([bytes(2**23)] * 5)))
         assert told.key == "a"
     assert s3.secret not in str(told)
+
+
+@pytest.mark.parametrize("kind", ["s3", "azure", "gcs"])
+def test_lists_tell_the_versions_of_objects(kind: str, request: pytest.FixtureRequest) -> None:
+    """But for GCS, whose lists have no generations."""
+    store = request.getfixturevalue(kind).store()
+    for key in ("a", "b/c"):
+        store.set(key, key.encode())
+    page = store.list_page("", details=True)
+    assert page.sizes.tolist() == [1, 3]
+    assert (page.modified > 0).all()
+    fetched = store.fetch(["a", "b/c"], NO_SPANS).versions
+    assert list(page.versions) == ([None, None] if kind == "gcs" else fetched)

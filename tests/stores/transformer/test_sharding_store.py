@@ -25,9 +25,9 @@ from frazil.stores import (
     Version,
     WrappedStore,
 )
-from frazil.stores.listing import Page, first_level, page_of, with_details
+from frazil.stores.listing import first_level, page_of, with_details
 from frazil.stores.operations.partial_values import grouped_writes
-from frazil.stores.values import Columns, pieces_of
+from frazil.stores.values import Columns, Page, pieces_of
 from frazil.testing import CountingStore, StoreTests
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from frazil.operations.copy.plan import Seen
 from frazil.record import Record
-from frazil.stores.listing import Page
+from frazil.stores.values import Page
 
 __all__ = ["Merged", "Pair", "merge"]
 

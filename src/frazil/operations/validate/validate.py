@@ -22,10 +22,9 @@ from frazil.operations.shards.shard_index import chunk_keys, chunk_store, levels
 from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.listing import Page
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
-from frazil.stores.values import Columns
+from frazil.stores.values import Columns, Page
 
 __all__ = ["validate"]
 

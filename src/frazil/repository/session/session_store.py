@@ -31,10 +31,10 @@ from frazil.stores.fetched.content import join_pieces
 from frazil.stores.fetched.fetch_pages import pages_of
 from frazil.stores.key_locks import guard_of
 from frazil.stores.keys import check_key, check_prefix
-from frazil.stores.listing import Page, page_of, with_details
+from frazil.stores.listing import page_of, with_details
 from frazil.stores.retry import READS, retry
 from frazil.stores.store import Store
-from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 __all__ = ["SessionStore"]
 

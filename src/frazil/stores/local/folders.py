@@ -13,9 +13,8 @@ from typing import Final
 
 from frazil.errors import InvalidInputError
 from frazil.stores.keys import check_key
-from frazil.stores.listing import Page
 from frazil.stores.local.kernel_results import numbers_of, pack_version
-from frazil.stores.values import Version
+from frazil.stores.values import Page, Version
 
 __all__ = ["LOCK_SUFFIX", "check_names", "clear_below", "has_keys", "make_folders", "page_below"]
 

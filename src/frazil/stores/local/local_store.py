@@ -18,7 +18,6 @@ from frazil import _kernel
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.stores.keys import check_key, check_prefix
-from frazil.stores.listing import NOTHING, PAGE, Page
 from frazil.stores.local import case_folding, folders
 from frazil.stores.local.documents import read_documents
 from frazil.stores.local.kernel_results import (
@@ -36,11 +35,14 @@ from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
     FOUND,
+    NO_KEYS,
+    PAGE,
     UNKNOWN,
     Capabilities,
     Changed,
     Columns,
     Fetched,
+    Page,
     Pieces,
     Sources,
     Version,
@@ -366,7 +368,7 @@ class LocalStore(Store):
     ) -> Page:
         """As the port says. A page takes a look at each folder on the way; details cost one call of the system for each file."""
         look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
-        return self._listed(prefix, look, NOTHING)
+        return self._listed(prefix, look, NO_KEYS)
 
     def is_empty(self, prefix: str = "") -> bool:
         check_prefix(prefix)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import tell
 from frazil.stores.fetched.content import is_large, join_pieces, parts_of, taken
-from frazil.stores.listing import Page
 from frazil.stores.objects.client_errors import failure, meaning_of, never_done
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.listing import list_below, list_level_below
@@ -34,6 +33,7 @@ from frazil.stores.values import (
     Changed,
     Columns,
     Fetched,
+    Page,
     Pieces,
     Version,
 )

@@ -13,7 +13,7 @@ from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.key_locks import GuardState, guard_of
 from frazil.stores.keys import check_key, check_prefix
-from frazil.stores.listing import Page, page_of, with_details
+from frazil.stores.listing import page_of, with_details
 from frazil.stores.operations import fallbacks
 from frazil.stores.operations.fallbacks import Seen, Span
 from frazil.stores.operations.partial_values import checked_ranges, grouped_writes
@@ -38,6 +38,7 @@ from frazil.stores.values import (
     Changed,
     Columns,
     Fetched,
+    Page,
     Pieces,
     Sources,
     Version,

@@ -17,7 +17,7 @@ from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.fetch_pages import OPEN_AT_ONCE, fetch_in_pages, pages_of
 from frazil.stores.keys import check_prefix, distinct_keys
-from frazil.stores.listing import Page, page_of, with_details
+from frazil.stores.listing import page_of, with_details
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store, pages
@@ -32,7 +32,7 @@ from frazil.stores.transformer.shard_reader import (
     open_shards,
 )
 from frazil.stores.transformer.shard_writer import Erased, Given, Made, ShardWriter, Wanted
-from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Pieces, Version, stale_unasked
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, stale_unasked
 from frazil.stores.wrappers import WrappedStore
 
 if TYPE_CHECKING:

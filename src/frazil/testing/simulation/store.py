@@ -15,7 +15,7 @@ import numpy as np
 from frazil.errors import StoreError
 from frazil.record import Record
 from frazil.stores.fetched.content import join_pieces
-from frazil.stores.listing import Page, first_level, page_of
+from frazil.stores.listing import first_level, page_of
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -26,6 +26,7 @@ from frazil.stores.values import (
     Changed,
     Columns,
     Fetched,
+    Page,
     Pieces,
     Sources,
     Version,
