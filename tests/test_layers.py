@@ -21,7 +21,6 @@ LATE: dict[str, str] = {
     "frazil.api.references": "only locations with an @ may name a point in a repository",
     "frazil.api.repository": "arrays in plain stores do without repositories",
     "frazil.api.session": "arrays in plain stores do without repositories",
-    "frazil.array.io.index_prefetch": "where values are at hand nothing is fetched ahead",
     "frazil.array.chunk_count": "asked for by name",
     "frazil.array.info": "asked for by name",
     "frazil.array.hierarchy.move": "asked for by name",

@@ -17,7 +17,8 @@ class Runtime(Record):
 
     threads             threads of the kernel inside one call; 0 means one for each core that the process may use
     requests_in_flight  requests at once to a remote store
-    bytes_in_flight     decoded bytes that the batches under way may hold beside the result, a shard or chunk at least
+    bytes_in_flight     bytes that one read or write holds beside its result, or one task where that is more: shard indexes, encoded bytes that are fetched or carried over,
+                        and what is to be decoded or encoded. A task is a shard or a chunk at least
     cache_bytes         bytes that all which is opened from one location remembers together: shard indexes, and of a repository its files, references and,
                         where reading them is a request, encoded chunks; 0: nothing
     """

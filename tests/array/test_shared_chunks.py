@@ -16,8 +16,8 @@ from tests.stores.shared_chunks import SharedChunks
 from tests.strategies import Layout, basic_selections, layouts, orthogonal_selections, same, values
 
 import frazil
-from frazil.array.access import MOST_OBJECTS
 from frazil.array.group import Group
+from frazil.array.io.task_costs import OPEN_OBJECTS
 from frazil.errors import ChecksumError, DataError, StoreError
 from frazil.metadata.model import GroupMetadata
 from frazil.stores import LocalStore, MemoryStore
@@ -213,13 +213,13 @@ def test_objects_of_one_fetch_are_few() -> None:
             return super().fetch(names, spans, **how)
 
     store = Few(MemoryStore())
-    array, storage, group = one(store, 0, shape=3 * MOST_OBJECTS + 5, dtype="u1", chunks=1, codecs=[])
+    array, storage, group = one(store, 0, shape=3 * OPEN_OBJECTS + 5, dtype="u1", chunks=1, codecs=[])
     for i in range(array.shape[0]):
         array[i] = i % 200 + 1
-    assert len(storage.locate(storage.stored(array.shape)).names) > 3 * MOST_OBJECTS
+    assert len(storage.locate(storage.stored(array.shape)).names) > 3 * OPEN_OBJECTS
     store.most = 0
     assert again(group)[...].tolist() == [i % 200 + 1 for i in range(array.shape[0])]
-    assert store.most == MOST_OBJECTS
+    assert store.most == OPEN_OBJECTS
     assert again(group)[::-1].tolist() == [i % 200 + 1 for i in range(array.shape[0])][::-1]
     picked = np.arange(array.shape[0])[::-3]
     assert again(group).vindex[picked].tolist() == (picked % 200 + 1).tolist()

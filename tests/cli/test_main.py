@@ -221,7 +221,7 @@ def test_every_error_becomes_one_line(capsys: pytest.CaptureFixture[str], monkey
         return main(["info", "x"])
 
     assert fail(FrazilError("one\ntwo", hint="three")) == 1
-    assert capsys.readouterr().err == "frazil: one two. Hint: three\n"
+    assert capsys.readouterr().err == "frazil: one\\ntwo. Hint: three\n"
     assert fail(MemoryError("much")) == 1
     assert capsys.readouterr().err == "frazil: not enough memory: much. Hint: select less\n"
     assert fail(KeyboardInterrupt()) == 130

@@ -6,10 +6,7 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock  # threading's Lock, without the module
-from collections.abc import Callable
 from errno import ENOMEM
-from functools import partial
-from math import prod
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -30,15 +27,10 @@ from frazil.errors import (
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
-from frazil.stores.retry import FREE_FILES, lacks_files, when_files_are_free
-from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from frazil.array.hierarchy.stored_document import StoredDocument
     from frazil.array.io.shard_indexes import RememberedIndexes
-
-MOST_CHUNKS = 2**13  # units of one batch: their columns stay below 2 MiB
-MOST_OBJECTS = 128  # objects of one batch that are kept open
 
 
 class Access(Record):
@@ -138,27 +130,3 @@ def failure(access: Access, code: int, text: str, key: str | None, chunk: tuple[
     )
     error.__cause__ = cause_of(text)
     return error
-
-
-def most_objects(access: Access) -> int:
-    """Objects of one batch, of which those that have to be decoded whole are not to hold more than they may."""
-    chain = access.chain
-    if all(level.addressable for level in chain.levels):
-        return MOST_OBJECTS
-    return max(1, min(MOST_OBJECTS, access.runtime.bytes_in_flight // (chain.leaf.nbytes * prod(chain.leaf_counts))))
-
-
-def in_parts(rows: Columns, act: Callable[[Columns], object]) -> None:
-    """act(rows), which may be done again; part by part, where too many files are open for all at once, and one of them when others have closed theirs."""
-    if len(rows) < 2:
-        when_files_are_free(partial(act, rows), FREE_FILES)
-        return
-    try:
-        act(rows)
-    except StoreError as error:
-        if not lacks_files(error):
-            raise
-    else:
-        return
-    in_parts(rows[: len(rows) // 2], act)
-    in_parts(rows[len(rows) // 2 :], act)

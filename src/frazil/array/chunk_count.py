@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from frazil.array.access import Access, most_objects
+from frazil.array.access import Access
 from frazil.array.io.chunk_regions import Region
 from frazil.array.io.shard_lookup import fetch_indexes, open_shards, tables_below
+from frazil.array.io.task_costs import shards_per_task
 from frazil.stores.values import Columns
 
 
@@ -24,7 +25,7 @@ class ChunkCount:
         stored = self._access.storage.stored(grid)
         if not self._access.chain.levels:
             return len(stored)
-        most = most_objects(self._access)
+        most = shards_per_task(self._access, self._access.runtime.bytes_in_flight)
         return sum(self._of_shards(stored[low : low + most]) for low in range(0, len(stored), most))
 
     def _of_shards(self, coords: Columns) -> int:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import numpy as np
 
-from frazil.array.access import MOST_CHUNKS, Access, failure
+from frazil.array.access import Access, failure
 from frazil.array.encoded_chunks import EncodedChunks
 from frazil.array.io.chunk_regions import Gathering
 from frazil.array.io.read import chunk_of
 from frazil.array.io.shard_lookup import Units
+from frazil.array.io.task_costs import inner_chunk_bytes
 from frazil.array.io.write import publish_encoded
 from frazil.codecs.leaf import encode_units
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, SelectionError, StoreError, shown
@@ -170,7 +171,8 @@ class ShardWriter:
         selection = basic(box, self._lengths)
         assert isinstance(selection, BoxSelection), "slices"
         plan = box_plan(selection, leaf.shape, counts)
-        for batch in plan.batches(leaf.nbytes, access.runtime.bytes_in_flight, MOST_CHUNKS):
+        limit = access.runtime.bytes_in_flight
+        for batch in plan.batches(inner_chunk_bytes(access), limit, limit):
             units = batch.units()
             threads = 1 if units.count == 1 else access.runtime.threads
             made = encode_units(leaf, values, units, None, units.offsets, threads)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.array.access import MOST_OBJECTS
+from frazil.array.io.task_costs import OPEN_OBJECTS
 
-FILES = 2 * MOST_OBJECTS + 10
+FILES = 2 * OPEN_OBJECTS + 10
 
 
 @pytest.mark.parametrize("shards", [None, 8])

@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
-from frazil.stores.values import STALE, Columns, Fetched, Sources, Version
+from frazil.stores.values import STALE, Columns, Fetched, Sources, Version, flat_buffer
 
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
@@ -105,6 +105,11 @@ class Gathering:
     @property
     def sources(self) -> Sources:
         return Sources(self.files, self.buffers)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(len(flat_buffer(buffer)) for buffer in self.buffers)
 
 
 def missing_rows(count: int) -> Columns:

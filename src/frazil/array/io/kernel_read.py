@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from errno import EISDIR, ENOENT
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.io.shard_indexes import IndexTables, Slot
 from frazil.errors import ConflictError, StoreError
-from frazil.indexing import BoxBatch, BoxPlan, PointBatch, PointPlan
+from frazil.indexing import BoxBatch, PointBatch
 from frazil.stores.array_storage.chunk_storage import KernelFiles
 from frazil.stores.local.kernel_results import are_young
 from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
@@ -32,22 +32,13 @@ __all__ = ["read_with_kernel"]
 Batch = BoxBatch | PointBatch
 Out: TypeAlias = "NDArray[np.generic]"
 
-_MOST_BYTES: Final = 2**26  # decoded in one call, which cannot be interrupted
-_UNIT_BYTES: Final = 128  # what the kernel holds of a unit
 _NO_TABLES: Columns = np.empty((0, 2), np.int64)
 
 
-def read_with_kernel(access: Access, plan: BoxPlan | PointPlan, out: Out) -> bool:
-    """Reads what `plan` selects into `out`, as read.read. False where the kernel cannot read all chunks by itself; then some may have been read."""
-    if not access.chain.native or not access.chain.leaf.shape:
-        return False
-    most = min(access.runtime.bytes_in_flight, _MOST_BYTES)
-    batches = plan.batches(access.chain.leaf.nbytes + _UNIT_BYTES, most, most)
-    return all(_read_batch(access, batch, out) for batch in batches)
+def read_with_kernel(access: Access, batch: Batch, out: Out) -> bool:
+    """Reads a batch of a plan into `out`, as read.read, of an array whose codecs the kernel knows. Whole shards, as many at a time as indexes may be in memory.
 
-
-def _read_batch(access: Access, batch: Batch, out: Out) -> bool:
-    """Whole shards, as many at a time as indexes may be in memory."""
+    False where the kernel cannot read all chunks by itself; then some may have been read."""
     levels = access.chain.levels
     most = max(1, access.runtime.bytes_in_flight // (16 * levels[0].total)) if levels else batch.shard_count
     if batch.shard_count <= most:

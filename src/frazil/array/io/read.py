@@ -1,26 +1,25 @@
 """Reading: from a plan to values in a caller's memory. What is not stored is the fill value; what cannot be read is an error.
 
-Which chunks and where they go is settled by the plan (indexing); how shards are walked is in shard_lookup.py."""
+Which chunks and where they go is settled by the plan (indexing); how shards are walked is in shard_lookup.py, which tasks go on at the same time in scheduler.py."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from _thread import allocate_lock  # threading's Lock, without the module
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import MOST_CHUNKS, MOST_OBJECTS, Access, failure, in_parts, most_objects
+from frazil.array.access import Access, failure
 from frazil.array.io.chunk_regions import StoredRegion
 from frazil.array.io.kernel_read import read_with_kernel
-from frazil.array.io.overlap import in_lanes, lanes_for
-from frazil.array.io.shard_indexes import Slot
+from frazil.array.io.scheduler import Cost, Scheduler, Task, finish
+from frazil.array.io.shard_indexes import IndexTables, Slot
 from frazil.array.io.shard_lookup import (
     Batch,
-    Part,
     Step,
     Units,
     fetch_indexes,
@@ -30,76 +29,120 @@ from frazil.array.io.shard_lookup import (
     replaced_since,
     walk,
 )
+from frazil.array.io.task_costs import (
+    OPEN_OBJECTS,
+    index_bytes,
+    inner_chunk_bytes,
+    read_chunks_cost,
+    read_cost,
+    shard_bytes,
+    shards_per_task,
+)
 from frazil.codecs.leaf import decode_units
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxBatch, BoxPlan, PointPlan
-from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
-from frazil.stores.values import Columns, Sources, Version
+from frazil.stores.retry import READS, attempts, when_files_are_free
+from frazil.stores.values import Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.array.io import index_prefetch
-else:
-    index_prefetch = LateModule("frazil.array.io.index_prefetch")
-
 Out: TypeAlias = "NDArray[np.generic]"
-
-_ALONE = nullcontext()
 
 
 class Target(Record):
-    """What a read fills. out: the caller's memory, of the array's dtype, any strides; fill: what is not stored; turn: held while the kernel decodes
-    (overlap.py), None where nothing else runs at the same time."""
+    """What a read fills. out: the caller's memory, of the array's dtype, any strides; fill: what is not stored; kernel: Scheduler.kernel."""
 
     out: Out
     fill: np.generic
-    turn: AbstractContextManager[object] | None = None
+    kernel: AbstractContextManager[object]
+
+
+class SharedIndex:
+    """The index of a shard that is read in several tasks: the first of them fetches it, while the others wait. slot: None until it is there; missing: there is no such shard."""
+
+    __slots__ = ("lock", "missing", "slot")
+
+    def __init__(self) -> None:
+        self.lock = allocate_lock()
+        self.slot: Slot | None = None
+        self.missing = False
+
+
+class Found(Record):
+    """Shards whose indexes are at hand. rows: int64[m], of the batch; names: what they are remembered under; located: where they lie; units, first: of those that are
+    there; expect: a version a row; fetched: the answer that brought the indexes, None where they were remembered."""
+
+    rows: Columns
+    names: Sequence[Hashable]
+    located: Located
+    units: Units
+    first: Step
+    expect: Sequence[Version | None]
+    fetched: Fetched | None
 
 
 def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: np.generic) -> None:
     """Reads what `plan` selects into `out`: of d dimensions for a box, one for points; itemsize of the array's dtype, any strides.
 
     Raises DataError, StoreError; ConflictError when a shard is replaced again and again while it is read."""
-    if read_with_kernel(access, plan, out):
+    scheduler = Scheduler(access.runtime, direct=access.storage.direct)
+    scheduler.run(_tasks(access, plan, Target(out, fill, scheduler.kernel), scheduler.task_bytes))
+
+
+def _tasks(access: Access, plan: BoxPlan | PointPlan, target: Target, nbytes: int) -> Iterator[Task]:
+    levels, shared = access.chain.levels, None
+    by_kernel = access.storage.direct and access.chain.native and bool(access.chain.leaf.shape)
+    one = inner_chunk_bytes(access)
+    if levels and not levels[0].addressable:  # each part would decode the whole shard
+        nbytes = max(nbytes, shard_bytes(access))
+    for batch in plan.batches(one, nbytes, nbytes):
+        if not batch.part:
+            shared = SharedIndex() if batch.parts > 1 else None
+        if by_kernel:
+            yield Task(None, Cost(), partial(_read_batch, access, target, batch, shared, nbytes))
+        else:
+            yield from _general_tasks(access, target, batch, shared, nbytes)
+
+
+def _general_tasks(
+    access: Access, target: Target, batch: Batch, shared: SharedIndex | None, nbytes: int
+) -> Iterator[Task]:
+    if not access.chain.levels:
+        cost = read_chunks_cost(access, batch.unit_count)
+        yield Task(np.arange(batch.shard_count), cost, partial(_read_chunks, access, target, batch))
         return
-    leaf, runtime = access.chain.leaf, access.runtime
-    direct, sharded = access.storage.direct, bool(access.chain.levels)
-    seen = len(access.chain.levels) == 1 and access.chain.levels[0].addressable
-    lanes = lanes_for(runtime, direct, leaf.nbytes if seen else leaf.nbytes * prod(access.chain.leaf_counts))
-    target = Target(out, fill, lanes.turn)
-    batches = plan.batches(leaf.nbytes, lanes.nbytes, MOST_CHUNKS)
-    if not sharded:
-        in_lanes(batches, partial(_read_chunks, access, target), lanes.number)
-        return
-    parts = _parts(batches, max(1, most_objects(access) // lanes.number))
-    if seen and not direct:
-        parts = index_prefetch.with_indexes(access, parts, partial(_fill, target))
-    in_lanes(parts, partial(_read_part, access, target), lanes.number)
+    most, index = shards_per_task(access, nbytes), index_bytes(access)
+    for low in range(0, batch.shard_count, most):
+        rows = np.arange(low, min(low + most, batch.shard_count))
+        cost = Cost(0 if batch.part else index * len(rows))
+        yield Task(rows, cost, partial(_read_shards, access, target, batch, shared))
 
 
-def _parts(batches: Iterator[Batch], most: int) -> Iterator[Part]:
-    for batch in batches:
-        for low in range(0, batch.shard_count, most):
-            yield Part(batch, np.arange(low, min(low + most, batch.shard_count)))
+def _read_batch(
+    access: Access, target: Target, batch: Batch, shared: SharedIndex | None, nbytes: int, _rows: Columns | None
+) -> Iterator[Cost]:
+    """Files of a local disk: read by one call of the kernel, if it can read them all."""
+    if not read_with_kernel(access, batch, target.out):
+        for task in _general_tasks(access, target, batch, shared, nbytes):
+            finish(task)
+    return iter(())
 
 
-def _read_part(access: Access, target: Target, part: Part) -> None:
-    in_parts(part.rows, partial(_read_shards, access, target, part))
-
-
-def _read_chunks(access: Access, target: Target, batch: Batch) -> None:
+def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | None) -> Iterator[Cost]:
     """Chunks without inner ones: each is opened, read and decoded by the kernel, or is the fill value. Objects that chunks share are open while all are read,
     so no more than so many at a time."""
-    located = access.storage.locate(batch.shards)
-    if located.plain or len(located.names) <= MOST_OBJECTS:
-        when_files_are_free(partial(_decode_chunks, access, target, located, batch.units()), FREE_FILES)
-        return
-    for part in located.parts(MOST_OBJECTS):
-        in_parts(part, lambda rows: _decode_chunks(access, target, located.take(rows), batch.units(rows)))
+    located = access.storage.locate(batch.shards if rows is None else batch.shards[rows])
+    units = batch.units(rows)
+    if located.plain or len(located.names) <= OPEN_OBJECTS:
+        when_files_are_free(partial(_decode_chunks, access, target, located, units))
+    else:
+        for part in located.parts(OPEN_OBJECTS):
+            of_part = part if rows is None else rows[part]
+            _decode_chunks(access, target, located.take(part), batch.units(of_part))
+    return iter(())
 
 
 def _decode_chunks(access: Access, target: Target, located: Located, units: Units) -> None:
@@ -118,29 +161,22 @@ def _fill(target: Target, batch: Batch, rows: Columns) -> None:
         target.out[place] = target.fill
 
 
-def _read_shards(access: Access, target: Target, part: Part, rows: Columns) -> None:
-    """Shards, in rounds: those whose index is known, then the rest; what was replaced meanwhile is planned again."""
-    batch, fetched = part.batch, part.known
+def _read_shards(
+    access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns | None
+) -> Iterator[Cost]:
+    """Shards: first the indexes that are not remembered, then what is wanted of all; what was replaced meanwhile is planned again."""
+    assert rows is not None
     for _ in attempts(READS):
-        located = access.storage.locate(batch.shards[rows])
-        names, found = _known(access, batch.shards[rows], located, fetched)
-        fetched = {}
-        known = [i for i, slot in enumerate(found) if slot is not None]
-        stale: list[int] = []
-        if not known:
-            stale += rows[_read_fresh(access, target, batch, rows, located)].tolist()
-        else:
-            some, slots = np.array(known, np.int64), [slot for slot in found if slot is not None]
-            again = _read_known(access, target, batch, rows[some], _taken(located, some), slots)
-            if access.indexes is not None:
-                access.indexes.drop(names[known[i]] for i in again)
-            stale += rows[some[again]].tolist()
-            fresh = np.array([i for i, slot in enumerate(found) if slot is None], np.int64)
-            if len(fresh):
-                stale += rows[fresh[_read_fresh(access, target, batch, rows[fresh], located.take(fresh))]].tolist()
+        found, stale = _find(access, target, batch, shared, rows)
+        if found:
+            costs = [read_cost(access, one.first, one.units) for one in found]
+            yield Cost(*map(sum, zip(*costs, strict=True)))
+        for one in found:
+            stale += _read_found(access, target, one)
         if not stale:
             return
-        rows = np.array(sorted(stale), np.int64)
+        rows, shared = np.array(sorted(stale), np.int64), None
+        del found
     raise ConflictError(
         f"a shard was replaced {READS.attempts} times while it was read",
         key=access.storage.locate(batch.shards[rows[:1]]).key(0),
@@ -149,32 +185,49 @@ def _read_shards(access: Access, target: Target, part: Part, rows: Columns) -> N
     )
 
 
-def _known(
-    access: Access, coords: Columns, located: Located, fetched: Mapping[Hashable, Slot]
-) -> tuple[Sequence[Hashable], Sequence[Slot | None]]:
-    """The names under which the indexes of shards are remembered, and those that are: fetched ahead, or in the array's memory."""
-    if access.indexes is None:
-        return (), [None] * len(coords)
-    names = index_names(access, coords, located)
-    found = access.indexes.find(names) or [None] * len(names)
-    return names, [fetched.get(name, slot) for name, slot in zip(names, found, strict=True)] if fetched else found
+def _find(
+    access: Access, target: Target, batch: Batch, shared: SharedIndex | None, rows: Columns
+) -> tuple[list[Found], list[int]]:
+    """The shards that are there, with their indexes; others are filled. And the rows that changed while indexes were read."""
+    located = access.storage.locate(batch.shards[rows])
+    if shared is None:
+        return _find_all(access, target, batch, rows, located)
+    with shared.lock:
+        if shared.missing:
+            _fill(target, batch, rows)
+            return [], []
+        if shared.slot is not None:
+            return [_remembered(access, batch, rows, located, [shared.slot])], []
+        found, stale = _find_all(access, target, batch, rows, located)
+        shared.missing = not found and not stale
+        if found:
+            first, (version,) = found[0].first, found[0].expect
+            young = found[0].fetched is not None and found[0].fetched.young is not None
+            shared.slot = (IndexTables(first.tables, [version]), 0) if version is not None and not young else None
+        return found, stale
 
 
-def _taken(located: Located, rows: Columns) -> Located:
-    return located if len(rows) == len(located.kind) else located.take(rows)
+def _find_all(
+    access: Access, target: Target, batch: Batch, rows: Columns, located: Located
+) -> tuple[list[Found], list[int]]:
+    slots: Sequence[Slot | None] | None = None
+    if access.indexes is not None:
+        slots = access.indexes.find(index_names(access, batch.shards[rows], located))
+    if slots is None:
+        return _fetch(access, target, batch, rows, located)
+    kept = np.array([i for i, slot in enumerate(slots) if slot is not None], np.int64)
+    remembered = [slot for slot in slots if slot is not None]
+    if len(kept) == len(rows):
+        return [_remembered(access, batch, rows, located, remembered)], []
+    fresh = np.array([i for i, slot in enumerate(slots) if slot is None], np.int64)
+    found, stale = _fetch(access, target, batch, rows[fresh], located.take(fresh))
+    return [_remembered(access, batch, rows[kept], located.take(kept), remembered), *found], stale
 
 
-def _read_known(
-    access: Access,
-    target: Target,
-    batch: Batch,
-    rows: Columns,
-    located: Located,
-    slots: Sequence[Slot],
-) -> list[int]:
-    """Shards whose indexes are remembered, in one fetch. Answers which of `rows` turned out to be of another version."""
+def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, slots: Sequence[Slot]) -> Found:
+    """Shards whose indexes are remembered, a slot each."""
     expect = [tables.version(row) for tables, row in slots]
-    units = batch.units(rows)
+    units, names = batch.units(rows), index_names(access, batch.shards[rows], located)
     region = StoredRegion(access.storage, located, expect, None)
     spans = np.zeros((len(rows), 3), np.int64)
     spans[:, 0] = np.arange(len(rows))
@@ -183,28 +236,44 @@ def _read_known(
     else:
         stacked = np.stack([tables.tables[row] for tables, row in slots])
     first = first_step(access, units, region, spans, stacked, spans[:, 0], spans[:, 0])
-    return _read_units(access, target, units, located, first, expect)
+    return Found(rows, names, located, units, first, expect, None)
 
 
-def _read_fresh(access: Access, target: Target, batch: Batch, rows: Columns, located: Located) -> list[int]:
-    """Shards whose indexes are to be fetched; those that are not there are filled. Answers which of `rows` changed while they were read."""
+def _fetch(
+    access: Access, target: Target, batch: Batch, rows: Columns, located: Located
+) -> tuple[list[Found], list[int]]:
+    """Shards whose indexes are fetched."""
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, batch.shards[rows], fetched)
-        present = np.flatnonzero(opened.spans[:, 1] >= 0)
-        _fill(target, batch, rows[opened.spans[:, 1] < 0])
-        if not len(present):
-            return []
-        if access.indexes is not None:
-            opened.remember(access, index_names(access, batch.shards[rows], located))
-        units = batch.units(rows[present])
-        slot = opened.slot[present]
-        first = first_step(access, units, opened.region, opened.spans[present], opened.tables, slot, present)
-        return _read_units(access, target, units, located, first, opened.versions)
     except DataError:
         if not replaced_since(access, located, fetched):
             raise
-        return list(range(len(rows)))
+        return [], rows.tolist()
+    there = opened.spans[:, 1] >= 0
+    present = np.flatnonzero(there)
+    _fill(target, batch, rows[~there])
+    if not len(present):
+        return [], []
+    names = index_names(access, batch.shards[rows], located)
+    opened.remember(access, names)
+    units, slot = batch.units(rows[present]), opened.slot[present]
+    first = first_step(access, units, opened.region, opened.spans[present], opened.tables, slot, present)
+    return [Found(rows, names, located, units, first, opened.versions, fetched)], []
+
+
+def _read_found(access: Access, target: Target, found: Found) -> list[int]:
+    """Reads inner chunks of shards. Answers which rows changed while they were read; what is remembered of them is forgotten."""
+    try:
+        changed = _read_units(access, target, found.units, found.located, found.first, found.expect)
+    except DataError:
+        if found.fetched is None or not replaced_since(access, found.located, found.fetched):
+            raise
+        changed = list(range(len(found.rows)))
+    if changed and access.indexes is not None:
+        access.indexes.drop(found.names[i] for i in changed)
+    rows: list[int] = found.rows[changed].tolist()
+    return rows
 
 
 def _read_units(
@@ -239,7 +308,7 @@ def decode(
 ) -> _kernel.Failures:
     """Decodes the encoded bytes of units, int64[n, 3], into the target; what was refused. expect: versions of the files."""
     files, buffers = sources
-    with target.turn or _ALONE:
+    with target.kernel:
         return decode_units(access.chain.leaf, files, buffers, rows, expect, units, target.out, access.runtime.threads)
 
 

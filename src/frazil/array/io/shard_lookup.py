@@ -4,7 +4,7 @@ Shard indexes are read here (through regions), checked, and remembered in the ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from errno import EISDIR
 from typing import Final, Protocol
 
@@ -13,7 +13,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.io.chunk_regions import MemoryRegion, Region, StoredRegion
-from frazil.array.io.shard_indexes import IndexTables, Slot
+from frazil.array.io.shard_indexes import IndexTables
 from frazil.codecs.codec import run_decode
 from frazil.codecs.shard import Level, read_indexes
 from frazil.errors import FrazilError, StoreError
@@ -30,15 +30,6 @@ Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of it
 
 Units = BoxUnits | PointUnits
 Batch = BoxBatch | PointBatch
-_NOTHING: Final[Mapping[Hashable, Slot]] = {}
-
-
-class Part(Record):
-    """Shards that are read together: `rows` of a batch. known: by name, indexes that were fetched ahead."""
-
-    batch: Batch
-    rows: Columns
-    known: Mapping[Hashable, Slot] = _NOTHING
 
 
 class Keyed(Protocol):

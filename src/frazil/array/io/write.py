@@ -11,8 +11,8 @@ no request. Where it takes one, the request runs beside those for the chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import numpy as np
 
 from frazil import _kernel
-from frazil.array.access import MOST_CHUNKS, Access, failure, in_parts, most_objects
+from frazil.array.access import Access, failure
 from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.chunk_regions import Gathering, MemoryRegion
-from frazil.array.io.overlap import in_lanes, lanes_for
 from frazil.array.io.read import chunk_of
+from frazil.array.io.scheduler import Cost, Scheduler, Task
 from frazil.array.io.shard_assembly import Call, assemble, keep
 from frazil.array.io.shard_lookup import (
     Batch,
@@ -37,6 +37,15 @@ from frazil.array.io.shard_lookup import (
     open_shards,
     replaced_since,
     walk,
+)
+from frazil.array.io.task_costs import (
+    OPEN_OBJECTS,
+    index_bytes,
+    inner_chunk_bytes,
+    shard_bytes,
+    shards_per_task,
+    write_chunks_cost,
+    write_cost,
 )
 from frazil.codecs.leaf import encode_units
 from frazil.errors import ConflictError, DataError, StoreError
@@ -57,7 +66,6 @@ else:
 
 Values: TypeAlias = "NDArray[np.generic]"
 
-_ALONE = nullcontext()
 _NO_VALUES: Final[Values] = np.empty(0, np.uint8)
 
 
@@ -84,25 +92,24 @@ class EncodedUnits(Protocol):
 class Source(Record):
     """What a write takes its values from.
 
-    turn     held while the kernel encodes (overlap.py), None where nothing else runs at the same time
+    kernel   Scheduler.kernel
     confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written
     encoded  in place of values"""
 
     values: Values
-    turn: AbstractContextManager[object] | None
+    kernel: AbstractContextManager[object]
     confirm: Callable[[], None] | None
     encoded: EncodedUnits | None = None
 
 
 class Part(Record):
-    """Chunks or shards that are written together: `rows` of a batch.
+    """Chunks or shards of a batch that are written in the same way.
 
     whole      whether all that lies inside the array is written of each
     shape      where they reach beyond the array's end: the lengths that the array has to have for that; None: they end with it, or before
     confirmed  whether the first attempt needs no look at the document"""
 
     batch: Batch
-    rows: Columns
     whole: bool
     shape: tuple[int, ...] | None = None
     confirmed: bool = False
@@ -120,25 +127,17 @@ def write(
     """Writes `values` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
 
     confirm    StoredDocument.confirm with its arguments
-    confirmed  the array's document has just been read, or written: the first part needs no look at it
+    confirmed  the array's document has just been read, or written: the first task needs no look at it
     in_part    no chunk is taken to be covered whole: each is read, and replaced only if it still has the version that was read
 
     Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError, also where another array has taken the place or the array has
-    become smaller, NotFoundError where the array was removed. Then the part at which this is found, and those behind it, are not written."""
-    leaf, runtime = access.chain.leaf, access.runtime
-    chunks = prod(access.chain.leaf_counts)
-    shard = leaf.nbytes * chunks
-    # two shards are under way where one alone may be: what is held of them is encoded
-    least = min(shard, runtime.bytes_in_flight // 2) if shard <= runtime.bytes_in_flight else shard
-    lanes = lanes_for(runtime, access.storage.direct, least)
-    batches = plan.batches(leaf.nbytes, max(lanes.nbytes, shard), max(MOST_CHUNKS, chunks))
-    parts = _parts(access, plan.shape, batches, max(1, most_objects(access) // lanes.number), in_part)
-    if confirmed:
-        parts = (part._replace(confirmed=not number) for number, part in enumerate(parts))
-    elif not plan.chunk_count:
+    become smaller, NotFoundError where the array was removed. Then the task in which this is found, and those behind it, are not written."""
+    scheduler = Scheduler(access.runtime, direct=access.storage.direct)
+    source = Source(values, scheduler.kernel, confirm)
+    if not confirmed and not plan.chunk_count:
         confirm()
     try:
-        in_lanes(parts, partial(_write_part, access, Source(values, lanes.turn, confirm)), lanes.number)
+        scheduler.run(_tasks(access, plan, source, scheduler.task_bytes, confirmed=confirmed, in_part=in_part))
     except (DataError, StoreError):
         confirm()  # the chunks may be those of another array, and then that is what is wrong
         raise
@@ -160,52 +159,58 @@ def publish_encoded(
     whole    whether all inner chunks are written that begin inside the array;  shape: as of a Part
     Raises as `write`."""
     (batch,) = plan.batches(1, plan.chunk_count, plan.chunk_count)
-    part = Part(batch, np.zeros(1, np.int64), whole, shape)
+    source = Source(_NO_VALUES, nullcontext(), confirm, encoded)
     try:
-        _publish(access, part, Source(_NO_VALUES, None, confirm, encoded))
+        for _ in _write_shards(access, source, Part(batch, whole, shape), np.zeros(1, np.int64)):
+            pass
     except (DataError, StoreError):
         confirm()  # as in `write`
         raise
 
 
-def _parts(
-    access: Access, shape: tuple[int, ...], batches: Iterator[Batch], most: int, in_part: bool
-) -> Iterator[Part]:
-    """most: shards or chunks of a part that are looked up first. in_part: as in `write`."""
+def _tasks(
+    access: Access, plan: BoxPlan | PointPlan, source: Source, nbytes: int, *, confirmed: bool, in_part: bool
+) -> Iterator[Task]:
+    """nbytes: of a task; the others as in `write`."""
+    inner, one, sharded = prod(access.chain.leaf_counts), inner_chunk_bytes(access), bool(access.chain.levels)
+    limit = max(nbytes, shard_bytes(access))
+    first = shards_per_task(access, nbytes, carried=True) if sharded else OPEN_OBJECTS
+    for batch in plan.batches(one, limit, limit):
+        for part, rows in _parts(access, plan.shape, batch, in_part):
+            looked_up = not part.whole or part.shape is not None
+            most = first if looked_up else max(len(rows), 1)
+            for low in range(0, len(rows), most):
+                some = rows[low : low + most]
+                if sharded and not part.whole:
+                    cost = Cost(index_bytes(access) * len(some))
+                else:
+                    cost = write_chunks_cost(access, min(len(some) * inner, batch.unit_count), kept=not part.whole)
+                yield Task(some, cost, partial(_write_shards, access, source, part._replace(confirmed=confirmed)))
+                confirmed = False
+
+
+def _parts(access: Access, shape: tuple[int, ...], batch: Batch, in_part: bool) -> Iterator[tuple[Part, Columns]]:
+    """The parts of a batch, with its rows. in_part: as in `write`."""
     outer = [extent * count for extent, count in zip(access.chain.leaf.shape, access.chain.leaf_counts, strict=True)]
     filled = [length // extent for length, extent in zip(shape, outer, strict=True)]  # chunks that end inside the array
-    ragged = any(length % extent for length, extent in zip(shape, outer, strict=True))
-    for batch in batches:
-        whole = batch.whole_shards() & (not in_part)
-        covered = np.flatnonzero(whole)
-        if ragged and len(covered):
-            inside = (batch.shards[covered] < filled).all(axis=1)
-            ends = covered[~inside]
-            covered = covered[inside]
-            for low in range(0, len(ends), most):
-                yield Part(batch, ends[low : low + most], True, shape)
-        if len(covered):
-            yield Part(batch, covered, True)
-        rest = np.flatnonzero(~whole)
-        for low in range(0, len(rest), most):
-            yield Part(batch, rest[low : low + most], False)
+    whole = batch.whole_shards() & (not in_part)
+    inside = (batch.shards < filled).all(axis=1)
+    yield Part(batch, True, shape), np.flatnonzero(whole & ~inside)
+    yield Part(batch, True), np.flatnonzero(whole & inside)
+    yield Part(batch, False), np.flatnonzero(~whole)
 
 
-def _write_part(access: Access, source: Source, part: Part) -> None:
-    in_parts(part.rows, lambda rows: _publish(access, part._replace(rows=rows), source))
-
-
-def _publish(access: Access, part: Part, source: Source) -> None:
-    """Replaces chunks or shards. After the first failure writers of this array take turns."""
-    rows = part.rows
-    changed = _attempt(access, part, source._replace(confirm=None) if part.confirmed else source)
+def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[Cost]:
+    """Replaces chunks or shards. After the first failure writers of this array take turns, and what another attempt holds is not asked for."""
+    assert rows is not None
+    changed = yield from _attempt(access, part, rows, source._replace(confirm=None) if part.confirmed else source)
     if not changed:
         return
     with access.turn:
         for _ in attempts(WRITES):
             rows = rows[changed]
-            changed = _attempt(
-                access, part._replace(rows=rows), source
+            changed = _answer(
+                _attempt(access, part, rows, source)
             )  # what replaced the chunks may have been another array
             if not changed:
                 return
@@ -218,25 +223,45 @@ def _publish(access: Access, part: Part, source: Source) -> None:
     )
 
 
-def _attempt(access: Access, part: Part, source: Source) -> list[int]:
-    """Answers which of the part's rows somebody else replaced meanwhile."""
+Attempt = Generator[
+    Cost, None, list[int]
+]  # yields what it holds from then on; answers which rows somebody else replaced meanwhile
+
+
+def _answer(attempt: Attempt) -> list[int]:
+    while True:
+        try:
+            next(attempt)
+        except StopIteration as end:
+            changed: list[int] = end.value
+            return changed
+
+
+def _attempt(access: Access, part: Part, rows: Columns, source: Source) -> Attempt:
+    with _confirming(access, source) as confirmed:
+        expect: Sequence[Version | None] | None = None
+        if part.shape is not None:
+            expect = whole_versions(access, access.storage.locate(part.batch.shards[rows]), part.shape)
+        elif part.whole:
+            expect = [ANY] * len(rows)
+        if not access.chain.levels:
+            return (yield from _publish_chunks(access, part.batch, rows, expect, confirmed))
+        if expect is not None:
+            return (yield from _publish_shards(access, part.batch, rows, expect, confirmed))
+        return (yield from _change_shards(access, part.batch, rows, confirmed))
+
+
+@contextmanager
+def _confirming(access: Access, source: Source) -> Iterator[Source]:
+    """The source of one attempt: where a look at the document takes a request, that runs beside the others."""
     if source.confirm is None or not access.document.takes_request(access.storage.direct):
-        return _replace_part(access, part, source)
+        yield source
+        return
     confirmation = Confirmation(source.confirm)
     try:
-        return _replace_part(access, part, source._replace(confirm=confirmation.await_answer))
+        yield source._replace(confirm=confirmation.await_answer)
     finally:
         confirmation.end()
-
-
-def _replace_part(access: Access, part: Part, source: Source) -> list[int]:
-    expect: Sequence[Version | None] | None = None
-    if part.shape is not None:
-        expect = whole_versions(access, access.storage.locate(part.batch.shards[part.rows]), part.shape)
-    elif part.whole:
-        expect = [ANY] * len(part.rows)
-    attempt = _publish_shards if access.chain.levels else _publish_chunks
-    return attempt(access, part.batch, part.rows, expect, source)
 
 
 def whole_versions(access: Access, located: Located, shape: tuple[int, ...]) -> list[Version | None] | None:
@@ -260,7 +285,7 @@ def _publish_chunks(
     source: Source,
     *,
     keep_fill: bool = False,
-) -> list[int]:
+) -> Attempt:
     """Chunks that are objects of their own. Answers which of `rows` somebody else replaced meanwhile.
 
     wanted     the versions that whole chunks replace; None: the chunks are kept in part
@@ -283,6 +308,7 @@ def _publish_chunks(
     values = encode(access, units, source, gathering, old, groups, keyed, keep_fill=keep_fill)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
     pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
+    yield _publish_cost(access, gathering, pieces)
     if source.confirm is not None:
         source.confirm()
     if not len(empty) or access.storage.erasable:
@@ -291,33 +317,38 @@ def _publish_chunks(
     there = empty[access.storage.sizes(coords[empty]) >= 0]
     if len(there):
         replaced = None if wanted is None else [wanted[i] for i in there.tolist()]
-        again = _publish_chunks(access, batch, rows[there], replaced, source, keep_fill=True)
+        again = yield from _publish_chunks(access, batch, rows[there], replaced, source, keep_fill=True)
         changed = sorted([*changed, *there[again].tolist()])
     return changed
 
 
 def _publish_shards(
-    access: Access, batch: Batch, rows: Columns, expect: Sequence[Version | None] | None, source: Source
-) -> list[int]:
-    """Shards, as _publish_chunks."""
+    access: Access, batch: Batch, rows: Columns, expect: Sequence[Version | None], source: Source
+) -> Attempt:
+    """Shards that are written whole, as _publish_chunks."""
     coords = batch.shards[rows]
-    if expect is not None:
-        nowhere = np.full((len(rows), 3), -1, np.int64)
-        none = np.empty((0, access.chain.levels[0].total, 2), np.int64)
-        opened = Opened(MemoryRegion(()), nowhere, none, nowhere[:, 0], expect, None)
-        changed = _replace_shards(access, batch, rows, Unlocated(access, coords), opened, expect, source)
-        if access.indexes is not None and access.indexes.by_coordinates:
-            access.indexes.drop(map(tuple, coords.tolist()))
-        return changed
+    nowhere = np.full((len(rows), 3), -1, np.int64)
+    none = np.empty((0, access.chain.levels[0].total, 2), np.int64)
+    opened = Opened(MemoryRegion(()), nowhere, none, nowhere[:, 0], expect, None)
+    changed = yield from _replace_shards(access, batch, rows, Unlocated(access, coords), opened, expect, source)
+    if access.indexes is not None and access.indexes.by_coordinates:
+        access.indexes.drop(map(tuple, coords.tolist()))
+    return changed
+
+
+def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source) -> Attempt:
+    """Shards that are kept in part."""
+    coords = batch.shards[rows]
     located = access.storage.locate(coords)
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, coords, fetched)
+        yield write_cost(access, opened, batch.units(rows).count)
         expect = [
             version if slot >= 0 else ABSENT
             for version, slot in zip(opened.versions, opened.slot.tolist(), strict=True)
         ]
-        changed = _replace_shards(access, batch, rows, located, opened, expect, source)
+        changed = yield from _replace_shards(access, batch, rows, located, opened, expect, source)
         if access.indexes is not None:  # a stale index would cost a reader of this handle a request to find out
             access.indexes.drop(index_names(access, coords, located))
         return changed
@@ -335,7 +366,7 @@ def _replace_shards(
     opened: Opened,
     expect: Sequence[Version | None],
     source: Source,
-) -> list[int]:
+) -> Attempt:
     units = batch.units(rows)
     first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
     steps, spans = walk(access, units, keyed, first)
@@ -350,9 +381,15 @@ def _replace_shards(
         values, order = source.encoded.rows(units, gathering)
     shards = assemble(Call(access, steps, units, keyed, gathering, order), values, kept)
     present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
+    yield _publish_cost(access, gathering, shards.pieces)
     if source.confirm is not None:
         source.confirm()
     return replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
+
+
+def _publish_cost(access: Access, gathering: Gathering, pieces: Pieces) -> Cost:
+    """What is held while pieces are published: where that is by requests, each value is joined."""
+    return Cost() if access.storage.direct else Cost(0, 0, gathering.nbytes, int(pieces.rows[:, 2].sum()))
 
 
 def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
@@ -403,7 +440,7 @@ def encode(
 
     old: rows in `gathering` of the chunks that the units keep a part of (MISSING: nothing there), or None."""
     before = None if old is None else (gathering.files, gathering.buffers, old)
-    with source.turn or _ALONE:
+    with source.kernel:
         encoded = encode_units(
             access.chain.leaf, source.values, units, before, groups, access.runtime.threads, keep_fill=keep_fill
         )

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.array.access import MOST_OBJECTS
 from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import Place
+from frazil.array.io.task_costs import OPEN_OBJECTS
 from frazil.codecs.registry import Registry
 from frazil.errors import AlreadyExistsError, StoreError
 from frazil.metadata.chunk_grids import RegularGrid
@@ -123,8 +123,8 @@ def check_folders(store: Store, keys: Sequence[str]) -> None:
 def _most(route: Route, forms: ShardForms | None) -> int:
     """Objects of a batch."""
     if forms is None:
-        return MOST_OBJECTS
-    return max(1, min(MOST_OBJECTS, route.runtime.bytes_in_flight // max(forms.index_bytes, 1)))
+        return OPEN_OBJECTS
+    return max(1, min(OPEN_OBJECTS, route.runtime.bytes_in_flight // max(forms.index_bytes, 1)))
 
 
 def _forms(route: Route, array: ArrayPlan) -> ShardForms | None:

@@ -60,13 +60,17 @@ def join_pieces(pieces: Pieces) -> list[bytes]:
     found: dict[int, bytes] = {}
     if in_files:
         found = dict(zip(in_files, _read_files(pieces.sources, [rows[i] for i in in_files], None), strict=True))
-    parts: list[bytes] = []
-    for i, (blob, start, length) in enumerate(rows):
-        part = found[i] if blob >= 0 else _slice(pieces.sources.buffers[-1 - blob], start, length)
-        if len(part) != length:
-            raise StoreError(f"a piece of {length} bytes at {start} reaches outside its object")
-        parts.append(part)
-    return [parts[a] if b == a + 1 else b"".join(parts[a:b]) for a, b in itertools.pairwise(offsets)]
+    values: list[bytes] = []
+    for low, high in itertools.pairwise(offsets):
+        parts: list[bytes | memoryview] = []
+        for i in range(low, high):
+            blob, start, length = rows[i]
+            part = found[i] if blob >= 0 else _view(pieces.sources.buffers[-1 - blob], start, length)
+            if len(part) != length:
+                raise StoreError(f"a piece of {length} bytes at {start} reaches outside its object")
+            parts.append(part)
+        values.append(parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts))
+    return values
 
 
 def taken(pieces: Pieces, number: int) -> Pieces:
@@ -126,9 +130,14 @@ def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetche
 
 
 def _slice(buffer: SourceBuffer, start: int, length: int) -> bytes:
+    return bytes(_view(buffer, start, length))
+
+
+def _view(buffer: SourceBuffer, start: int, length: int) -> bytes | memoryview:
+    """A piece, not copied; `bytes` where it is a whole one."""
     if isinstance(buffer, bytes) and start == 0 and length == len(buffer):
         return buffer
-    return bytes(flat_buffer(buffer)[start : start + length])
+    return memoryview(flat_buffer(buffer))[start : start + length]
 
 
 def _read_files(sources: Sources, rows: Sequence[Sequence[int]], names: Sequence[str] | None) -> list[bytes]:

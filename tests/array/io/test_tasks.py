@@ -1,12 +1,9 @@
-"""Parts of a read or write at once, where requests take their time: that they overlap, say the same as one after the other, and end as one."""
+"""Tasks of reads and writes: that they overlap where requests take their time, say the same as one after the other, and end as one."""
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,7 +12,8 @@ from hypothesis import strategies as st
 from tests.strategies import Layout, basic_selections, create, layouts, same, values
 
 import frazil
-from frazil.array.io.overlap import LANES, in_lanes, lanes_for
+from frazil.array.io.scheduler import WORKERS
+from frazil.array.io.task_costs import INNER_CHUNK_BYTES
 from frazil.codecs import Bytes, Codec, Gzip, ShardingIndexed
 from frazil.errors import ChecksumError, StoreError
 from frazil.runtime import Runtime
@@ -27,6 +25,8 @@ from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, SlowSto
 SIDE = 8  # inner chunks along a shard
 SHARD = 256  # bytes of one below, decoded
 DATA = np.arange(64 * SHARD, dtype="u2").astype("u1")
+TASKS = 4  # of the usual size, in the budget
+COST, CHUNK_COST = SHARD + SIDE * 2 * INNER_CHUNK_BYTES, SHARD + 2 * INNER_CHUNK_BYTES  # of a shard, of a chunk
 
 
 def stored(shards: int | None = SHARD, **arguments: object) -> MemoryStore:
@@ -36,34 +36,42 @@ def stored(shards: int | None = SHARD, **arguments: object) -> MemoryStore:
     return store
 
 
-def opened(store: Store, shards: int, mode: str = "r") -> frazil.Array:
-    """With so many bytes in flight that each part of a read has this many shards."""
-    return frazil.open_array(store, mode=mode, runtime=Runtime(bytes_in_flight=shards * SHARD * LANES))  # type: ignore[arg-type]
+def opened(store: Store, shards: int, mode: str = "r", cost: int = COST) -> frazil.Array:
+    """With so many bytes in flight that each task has this many shards, or chunks, and four tasks go on together."""
+    return frazil.open_array(store, mode=mode, runtime=Runtime(bytes_in_flight=shards * cost * TASKS))  # type: ignore[arg-type]
 
 
 # --- what overlaps -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_one_round_brings_all_indexes_and_the_chunks_of_several_parts_come_at_once() -> None:
+def test_tasks_fetch_their_indexes_at_once_and_then_their_chunks() -> None:
     store = SlowStore(CountingStore(stored()), 0.0)
     array = opened(store, shards=8)
     store.clear()
-    store.meet(LANES, skip=1)
+    store.meet(8)
     assert (array[...] == DATA).all()
-    first, *others = store.calls
-    assert (first.requests, first.others) == (64, 0), "the indexes"
-    assert sorted(call.requests for call in others) == [8] * 8, "eight parts of eight shards, a span a shard"
+    assert [call.requests for call in store.calls] == [8] * 16, "eight tasks of eight shards, a span a shard"
     store.clear()
-    store.meet(LANES)
+    store.meet(TASKS)
     assert (array[...] == DATA).all()
-    assert sorted(call.requests for call in store.calls) == [8] * 8, "the indexes are remembered"
+    assert [call.requests for call in store.calls] == [8] * 8, "the indexes are remembered"
+
+
+def test_a_read_of_one_shard_is_two_rounds() -> None:
+    store = SlowStore(stored(), 0.0)
+    array = opened(store, shards=8)
+    store.clear()
+    assert (array[:SHARD] == DATA[:SHARD]).all()
+    assert store.rounds == 2
+    assert (array[3 : SHARD // 2] == DATA[3 : SHARD // 2]).all()
+    assert store.rounds == 3
 
 
 def test_chunks_without_shards_come_at_once_too() -> None:
     store = SlowStore(stored(shards=None), 0.0)
-    array = opened(store, shards=4)
+    array = opened(store, shards=4, cost=CHUNK_COST)
     store.clear()
-    store.meet(LANES)
+    store.meet(TASKS)
     assert (array[...] == DATA).all()
     assert [call.requests for call in store.calls] == [4] * 16
 
@@ -72,7 +80,7 @@ def test_points_come_at_once() -> None:
     store = SlowStore(stored(), 0.0)
     array = opened(store, shards=1)
     where = np.random.default_rng(5).permutation(len(DATA))[:3000]
-    store.meet(LANES, skip=2)  # the document, the indexes
+    store.meet(TASKS, skip=1)  # the document
     array = opened(store, shards=1)
     assert (array.vindex[where] == DATA[where]).all()
 
@@ -85,12 +93,12 @@ def test_points_come_at_once() -> None:
     ],
     ids=["nested", "within another codec"],
 )
-def test_shards_whose_indexes_are_not_fetched_ahead_come_at_once(codecs: list[Codec]) -> None:
+def test_shards_in_shards_and_within_other_codecs_come_at_once(codecs: list[Codec]) -> None:
     inner = MemoryStore()
     frazil.create_array(inner, data=DATA, chunks=SHARD, codecs=codecs)
     store = SlowStore(inner, 0.0)
     array = opened(store, shards=4)
-    store.meet(LANES)
+    store.meet(3)
     assert (array[...] == DATA).all()
 
 
@@ -99,12 +107,12 @@ def test_in_a_repository() -> None:
     with frazil.Repository.create(inner).transaction(message="data") as root:
         root.create_array("x", data=DATA, chunks=SHARD // 8, shards=SHARD, codecs=[])
     store = SlowStore(inner, 0.0)
-    runtime = Runtime(bytes_in_flight=8 * SHARD * LANES)
+    runtime = Runtime(bytes_in_flight=8 * COST * TASKS)
     array = frazil.Repository.open(store, runtime=runtime).readonly_session().root["x"]
     assert isinstance(array, frazil.Array)
     assert array[0] == DATA[0]  # which brings the manifest
     store.clear()
-    store.meet(LANES, skip=1)
+    store.meet(8)
     assert (array[...] == DATA).all()
 
 
@@ -112,13 +120,13 @@ def test_in_a_repository() -> None:
 def test_writing_whole_chunks_and_shards_and_parts_of_them(shards: int | None) -> None:
     inner = stored(shards)
     store = SlowStore(inner, 0.0)
-    array = opened(store, shards=2, mode="r+")
+    array = opened(store, shards=2, mode="r+", cost=COST if shards else CHUNK_COST)
     store.clear()
-    store.meet(LANES, "put")
+    store.meet(3, "put")
     array[...] = DATA[::-1]
     calls = sorted((call.operation, call.requests) for call in store.calls)
-    assert calls == [*[("fetch", 1)] * 32, *[("put", 2)] * 32], "nothing is read but the document, once for each part"
-    store.meet(LANES)
+    assert calls == [*[("fetch", 1)] * 32, *[("put", 2)] * 32], "nothing is read but the document, once for each task"
+    store.meet(3)
     array[5 : len(DATA) - 5 : SHARD // 2] = 1
     expected = DATA[::-1].copy()
     expected[5 : len(DATA) - 5 : SHARD // 2] = 1
@@ -130,13 +138,13 @@ def test_shards_that_are_decoded_whole_to_be_changed_share_what_may_be_in_flight
     codecs = [ShardingIndexed([SHARD // 8], [Bytes()]), Gzip(1)]
     frazil.create_array(inner, data=DATA, chunks=SHARD, codecs=codecs)
     store = SlowStore(inner, 0.0)
-    array = opened(store, shards=2, mode="r+")
+    array = opened(store, shards=4, mode="r+")
     store.clear()
     array[::SHARD] = 9
     fetches = [call.requests for call in store.calls if call.operation == "fetch"]
     parts = [requests for requests in fetches if requests != 1]
-    assert set(parts) == {2}, "two shards a lane"
-    assert len(fetches) == 2 * len(parts), "and the document, once for each part"
+    assert set(parts) == {2}, "each is held encoded and decoded"
+    assert len(fetches) == 2 * len(parts), "and the document, once for each task"
     expected = DATA.copy()
     expected[::SHARD] = 9
     assert (frazil.open_array(inner)[...] == expected).all()
@@ -147,7 +155,7 @@ def test_functions_that_a_session_asks_may_read_it() -> None:
     inner = MemoryStore()
     with frazil.Repository.create(inner).transaction(message="data") as root:
         root.create_array("x", data=DATA, chunks=SHARD, codecs=[])
-    runtime = Runtime(bytes_in_flight=2 * SHARD * LANES)
+    runtime = Runtime(bytes_in_flight=2 * COST * TASKS)
     repo = frazil.Repository.open(SlowStore(inner, 0.0), runtime=runtime)
     session = repo.writable_session()
     array = session.root["x"]
@@ -217,16 +225,6 @@ def test_no_thread_is_started_for_values_at_hand_nor_for_one_part() -> None:
     assert len(slow.threads) > 1
 
 
-def test_lanes_share_what_may_be_in_flight() -> None:
-    runtime = Runtime(bytes_in_flight=800)
-    assert lanes_for(runtime, False, 1)[:2] == (LANES, 800 // LANES)
-    assert lanes_for(runtime, False, 400)[:2] == (2, 400)
-    assert lanes_for(runtime, False, 401) == lanes_for(runtime, True, 1) == (1, 800, None)
-    assert lanes_for(runtime, False, 0)[0] == LANES
-    assert lanes_for(Runtime(requests_in_flight=1), False, 1)[0] == 1
-    assert lanes_for(Runtime(requests_in_flight=3), False, 1)[0] == 3
-
-
 # --- what is asked for -------------------------------------------------------------------------------------------------------------------
 
 
@@ -262,11 +260,11 @@ def test_shards_that_are_not_there_are_one_request_each() -> None:
     assert store.count() == 64 + 55 + 9 + 55
 
 
-def test_only_so_many_indexes_are_ahead() -> None:
+def test_only_so_many_objects_are_of_one_task() -> None:
     inner = MemoryStore()
     frazil.create_array(inner, data=np.arange(1, 401, dtype="u2"), chunks=1, shards=1, codecs=[])
     store = SlowStore(inner, 0.0)
-    array = frazil.open_array(store, runtime=Runtime(bytes_in_flight=2 * 2 * 10 * LANES))
+    array = frazil.open_array(store, runtime=Runtime(bytes_in_flight=2**20))
     store.clear()
     assert (array[...] == np.arange(1, 401)).all()
     assert max(call.requests for call in store.calls) <= 128
@@ -284,7 +282,7 @@ def test_the_first_error_ends_a_read(call: int) -> None:
     with pytest.raises(StoreError, match="an injected fault"):
         array[...]
     assert threading.active_count() == before
-    assert store.calls["fetch"] <= call + LANES, "nothing is begun afterwards"
+    assert store.calls["fetch"] <= call + WORKERS, "nothing is begun afterwards"
     assert (array[...] == DATA).all()
 
 
@@ -301,13 +299,13 @@ def test_a_damaged_index_is_an_error_of_its_shard() -> None:
 
 
 class Replacing(CountingStore):
-    """Replaces shards right after the indexes were fetched ahead."""
+    """Replaces shards right after their indexes were fetched."""
 
     __slots__ = ("others",)
 
-    def __init__(self, inner: Store, others: MemoryStore) -> None:
+    def __init__(self, inner: Store, others: dict[str, bytes]) -> None:
         super().__init__(inner)
-        self.others: MemoryStore | None = others
+        self.others = others
 
     def fetch(
         self,
@@ -319,27 +317,29 @@ class Replacing(CountingStore):
         once: bool = False,
     ) -> Fetched:
         fetched = super().fetch(names, spans, expect=expect, held=held, once=once)
-        if self.others is not None and len(names) == 64:
-            others, self.others = self.others, None
-            for key in ("c/3", "c/4", "c/62"):
-                value = others.get(key)
-                assert value is not None
+        for key in names:
+            if (value := self.others.pop(key, None)) is not None:
                 self.inner.set(key, value)
         return fetched
 
 
 def test_what_is_replaced_after_its_index_was_fetched_is_read_anew() -> None:
-    new, others = DATA[::-1] // 3, MemoryStore()
-    frazil.create_array(others, data=new, chunks=SHARD // 8, shards=SHARD, codecs=[])
+    new, other = DATA[::-1] // 3, MemoryStore()
+    frazil.create_array(other, data=new, chunks=SHARD // 8, shards=SHARD, codecs=[])
+    others = {key: value for key in ("c/3", "c/4", "c/62") if (value := other.get(key)) is not None}
     array = opened(Replacing(stored(), others), shards=4)
-    expected = DATA.copy()
+    expected, found = DATA.copy(), array[...]
     for i in (3, 4, 62):
-        expected[i * SHARD : (i + 1) * SHARD] = new[i * SHARD : (i + 1) * SHARD]
-    assert (array[...] == expected).all()
+        of_shard = slice(i * SHARD, (i + 1) * SHARD)
+        expected[of_shard] = new[of_shard]
+        if (found[of_shard] == DATA[of_shard]).all():  # the old version may still have been there to be read
+            found[of_shard] = new[of_shard]
+    assert (found == expected).all()
+    assert (array[...] == expected).all(), "what is remembered is compared with what is there"
 
 
 @given(layouts(), st.integers(0, 2**32), st.integers(1, 2000), st.data())
-def test_lanes_change_no_value(layout: Layout, seed: int, nbytes: int, data: st.DataObject) -> None:
+def test_no_budget_changes_a_value(layout: Layout, seed: int, nbytes: int, data: st.DataObject) -> None:
     store = SlowStore(MemoryStore(), 0.0)
     create(store, layout, "uint16")
     array = frazil.open_array(store, mode="r+", runtime=Runtime(bytes_in_flight=nbytes))
@@ -350,99 +350,3 @@ def test_lanes_change_no_value(layout: Layout, seed: int, nbytes: int, data: st.
         array[selection], expected[selection] = new, new
         assert same(array[selection], expected[selection])
     assert same(array[...], expected)
-
-
-# --- lanes alone -------------------------------------------------------------------------------------------------------------------------
-
-
-def test_all_parts_are_done_once_and_asked_for_by_one_thread_at_a_time() -> None:
-    asking = threading.Lock()
-
-    def parts() -> Iterator[int]:
-        for i in range(200):
-            assert asking.acquire(blocking=False)
-            asking.release()
-            yield i
-
-    done: list[int] = []
-    in_lanes(parts(), done.append, 4)
-    assert sorted(done) == list(range(200))
-    in_lanes(iter(()), done.append, 4)
-    assert len(done) == 200
-
-
-@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)], ids=repr)
-def test_an_error_is_raised_when_the_others_are_done(error: BaseException) -> None:
-    gate, numbers, done = threading.Event(), count(), []
-
-    def act(part: int) -> None:
-        if part == 1:
-            gate.set()
-            raise error
-        gate.wait(30)
-        done.append(part)
-
-    with pytest.raises(type(error)) as caught:
-        in_lanes(numbers, act, 3)
-    assert caught.value is error
-    assert next(numbers) <= 3 + 2
-    assert 0 in done, "what had begun was waited for"
-    assert not [thread for thread in threading.enumerate() if thread.name == "frazil lane"]
-
-
-def test_an_interrupt_ends_all_lanes_and_is_not_lost_behind_an_error() -> None:
-    here, gate = threading.get_ident(), threading.Event()
-
-    def act(part: int) -> None:
-        if threading.get_ident() == here:
-            gate.wait(30)  # the interrupt ends it
-            pytest.fail("no interrupt came")
-        os.kill(os.getpid(), signal.SIGINT)
-        raise StoreError("something else")
-
-    with pytest.raises(KeyboardInterrupt):
-        in_lanes(count(), act, 2)
-    assert not [thread for thread in threading.enumerate() if thread.name == "frazil lane"]
-
-
-def test_an_interrupt_of_the_one_who_waits() -> None:
-    here, begun, waits, done = threading.get_ident(), threading.Event(), threading.Event(), []
-
-    def parts() -> Iterator[int]:
-        yield from (0, 1)
-        waits.set()  # no part is left for the caller, and it goes on to wait
-
-    def act(part: int) -> None:
-        if threading.get_ident() == here:
-            begun.wait(30)
-            return
-        begun.set()
-        waits.wait(30)
-        os.kill(os.getpid(), signal.SIGINT)
-        done.append(part)
-
-    with pytest.raises(KeyboardInterrupt):
-        in_lanes(parts(), act, 2)
-    assert len(done) == 1, "what had begun was waited for"
-    assert not [thread for thread in threading.enumerate() if thread.name == "frazil lane"]
-
-
-def test_an_error_of_the_parts_themselves() -> None:
-    def parts() -> Iterator[int]:
-        yield from range(10)
-        raise StoreError("the list broke")
-
-    done: list[int] = []
-    with pytest.raises(StoreError, match="the list broke"):
-        in_lanes(parts(), done.append, 3)
-    assert sorted(done) == list(range(10))
-
-
-def test_where_no_thread_can_be_started_one_lane_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", start)
-    done: list[int] = []
-    in_lanes(iter(range(20)), done.append, 4)
-    assert done == list(range(20))

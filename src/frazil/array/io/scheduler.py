@@ -1,0 +1,275 @@
+"""The tasks of one read or write: what each holds in bytes, and which of them go on, within one budget of bytes.
+
+`Budget` is the rule, without threads; `Scheduler` applies it. What a task does in its stages is in read.py and write.py, what they cost in task_costs.py."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock  # threading's Lock, without the module
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import StoreError
+from frazil.late import LateModule
+from frazil.record import Record
+from frazil.stores.retry import FREE_FILES, lacks_files, when_files_are_free
+from frazil.stores.values import Columns
+
+if TYPE_CHECKING:
+    import threading
+
+    from frazil.runtime import Runtime
+else:
+    threading = LateModule("threading")
+
+__all__ = ["WORKERS", "Budget", "Cost", "Scheduler", "Task", "finish"]
+
+WORKERS: Final = 16  # threads of one read or write, which wait for requests most of the time
+_TASKS: Final = 4  # that many tasks of the usual size fill the budget
+_CALL_BYTES: Final = 2**26  # decoded by one call of the kernel, which cannot be interrupted
+_NO_LOCK: Final = nullcontext()
+
+
+class Cost(Record):
+    """Bytes that a task holds beside the result.
+
+    indexes  shard indexes, encoded and parsed
+    fetched  encoded bytes that are fetched, with the gaps between them
+    carried  encoded bytes of inner chunks that a write carries over
+    decoded  what is decoded, or is to be encoded, and the columns of the plan"""
+
+    indexes: int = 0
+    fetched: int = 0
+    carried: int = 0
+    decoded: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.indexes + self.fetched + self.carried + self.decoded
+
+
+class Task(Record):
+    """Whole shards, or a batch of chunks without shards.
+
+    rows    int64[k]: of a batch; None where the task cannot be divided
+    cost    what its first stage holds
+    stages  stages(rows): an iterator that does one stage at each step, and then says what the next stage holds in all; it may be begun anew, with fewer rows"""
+
+    rows: Columns | None
+    cost: Cost
+    stages: Callable[[Columns | None], Iterator[Cost]]
+
+
+class Budget:
+    """Which tasks may go on within a limit of bytes. Tasks are numbered by age. A task that waits keeps the bytes of its last stage.
+
+    A task that is alone is always admitted; so is the oldest that waits where none is under way, else all might wait for ever. What waits holds a quarter of the
+    limit at most: more than that there is only of one task that is larger than what is left."""
+
+    __slots__ = ("_limit", "_running", "_waiting", "held")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._running: dict[int, int] = {}
+        self._waiting: dict[int, int] = {}
+        self.held = 0
+
+    def begin(self, task: int, nbytes: int) -> bool:
+        """Admits a new task, if it may begin."""
+        if self.held:
+            waiting = sum(self._waiting.values())
+            if self.held + nbytes > self._limit or (waiting and waiting + nbytes > self._limit // 4):
+                return False
+        self._running[task] = nbytes
+        self.held += nbytes
+        return True
+
+    def wait(self, task: int) -> None:
+        """A stage is over, and the task is to be admitted again."""
+        self._waiting[task] = self._running.pop(task)
+
+    def resume(self, task: int, nbytes: int) -> bool:
+        """Admits a waiting task, if it may go on with so many bytes in all."""
+        before = self._waiting[task]
+        alone = not self._running and task == min(self._waiting)
+        if not alone and nbytes > before and self.held - before + nbytes > self._limit:
+            return False
+        del self._waiting[task]
+        self._running[task] = nbytes
+        self.held += nbytes - before
+        return True
+
+    def end(self, task: int) -> None:
+        """The task is over."""
+        self.held -= self._running.pop(task)
+
+
+class Scheduler:
+    """The tasks of one read or write.
+
+    task_bytes  decoded bytes of a task of the usual size: the plan is cut into such
+    kernel      held by the task that the kernel decodes or encodes for, with Runtime.threads threads: tasks that took turns at it do not all wait for requests at
+                the same time"""
+
+    __slots__ = ("_limit", "_workers", "kernel", "task_bytes")
+
+    def __init__(self, runtime: Runtime, *, direct: bool) -> None:
+        """direct: all is at hand (Capabilities.direct), so that one task follows the other."""
+        self._limit = runtime.bytes_in_flight
+        self._workers = 1 if direct else min(WORKERS, runtime.requests_in_flight)
+        self.task_bytes = min(self._limit if self._workers == 1 else max(self._limit // _TASKS, 1), _CALL_BYTES)
+        self.kernel: AbstractContextManager[object] = _NO_LOCK if self._workers == 1 else allocate_lock()
+
+    def run(self, tasks: Iterator[Task]) -> None:
+        """Does all tasks; they are begun in order, and `tasks` is asked for the next by one thread at a time. No thread is started for a single task.
+
+        An interrupt, or else the first error, is raised when all stages that had begun are done; nothing is begun after it."""
+        first = list(islice(tasks, self._workers)) if self._workers > 1 else []
+        if len(first) < 2:
+            for task in chain(first, tasks):
+                finish(task)
+            return
+        _Run(chain(first, tasks), self._limit, self._workers).run(len(first))
+
+
+def finish(task: Task) -> None:
+    """All stages of a task that is alone; of its halves, where too many files are open for all of it, and of one row when others have closed theirs."""
+    if task.rows is None:
+        _do_stages(task)
+        return
+    if len(task.rows) == 1:
+        when_files_are_free(partial(_do_stages, task), FREE_FILES)
+        return
+    try:
+        _do_stages(task)
+    except StoreError as error:
+        if not lacks_files(error):
+            raise
+    else:
+        return
+    middle = len(task.rows) // 2
+    finish(task._replace(rows=task.rows[:middle]))
+    finish(task._replace(rows=task.rows[middle:]))
+
+
+def _do_stages(task: Task) -> None:
+    for _ in task.stages(task.rows):
+        pass
+
+
+class _Begun(Record):
+    """A task that may go on. nbytes: of its next stage; stages: those that are left, None before the first."""
+
+    number: int
+    task: Task
+    nbytes: int
+    stages: Iterator[Cost] | None
+
+
+class _Run:
+    """What the threads of one run share. ended: nothing more is begun."""
+
+    __slots__ = (
+        "_begun",
+        "_budget",
+        "_changed",
+        "_ended",
+        "_errors",
+        "_next",
+        "_tasks",
+        "_waiting",
+        "_workers",
+    )
+
+    def __init__(self, tasks: Iterator[Task], limit: int, workers: int) -> None:
+        self._tasks, self._workers = tasks, workers
+        self._next: Task | None = None
+        self._begun = 0
+        self._budget = Budget(limit)
+        self._waiting: dict[int, _Begun] = {}
+        self._changed = threading.Condition()
+        self._ended = False
+        self._errors: list[BaseException] = []
+
+    def run(self, workers: int) -> None:
+        others = [threading.Thread(target=self._work, name="frazil task") for _ in range(workers - 1)]
+        try:
+            for thread in others:
+                try:
+                    thread.start()
+                except RuntimeError:  # no more threads are to be had: those that there are do it all
+                    break
+            self._work()
+            _join(others)
+        except BaseException:  # an interrupt
+            self._end()
+            _join(others)
+            raise
+        finally:
+            self._waiting.clear()  # ends their iterators
+        if self._errors:
+            try:
+                raise next((error for error in self._errors if not isinstance(error, Exception)), self._errors[0])
+            finally:
+                self._errors.clear()  # whose traceback has this frame
+
+    def _end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        """One thread, until nothing is left to do."""
+        try:
+            while (begun := self._admitted()) is not None:
+                self._step(begun)
+                del begun
+        except BaseException as error:
+            self._errors.append(error)
+            self._end()
+
+    def _admitted(self) -> _Begun | None:
+        """The next stage to do, of the oldest task that may go on; None when all are begun."""
+        with self._changed:
+            while not self._ended:
+                for number in sorted(self._waiting):
+                    if self._budget.resume(number, self._waiting[number].nbytes):
+                        return self._waiting.pop(number)
+                if self._next is None:
+                    self._next = next(self._tasks, None)
+                task = self._next
+                if task is None:
+                    if not self._waiting:
+                        return None
+                elif len(self._waiting) < self._workers and self._budget.begin(self._begun, task.cost.nbytes):
+                    self._next = None
+                    self._begun += 1
+                    return _Begun(self._begun - 1, task, task.cost.nbytes, None)
+                self._changed.wait()
+            return None
+
+    def _step(self, begun: _Begun) -> None:
+        number, task, _, stages = begun
+        cost: Cost | None = None
+        try:
+            stages = stages or task.stages(task.rows)
+            cost = next(stages, None)
+        except StoreError as error:
+            if not lacks_files(error):
+                raise
+            finish(task)
+        with self._changed:
+            if cost is None:
+                self._budget.end(number)
+            else:
+                self._budget.wait(number)
+                self._waiting[number] = _Begun(number, task, cost.nbytes, stages)
+            self._changed.notify_all()
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        if thread.ident is not None:  # it was started
+            thread.join()

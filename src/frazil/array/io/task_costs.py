@@ -1,0 +1,97 @@
+"""What tasks cost in bytes, from the compiled chain before an index is there, from the index afterwards. Pure; the budget is in scheduler.py."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.array.io.scheduler import Cost
+from frazil.stores.fetched.merged_spans import merge_spans
+
+if TYPE_CHECKING:
+    from frazil.array.access import Access
+    from frazil.array.io.shard_lookup import Opened, Step, Units
+
+__all__ = [
+    "INNER_CHUNK_BYTES",
+    "OPEN_OBJECTS",
+    "shard_bytes",
+    "index_bytes",
+    "read_chunks_cost",
+    "read_cost",
+    "shards_per_task",
+    "write_chunks_cost",
+    "write_cost",
+]
+
+INNER_CHUNK_BYTES: Final = 128  # columns of an inner chunk
+OPEN_OBJECTS: Final = 128  # objects that a task keeps open: a process may often have 1024 files
+
+
+def inner_chunk_bytes(access: Access) -> int:
+    """What a task of the usual size may hold of an inner chunk, or of a chunk: its bytes, its columns, and its entry in the index."""
+    return access.chain.leaf.nbytes + 2 * INNER_CHUNK_BYTES
+
+
+def shard_bytes(access: Access) -> int:
+    """As inner_chunk_bytes, of all inner chunks of a shard; of a chunk, where there are no shards."""
+    return prod(access.chain.leaf_counts) * inner_chunk_bytes(access)
+
+
+def index_bytes(access: Access) -> int:
+    """What the first stage holds of a shard: its index, encoded and parsed; of one with codecs around it the whole of it, encoded and decoded."""
+    level = access.chain.levels[0]
+    index = level.index_codecs.nbytes + 16 * level.total
+    return index if level.addressable else index + 2 * shard_bytes(access)
+
+
+def shards_per_task(access: Access, nbytes: int, *, carried: bool = False) -> int:
+    """How many shards are looked up together. carried: what they hold is fetched, too."""
+    each = index_bytes(access)
+    if any(not level.addressable for level in access.chain.levels):
+        each = 2 * shard_bytes(access)
+    elif carried and not access.storage.direct:
+        each = shard_bytes(access)
+    return max(1, min(OPEN_OBJECTS, nbytes // each))
+
+
+def read_chunks_cost(access: Access, count: int) -> Cost:
+    """Of reading chunks that are objects of their own, at most."""
+    return Cost(0, 0 if access.storage.direct else count * access.chain.leaf.nbytes, 0, count * _decoded(access))
+
+
+def write_chunks_cost(access: Access, count: int, *, kept: bool = False) -> Cost:
+    """Of writing chunks, or inner chunks of shards that are written whole. kept: the old ones are fetched, too.
+
+    With requests, what is encoded is held once more while it is put. It is counted where several tasks fit even so; else it is known when all is encoded."""
+    nbytes = count * access.chain.leaf.nbytes
+    joined = nbytes if not access.storage.direct and 4 * nbytes <= access.runtime.bytes_in_flight else 0
+    return Cost(0, 0, nbytes if kept else 0, nbytes + joined + count * INNER_CHUNK_BYTES)
+
+
+def _decoded(access: Access) -> int:
+    """What reading an inner chunk holds beside its encoded bytes: it is decoded into the result, but for codecs of Python."""
+    return INNER_CHUNK_BYTES + (0 if access.chain.leaf.middle is None else access.chain.leaf.nbytes)
+
+
+def read_cost(access: Access, first: Step, units: Units) -> Cost:
+    """Of reading inner chunks whose outermost indexes are at hand. In nested shards the inner ones are counted whole."""
+    fetched = 0
+    if not access.storage.direct and access.chain.levels[0].addressable:
+        spans = first.child_spans()
+        merged = merge_spans(spans[spans[:, 1] >= 0])
+        lengths = spans[:, 2] if merged is None else merged.spans[:, 2]
+        fetched = int(np.maximum(lengths, 0).sum())
+    return Cost(len(first.slot) * index_bytes(access), fetched, 0, units.count * _decoded(access))
+
+
+def write_cost(access: Access, opened: Opened, count: int) -> Cost:
+    """Of writing `count` inner chunks of shards whose outermost indexes are at hand: all that is fetched of the old shards, once more where the new
+    ones are joined, and the new inner chunks. Shards within shards, or within other codecs, are put together in memory."""
+    levels, there = access.chain.levels, opened.spans[:, 1] >= 0
+    carried = 0 if access.storage.direct or not levels[0].addressable else int(opened.spans[there, 2].sum())
+    made = 0 if len(levels) == 1 and levels[0].addressable else carried + int(there.sum()) * shard_bytes(access)
+    indexes = len(there) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
+    return Cost(indexes, 0, 2 * carried, made + write_chunks_cost(access, count).decoded)
