@@ -389,7 +389,7 @@ class LocalStore(Store):
 
     def _open(self) -> _Root | None:
         """The root, None where it is not there. Two threads may open it twice: the one that nobody keeps is closed."""
-        return self._root or when_files_are_free(self._open_now)
+        return self._root or when_files_are_free(self._open_now, FREE_FILES)
 
     def _open_now(self) -> _Root | None:
         try:
