@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.array.access import Access, Turn
 from frazil.array.attributes import Attributes, Update
-from frazil.array.compiled_array import settle
+from frazil.array.compiled_array import check_array_options, settle
 from frazil.array.data_source import DataSource
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
@@ -99,6 +99,7 @@ class Array:
         try:
             self._settled = settle(place, metadata)
             self._storage = chunk_storage(place, metadata, self._settled.chain.bound)
+            check_array_options(place, metadata, self._settled)
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise

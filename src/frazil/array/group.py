@@ -275,10 +275,11 @@ class Group(MutableMapping[str, "Array | Group"]):
         overwrite: bool = False,
         explicit_groups: bool = False,
         inner_order: str = "written",
+        shard_writes: str = "rewrite",
         progress: Callable[[int], object] | None = None,
     ) -> Array:
         """A new array below this group; arguments as in frazil.create_array. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
-        place = self._at(path)._replace(shard_options=checked_options(inner_order))
+        place = self._at(path)._replace(shard_options=checked_options(inner_order, shard_writes))
         self._guard([place.path], overwrite)
         array = new_array(
             place,
@@ -333,7 +334,7 @@ class Group(MutableMapping[str, "Array | Group"]):
     def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:
         """The array at a path, of this shape and dtype; made with the arguments of create_array where nothing is there.
         Raises AlreadyExistsError where something else is."""
-        check_arguments(arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress"))
+        check_arguments(arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress", "shard_writes"))
         node = self._required(path, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
         wanted = array_metadata(self._place.registry, shape=shape, dtype=dtype)
         if not isinstance(node, Array) or node.shape != wanted.shape or node.dtype != wanted.dtype:

@@ -15,12 +15,14 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
+from frazil.array.io.shard_append import restore_shards
 from frazil.array.io.shard_indexes import IndexTables, Slot
-from frazil.errors import ConflictError, StoreError
+from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxBatch, BoxPlan, PointBatch, PointPlan
 from frazil.stores.array_storage.chunk_storage import KernelFiles
 from frazil.stores.local.kernel_results import are_young
 from frazil.stores.retry import files_deadline, lacks_files, pause
+from frazil.stores.store import NO_SPANS
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
 
 def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
     """One call of the kernel, more only where it lacks files. Answers which rows have to be read again; None where it cannot read them."""
-    end = 0.0
+    end, looks = 0.0, 0
     while (files := access.storage.kernel_files(lambda: _coordinates(batch, rows))) is not None:
         call = _Call(access, batch, rows, files)
         if not call.has_room():
@@ -82,6 +84,9 @@ def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
         failures, (fresh, missing, stale) = call.run(out)
         if failures:
             error = call.error(*failures[0])
+            if isinstance(error, DataError) and looks < _ATTEMPTS and call.was_changing(failures):
+                looks += 1
+                continue
             if not lacks_files(error) or (end and time.monotonic() >= end):
                 raise error
             end = end or files_deadline()
@@ -181,6 +186,18 @@ class _Call:
                     key=key,
                     hint="bring it back from a copy, or write the chunk anew",
                 )
+
+    def was_changing(self, failures: Sequence[tuple[int, int, str, list[int]]]) -> bool:
+        """Whether shards that could not be read were being changed in place: they are restored, or left by their writer, when this returns."""
+        if not self._access.chain.levels or self._files.names is None:
+            return False
+        shards = np.array(sorted({shard for shard, *_ in failures}), np.int64)
+        located = self._access.storage.locate(np.ascontiguousarray(_coordinates(self._batch, self._rows)[shards]))
+        if restore_shards(self._access, located.names):
+            return True
+        now = self._access.storage.fetch(located, NO_SPANS).versions
+        seen = self._states[shards, 1:].astype("<i8")
+        return any(version != then.tobytes() for version, then in zip(now, seen, strict=True))
 
     def error(self, shard: int, code: int, text: str, chunk: Sequence[int]) -> StoreError | Exception:
         """The error for a shard that the kernel could not read."""

@@ -25,7 +25,8 @@ from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.chunk_regions import Gathering, MemoryRegion
 from frazil.array.io.overlap import in_lanes, lanes_for
 from frazil.array.io.read import chunk_of
-from frazil.array.io.shard_assembly import Call, assemble, keep
+from frazil.array.io.shard_append import append_chunks, is_worth_appending, overwrite_chunks
+from frazil.array.io.shard_assembly import Call, assemble, keep, outer_values, touched
 from frazil.array.io.shard_lookup import (
     Batch,
     Keyed,
@@ -300,9 +301,15 @@ def _publish_chunks(
 
 
 def _publish_shards(
-    access: Access, batch: Batch, rows: Columns, expect: Sequence[Version | None] | None, source: Source
+    access: Access,
+    batch: Batch,
+    rows: Columns,
+    expect: Sequence[Version | None] | None,
+    source: Source,
+    *,
+    whole: bool = False,
 ) -> list[int]:
-    """Shards, as _publish_chunks."""
+    """Shards, as _publish_chunks. whole: they are not changed in place."""
     coords = batch.shards[rows]
     if expect is not None:
         nowhere = np.full((len(rows), 3), -1, np.int64)
@@ -320,7 +327,10 @@ def _publish_shards(
             version if slot >= 0 else ABSENT
             for version, slot in zip(opened.versions, opened.slot.tolist(), strict=True)
         ]
-        changed = _replace_shards(access, batch, rows, located, opened, expect, source)
+        if whole or access.options.shard_writes == "rewrite":
+            changed = _replace_shards(access, batch, rows, located, opened, expect, source)
+        else:
+            changed = _change_shards(access, batch, rows, located, opened, source)
         if access.indexes is not None:  # a stale index would cost a reader of this handle a request to find out
             access.indexes.drop(index_names(access, coords, located))
         return changed
@@ -328,6 +338,50 @@ def _publish_shards(
         if not replaced_since(access, located, fetched):
             raise
         return list(range(len(rows)))
+
+
+def _change_shards(
+    access: Access, batch: Batch, rows: Columns, located: Located, opened: Opened, source: Source
+) -> list[int]:
+    """Shards that are changed in place, so far as that is possible; as _publish_shards."""
+    units = batch.units(rows)
+    first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
+    steps, spans = walk(access, units, located, first)
+    group, number = touched(steps, 0)
+    worth = is_worth_appending(access, opened.spans[:, 2], opened.versions, opened.tables, opened.slot, group, number)
+    if not worth.all():  # those that are not worth it are replaced; the others are looked up again
+        changed: list[int] = []
+        for some, whole in ((np.flatnonzero(worth), False), (np.flatnonzero(~worth), True)):
+            if len(some):
+                again = _publish_shards(access, batch, rows[some], None, source, whole=whole)
+                changed += some[again].tolist()
+        return sorted(changed)
+    spans[units.whole() if source.encoded is None else slice(None)] = -1
+    gathering, order = Gathering(), None
+    kept = keep(steps, spans, gathering)
+    if opened.region.stale:
+        return list(range(len(rows)))
+    appends = access.options.shard_writes == "append"
+    if source.encoded is None:
+        values = encode(access, units, source, gathering, kept.old, units.offsets, located, keep_fill=not appends)
+    else:
+        values, order = source.encoded.rows(units, gathering)
+    values = outer_values(Call(access, steps, units, located, gathering, order), values, kept)
+    if source.confirm is not None:
+        source.confirm()
+    names, tables = located.names, opened.tables[opened.slot]
+    if appends:
+        sizes = opened.spans[:, 2]
+        changed, others = append_chunks(
+            access, names, sizes, opened.versions, tables, group, number, values, gathering.buffers
+        )
+    else:
+        entries = first.entries(group, number)
+        changed, others = overwrite_chunks(access, names, opened.versions, entries, group, values, gathering.buffers)
+    if others:
+        some = np.array(others, np.int64)
+        changed += some[_publish_shards(access, batch, rows[some], None, source, whole=True)].tolist()
+    return sorted(changed)
 
 
 def _replace_shards(
