@@ -324,8 +324,10 @@ mod tests {
         }
     }
 
+    type Case = (Vec<u8>, Vec<(u64, Vec<u8>)>, u64, Vec<u8>);
+
     /// Both places of an index: (the shard before, what is written, the head that is overwritten, the shard after).
-    fn cases() -> Vec<(Vec<u8>, Vec<(u64, Vec<u8>)>, u64, Vec<u8>)> {
+    fn cases() -> Vec<Case> {
         let old: Vec<u8> = (0..200).collect();
         let behind = [(200, vec![1; 30]), (230, vec![2; 5]), (235, vec![3; 16])];
         let end = [&old[..], &[1; 30], &[2; 5], &[3; 16]].concat();
@@ -363,7 +365,7 @@ mod tests {
                     assert!(done.is_err());
                     assert_eq!(disk.journal, None, "{fails_at}");
                     let expected = if disk.shard == new { &new } else { &old }; // only the last sync of the folder comes after the append
-                    assert!(&disk.shard == expected && (&disk.shard == &old || durable), "{fails_at}");
+                    assert!(&disk.shard == expected && (disk.shard == old || durable), "{fails_at}");
                 }
             }
         }
@@ -386,7 +388,7 @@ mod tests {
                         let whole = next.operations < again_at;
                         let mut last = Simulated { operations: 0, fails_at: None, killed: false, ..next };
                         restore(&mut last).unwrap();
-                        assert_eq!((last.journal.is_none(), &last.shard == &old), (true, true), "{fails_at} {again_at} {:?}", new.len());
+                        assert_eq!((last.journal.is_none(), last.shard == old), (true, true), "{fails_at} {again_at} {:?}", new.len());
                         if whole {
                             break;
                         }
