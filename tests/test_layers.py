@@ -21,6 +21,7 @@ LATE: dict[str, str] = {
     "frazil.api.references": "only locations with an @ may name a point in a repository",
     "frazil.api.repository": "arrays in plain stores do without repositories",
     "frazil.api.session": "arrays in plain stores do without repositories",
+    "frazil.array.array_creation": "reading needs nothing of it",
     "frazil.array.chunk_count": "asked for by name",
     "frazil.array.info": "asked for by name",
     "frazil.array.hierarchy.move": "asked for by name",

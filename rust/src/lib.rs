@@ -30,6 +30,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     byte_functions::register(module)?;
     segment::register(module)?;
     files::publish::register(module)?;
+    files::append_files::register(module)?;
     files::file_copies::register(module)?;
     repository::manifest::register(module)?;
     repository::nodes::register(module)?;

@@ -105,6 +105,29 @@ def publish_files(
     expected one (size -1: there is none), (errno, 0, 0, 0) when the system refused, (-2, failure code, 0, 0) when a piece could not be read.
     rows and pieces from `files` are copied inside the system where it can (copy_file_range). Names are handled in parallel."""
 
+def change_files(
+    root: int,
+    names: Sequence[str],
+    buffers: Sequence[Buffer],
+    rows: Columns,
+    offsets: Columns,
+    heads: Columns,
+    expect: Sequence[bytes | None],
+    journal: bool,
+    sync: bool,
+    result: Columns,
+) -> None:
+    """Changes each named file in place under its lock, if it has the version expect[i] (as in publish_files), in the steps of docs/design/044-shards-in-place.md.
+
+    rows, int64[k, 4]: (buffer, start, length, position in the file); those of file i are rows[offsets[i]:offsets[i + 1]], in the order of writing. With `journal` they lie behind the
+    end of the file, or last, within its first heads[i] bytes, which the journal keeps: a kill is undone by restore_files. Without, a kill may tear what is written.
+    result, int64[n, 4]: (0, inode, size, mtime_ns) when changed, (-1, ...) as in publish_files, also where an earlier append was undone, (-3, 0, 0, 0) where the file is to be replaced whole instead
+    (it has several names, belongs to another user, or may not be written), (errno, 0, 0, 0) when the system refused: then nothing was changed, with a journal."""
+
+def restore_files(root: int, names: Sequence[str], result: Columns) -> None:
+    """Undoes appends to files that were killed, and waits for writers that are alive. result, int64[n, 1]: 1 where somebody was, or had been, at the file, and is not any more;
+    0 where nobody was; -errno where the system refused."""
+
 def create_file(root: int, name: str, value: Buffer, sync: bool) -> int:
     """Creates a file beneath a root, without a lock. Returns 0; EEXIST where a file is there, which stays as it is; the system's number where nothing was created;
     or the negative of it where the file was created and its folder could not be synced.

@@ -9,7 +9,7 @@ import os
 from frazil.errors import InvalidInputError
 from frazil.record import Record
 
-__all__ = ["DEFAULT", "Runtime"]
+__all__ = ["DEFAULT", "Runtime", "cores"]
 
 
 class Runtime(Record):
@@ -33,10 +33,11 @@ class Runtime(Record):
         for name, value in zip(self._fields, self, strict=True):
             if not isinstance(value, int) or isinstance(value, bool) or value < (1 if name.endswith("flight") else 0):
                 raise InvalidInputError(f"Runtime.{name} is {value!r}; it must be a positive whole number")
-        return self._replace(threads=self.threads or _cores())
+        return self._replace(threads=self.threads or cores())
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # macOS and Windows cannot tell what a process may use

@@ -1,5 +1,7 @@
 //! Files and folders beneath a root: opened, published under their locks, created, copied. What is in them is decided elsewhere.
 
+pub(crate) mod append;
+pub(crate) mod append_files;
 pub(crate) mod beneath;
 pub(crate) mod file_copies;
 pub(crate) mod folders;

@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::{Errno, Result as System};
 
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
+use crate::files::append_files::forget_journal;
 use crate::files::beneath::retry;
 use crate::files::folders::{Make, TRIES, check_names, open_folder, sync};
 use crate::files::lock::{Lock, Wait};
@@ -25,7 +26,7 @@ use crate::sources::{Files, Sources, Version};
 const LOST: Answer = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
 
 /// What must be under a name.
-enum Expect {
+pub(crate) enum Expect {
     Any,
     Absent,
     Is(Version),
@@ -40,7 +41,7 @@ impl Expect {
         }
     }
 
-    fn admits(&self, present: Option<Version>) -> bool {
+    pub(crate) fn admits(&self, present: Option<Version>) -> bool {
         match self {
             Expect::Any => true,
             Expect::Absent => present.is_none(),
@@ -138,7 +139,7 @@ fn present(folder: BorrowedFd<'_>, base: &str) -> System<Option<Version>> {
 }
 
 /// The file under a name in a folder; what is not a regular file is refused.
-fn look_up(folder: BorrowedFd<'_>, base: &str) -> System<Option<Stat>> {
+pub(crate) fn look_up(folder: BorrowedFd<'_>, base: &str) -> System<Option<Stat>> {
     let stat = match retry(|| rustix::fs::statat(folder, base, AtFlags::SYMLINK_NOFOLLOW)) {
         Ok(stat) => stat,
         Err(Errno::NOENT) => return Ok(None),
@@ -154,7 +155,7 @@ fn look_up(folder: BorrowedFd<'_>, base: &str) -> System<Option<Stat>> {
 
 /// Gives the file a time of change of its own, later than that of the version before. The system's stamps stand still for milliseconds, and an
 /// inode is soon used again: two versions of a key could look the same, and a conditional put would replace what its caller never saw.
-fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()> {
+pub(crate) fn stamp(file: BorrowedFd<'_>, before: Option<Version>) -> System<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let time = before.map_or(now, |version| now.max(version.changed.saturating_add(1)));
     let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -201,7 +202,7 @@ fn publish_one(
         if !expect.admits(before) {
             return Ok(changed(before));
         }
-        if let Some(old) = old {
+        if let Some(old) = &old {
             lock.keep_mode(old.st_mode)?; // before there is anything to read in the new one
         }
         let version = write(lock.file(), before)?;
@@ -209,6 +210,9 @@ fn publish_one(
             Expect::Absent => publish_new(lock, folder, base, wait, version, |file| write(file, None))?,
             _ => lock.publish(base).map(|()| published(version))?,
         };
+        if old.is_some() {
+            forget_journal(folder, base);
+        }
         if batch.sync {
             sync(folder)?;
         }
@@ -290,6 +294,7 @@ fn erase_one(batch: &Batch<'_>, number: usize, desk: &mut Desk, wait: &Wait<'_>)
             return Ok(changed(before));
         };
         retry(|| rustix::fs::unlinkat(folder, base, AtFlags::empty()))?;
+        forget_journal(folder, base);
         drop(lock);
         if batch.sync {
             sync(folder)?;
@@ -371,7 +376,7 @@ fn create_file(py: Python<'_>, root: i32, name: String, value: &Bound<'_, PyAny>
     })
 }
 
-fn expectations(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Expect>> {
+pub(crate) fn expectations(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Expect>> {
     let parse = |item: Bound<'_, PyAny>| {
         let bytes = (!item.is_none()).then(|| Bytes::new(&item, "expect")).transpose()?;
         Expect::parse(bytes.as_ref().map(Bytes::as_slice))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.array import Array
-from frazil.array.array_creation import new_array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.new_array import Lengths, check_arguments
 from frazil.array.hierarchy.nodes import M, Metadata, Place, create_nodes, missing
@@ -26,11 +25,13 @@ from frazil.stores.locations import Location, resolve
 
 if TYPE_CHECKING:
     from frazil.api import destinations, references, repository
+    from frazil.array import array_creation
     from frazil.array.hierarchy import zarr_v2
     from frazil.stores import repository_places
     from frazil.stores.caches import disk_cache
     from frazil.stores.objects import object_store
 else:
+    array_creation = LateModule("frazil.array.array_creation")
     destinations = LateModule("frazil.api.destinations")
     references = LateModule("frazil.api.references")
     repository_places = LateModule("frazil.stores.repository_places")
@@ -67,6 +68,7 @@ def create_array(
     entry_point: Mapping[str, object] | None = None,
     document: Mapping[str, object] | None = None,
     inner_order: str = "written",
+    shard_writes: str = "rewrite",
     progress: Callable[[int], object] | None = None,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
@@ -90,10 +92,11 @@ def create_array(
     entry_point  members for the zarr.json of a new hierarchy of the draft: `extensions`, `metadata_encoding`
     document    members for the array's document in the draft: `extensions`, `data_type`, `chunk_grid`, `chunk_memory_layout`
     inner_order "written", "C", "F" or "morton": how inner chunks lie in shards that this handle writes
+    shard_writes "rewrite": a shard is replaced whole; "append": new inner chunks go behind the old ones; "in_place": they go over the old ones (docs/sharding.md)
     progress    called with the bytes of elements of `data` that were written since the last call
     registry    the extensions that are known; runtime: limits of this handle
     Raises AlreadyExistsError, MetadataError (names the argument), UnknownExtensionError, StoreError."""
-    options = checked_options(inner_order)
+    options = checked_options(inner_order, shard_writes)
     place, replaces = _for_creation(
         _place(location, registry, runtime, read_only=False)._replace(shard_options=options),
         path if name is None else name,
@@ -102,7 +105,7 @@ def create_array(
         entry_point,
         is_array=True,
     )
-    return new_array(
+    return array_creation.new_array(
         place,
         overwrite,
         data,
@@ -134,6 +137,7 @@ def open_array(
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
     inner_order: str = "written",
+    shard_writes: str = "rewrite",
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
     **arguments: object,
@@ -145,12 +149,12 @@ def open_array(
     cache  a folder in which encoded parts of what is read are kept, so that they are not fetched again as long as they are the same: for object stores and web servers,
            without effect where reading is no request. Many processes may share it
     cache_limit  bytes that the folder may have, 10 GiB where it is left out; what was used least recently goes first
-    inner_order  as in create_array
+    inner_order, shard_writes  as in create_array
     mode  r: read; r+: read and write; a: as r+, and made with the arguments of create_array where nothing is there; w: made anew, removing what is
           there; w-: made, and nothing may be there
     Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
     place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers, cache, cache_limit)
-    place = place._replace(shard_options=checked_options(inner_order))
+    place = place._replace(shard_options=checked_options(inner_order, shard_writes))
     check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
     if arguments and mode in ("r", "r+"):
         raise InvalidInputError(
@@ -169,6 +173,7 @@ def open_array(
             runtime=runtime,
             overwrite=mode == "w",
             inner_order=inner_order,
+            shard_writes=shard_writes,
             **arguments,  # type: ignore[arg-type]
         )
     except AlreadyExistsError:

@@ -13,8 +13,7 @@ import numpy as np
 
 from frazil.array.access import Access, Turn
 from frazil.array.attributes import Attributes, Update
-from frazil.array.compiled_array import compile_array
-from frazil.array.data_source import DataSource
+from frazil.array.compiled_array import check_array_options, compile_array
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
@@ -100,6 +99,7 @@ class Array:
         try:
             self._compiled = compile_array(place.registry, metadata)
             self._storage = chunk_storage(place, metadata, self._compiled.chain.bound)
+            check_array_options(place, metadata, self._compiled)
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise
@@ -368,14 +368,6 @@ class Array:
         self._place.require_writable()
         values, confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         self._do(partial(write, self._access, self._plan(selection), values, confirm))
-
-    def fill_new(self, source: DataSource, progress: Callable[[int], object]) -> None:
-        """Writes all elements for who has just created the array, which saves a look at its document. progress: as in create_array."""
-        self._access.document.mark_new()
-        most = self._place.runtime.checked().bytes_in_flight // 2 // max(1, self.dtype.itemsize)
-        for box, values in source.parts(self._lengths, self._outer, self._leaf, most):
-            self[box] = values
-            progress(prod(part.stop - part.start for part in box) * self.dtype.itemsize)
 
     def _source(self, selection: Selection, value: ArrayLike) -> Values:
         """The value as it will be written. Raises InvalidInputError, SelectionError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from math import prod
 
 from frazil.array.arguments import checked_progress
 from frazil.array.array import Array
@@ -51,13 +52,22 @@ def new_array(
         ):  # which gives the chunks of arrays that are there, and may keep less than the metadata says
             array = Array(place, stored_array(place))
         if source is not None:
-            array.fill_new(source, report)
+            _fill(array, source, report)
     except BaseException:
         if source is not None:
             with suppress(FrazilError):
                 remove_node(place)
         raise
     return array
+
+
+def _fill(array: Array, source: DataSource, report: Callable[[int], object]) -> None:
+    """Writes all elements. The document has just been written: the first write needs no look at it."""
+    array._access.document.mark_new()
+    most = array._place.runtime.checked().bytes_in_flight // 2 // max(1, array.dtype.itemsize)
+    for box, values in source.parts(array.shape, array.shards or array.chunks, array.chunks, most):
+        array[box] = values
+        report(prod(part.stop - part.start for part in box) * array.dtype.itemsize)
 
 
 def _source(data: object, place: Place) -> DataSource:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.array.hierarchy.new_array import chunk_spec
+from frazil.array.shard_options import check_strategy
+from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import Codec
 from frazil.codecs.leaf import Chain
@@ -18,9 +20,10 @@ from frazil.record import Record
 if TYPE_CHECKING:
     import numpy as np
 
+    from frazil.array.hierarchy.nodes import Place
     from frazil.metadata.model import ArrayMetadata
 
-__all__ = ["CompiledArray", "compile_array"]
+__all__ = ["CompiledArray", "check_array_options", "compile_array"]
 
 
 class CompiledArray(Record):
@@ -51,3 +54,13 @@ def _compile(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
     chain = compile_chain(codecs, chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value.data))
     counts = chain.leaf_counts if chain.levels else None
     return CompiledArray(codecs, chain, counts, metadata.fill_value.scalar)
+
+
+def check_array_options(place: Place, metadata: ArrayMetadata, compiled: CompiledArray) -> None:
+    """Raises InvalidInputError where the place asks for a way of writing shards that this array does not allow."""
+    if place.shard_options.shard_writes != "rewrite":
+        codecs = compiled.codecs
+        while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
+            codecs = sharding.codecs
+        transformed = bool(place.transformers or metadata.storage_transformers or place.nodes is not None)
+        check_strategy(place.shard_options, place.store, transformed, compiled.chain, codecs, place.path)

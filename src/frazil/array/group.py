@@ -20,7 +20,6 @@ import numpy as np
 
 from frazil.array.arguments import check_depth, check_flag, check_mapping
 from frazil.array.array import Array
-from frazil.array.array_creation import new_array, stored_array
 from frazil.array.attributes import Attributes, Update
 from frazil.array.hierarchy.new_array import Lengths, array_metadata, check_arguments
 from frazil.array.hierarchy.nodes import (
@@ -51,10 +50,12 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
+    from frazil.array import array_creation
     from frazil.array.hierarchy import move, zarr_v2
     from frazil.array.hierarchy import tree as _tree
     from frazil.stores import repository_places
 else:
+    array_creation = LateModule("frazil.array.array_creation")
     move = LateModule("frazil.array.hierarchy.move")
     _tree = LateModule("frazil.array.hierarchy.tree")
     repository_places = LateModule("frazil.stores.repository_places")
@@ -276,12 +277,13 @@ class Group(MutableMapping[str, "Array | Group"]):
         overwrite: bool = False,
         explicit_groups: bool = False,
         inner_order: str = "written",
+        shard_writes: str = "rewrite",
         progress: Callable[[int], object] | None = None,
     ) -> Array:
         """A new array below this group; arguments as in frazil.create_array. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
-        place = self._at(path)._replace(shard_options=checked_options(inner_order))
+        place = self._at(path)._replace(shard_options=checked_options(inner_order, shard_writes))
         self._guard([place.path], overwrite)
-        array = new_array(
+        array = array_creation.new_array(
             place,
             overwrite,
             data,
@@ -320,7 +322,7 @@ class Group(MutableMapping[str, "Array | Group"]):
             nodes[place.path] = as_stored(place, made)
         self._create(nodes, overwrite)
         if self._place.nodes is not None:  # which may keep less than the metadata says
-            nodes = {at: stored_array(self._place.at(at)) for at in nodes}
+            nodes = {at: array_creation.stored_array(self._place.at(at)) for at in nodes}
         found = zip(arrays, nodes.items(), strict=True)
         return {path: Array(self._place.at(at), node) for path, (at, node) in found if isinstance(node, ArrayMetadata)}
 
@@ -334,7 +336,7 @@ class Group(MutableMapping[str, "Array | Group"]):
     def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:
         """The array at a path, of this shape and dtype; made with the arguments of create_array where nothing is there.
         Raises AlreadyExistsError where something else is."""
-        check_arguments(arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress"))
+        check_arguments(arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress", "shard_writes"))
         node = self._required(path, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
         wanted = array_metadata(self._place.registry, shape=shape, dtype=dtype)
         if not isinstance(node, Array) or node.shape != wanted.shape or node.dtype != wanted.dtype:

@@ -16,12 +16,14 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
+from frazil.array.io.shard_append import restore_shards
 from frazil.array.io.shard_indexes import IndexTables, Slot
-from frazil.errors import ConflictError, StoreError
+from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
 from frazil.stores.array_storage.chunk_storage import KernelFiles
 from frazil.stores.local.kernel_results import are_young
 from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
+from frazil.stores.store import NO_SPANS
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -63,21 +65,26 @@ def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
 
 
 def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
-    """One call of the kernel. Answers which rows have to be read again; None where it cannot read them."""
-    files = access.storage.kernel_files(lambda: _coordinates(batch, rows))
-    if files is None:
-        return None
-    call = _Call(access, batch, rows, files)
-    if not call.has_room():
-        return None  # the general path says why, or reads what is stored
-    failures, (fresh, missing, stale) = call.run(out)
-    if failures:
-        raise call.error(*failures[0])
-    if missing and files.located is not None and files.located.must_exist:
-        call.refuse_missing()
-    if fresh:
-        call.remember()
-    return call.stale_rows() if stale else _NO_ROWS
+    """One call of the kernel, more only where shards were being changed in place. Answers which rows have to be read again; None where it cannot read them."""
+    for attempt in attempts(READS):
+        files = access.storage.kernel_files(lambda: _coordinates(batch, rows))
+        if files is None:
+            return None
+        call = _Call(access, batch, rows, files)
+        if not call.has_room():
+            return None  # the general path says why, or reads what is stored
+        failures, (fresh, missing, stale) = call.run(out)
+        if failures:
+            error = call.error(*failures[0])
+            if isinstance(error, DataError) and attempt + 1 < READS.attempts and call.was_changing(failures):
+                continue
+            raise error
+        if missing and files.located is not None and files.located.must_exist:
+            call.refuse_missing()
+        if fresh:
+            call.remember()
+        return call.stale_rows() if stale else _NO_ROWS
+    return None
 
 
 class _Call:
@@ -165,6 +172,18 @@ class _Call:
                     key=key,
                     hint="bring it back from a copy, or write the chunk anew",
                 )
+
+    def was_changing(self, failures: Sequence[tuple[int, int, str, list[int]]]) -> bool:
+        """Whether shards that could not be read were being changed in place: they are restored, or left by their writer, when this returns."""
+        if not self._access.chain.levels or self._files.names is None:
+            return False
+        shards = np.array(sorted({shard for shard, *_ in failures}), np.int64)
+        located = self._access.storage.locate(np.ascontiguousarray(_coordinates(self._batch, self._rows)[shards]))
+        if restore_shards(self._access, located.names):
+            return True
+        now = self._access.storage.fetch(located, NO_SPANS).versions
+        seen = self._states[shards, 1:].astype("<i8")
+        return any(version != then.tobytes() for version, then in zip(now, seen, strict=True))
 
     def error(self, shard: int, code: int, text: str, chunk: Sequence[int]) -> StoreError | Exception:
         """The error for a shard that the kernel could not read."""

@@ -59,7 +59,7 @@ def keep(steps: list[Step], spans: Columns, gathering: Gathering) -> Kept:
     wanted = [(steps[-1].region, spans)]
     entries = []
     for depth, step in enumerate(steps):
-        group, number = _untouched(step, *_touched(steps, depth))
+        group, number = _untouched(step, *touched(steps, depth))
         found = step.entries(group, number)
         entries.append((group, number, found[:, 0]))
         wanted.append((step.region, found_spans(step, group, found)))
@@ -68,7 +68,7 @@ def keep(steps: list[Step], spans: Columns, gathering: Gathering) -> Kept:
     return Kept(rows[0] if (spans[:, 1] >= 0).any() else None, carried)
 
 
-def _touched(steps: list[Step], depth: int) -> tuple[Columns, Columns]:
+def touched(steps: list[Step], depth: int) -> tuple[Columns, Columns]:
     """Group and number of each inner chunk of a step that a write makes anew."""
     if depth + 1 == len(steps):
         return steps[depth].group, steps[depth].number
@@ -128,11 +128,17 @@ class Call(Record):
         (error.key, error.chunk), error.path = self.place(depth, group), self.access.path or "/"
 
 
+def outer_values(call: Call, values: Columns, kept: Kept) -> Columns:
+    """int64[n, 3], the inner chunks of the outermost shards that a write makes anew: the leaf chunks themselves, or the shards that they lie in. values: as in `assemble`."""
+    for depth in reversed(range(1, len(call.access.chain.levels))):
+        values = _joined(call, depth, _assemble_level(call, depth, values, kept.carried[depth]))
+    return values
+
+
 def assemble(call: Call, values: Columns, kept: Kept) -> Shards:
     """The shards of the outermost step. values: int64[n, 3], the leaf chunks of the units in the call's gathering, length -1 for an empty one."""
     levels = call.access.chain.levels
-    for depth in reversed(range(1, len(levels))):
-        values = _joined(call, depth, _assemble_level(call, depth, values, kept.carried[depth]))
+    values = outer_values(call, values, kept)
     shards = _assemble_level(call, 0, values, kept.carried[0])
     if levels[0].addressable:
         return shards
@@ -144,7 +150,7 @@ def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -
     """The groups of a step, each with its index among its pieces."""
     levels, step = call.access.chain.levels, call.steps[depth]
     level = levels[depth]
-    group, number = _touched(call.steps, depth)
+    group, number = touched(call.steps, depth)
     order = call.order if depth + 1 == len(levels) else None
     keys = None if order is None else order + _NEW
     if len(step.tables):

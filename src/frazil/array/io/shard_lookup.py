@@ -13,6 +13,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.io.chunk_regions import MemoryRegion, Region, StoredRegion
+from frazil.array.io.shard_append import restore_shards
 from frazil.array.io.shard_indexes import IndexTables
 from frazil.codecs.codec import run_decode
 from frazil.codecs.shard import Level, read_indexes
@@ -37,6 +38,19 @@ class Keyed(Protocol):
 
     def key(self, row: int) -> str | None:
         """The key of a chunk's object; None where it has none."""
+
+
+class Unlocated:
+    """Chunks that are written whole: where the old ones lie is looked up only for an error."""
+
+    __slots__ = ("_access", "_coords")
+
+    def __init__(self, access: Access, coords: Columns) -> None:
+        self._access, self._coords = access, coords
+
+    def key(self, row: int) -> str | None:
+        """As Located.key."""
+        return self._access.storage.locate(self._coords[row : row + 1]).key(0)
 
 
 class Step(Record):
@@ -129,8 +143,11 @@ def fetch_indexes(access: Access, located: Located) -> Fetched:
 
 
 def replaced_since(access: Access, located: Located, fetched: Fetched) -> bool:
-    """Whether an object is another one by now than the one that was fetched: then what is wrong with that one is no news."""
-    return list(fetched.versions) != list(access.storage.fetch(located, NO_SPANS).versions)
+    """Whether an object is another one by now than the one that was fetched, or was being changed in place: then what is wrong with that one is no news."""
+    # in this order: who changes a file in place is done with it before he leaves
+    return restore_shards(access, located.names) or list(fetched.versions) != list(
+        access.storage.fetch(located, NO_SPANS).versions
+    )
 
 
 def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetched) -> Opened:

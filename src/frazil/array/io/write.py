@@ -25,12 +25,14 @@ from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.chunk_regions import Gathering, MemoryRegion
 from frazil.array.io.read import chunk_of
 from frazil.array.io.scheduler import Cost, Scheduler, Task
-from frazil.array.io.shard_assembly import Call, assemble, keep
+from frazil.array.io.shard_append import append_chunks, is_worth_appending, overwrite_chunks
+from frazil.array.io.shard_assembly import Call, assemble, keep, outer_values, touched
 from frazil.array.io.shard_lookup import (
     Batch,
     Keyed,
     Opened,
     Units,
+    Unlocated,
     fetch_indexes,
     first_step,
     index_names,
@@ -67,19 +69,6 @@ else:
 Values: TypeAlias = "NDArray[np.generic]"
 
 _NO_VALUES: Final[Values] = np.empty(0, np.uint8)
-
-
-class Unlocated:
-    """Chunks that are written whole: where the old ones lie is looked up only for an error."""
-
-    __slots__ = ("_access", "_coords")
-
-    def __init__(self, access: Access, coords: Columns) -> None:
-        self._access, self._coords = access, coords
-
-    def key(self, row: int) -> str | None:
-        """As Located.key."""
-        return self._access.storage.locate(self._coords[row : row + 1]).key(0)
 
 
 class EncodedUnits(Protocol):
@@ -336,8 +325,8 @@ def _publish_shards(
     return changed
 
 
-def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source) -> Attempt:
-    """Shards that are kept in part."""
+def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, *, whole: bool = False) -> Attempt:
+    """Shards that are kept in part. whole: they are replaced, not changed in place."""
     coords = batch.shards[rows]
     located = access.storage.locate(coords)
     fetched = fetch_indexes(access, located)
@@ -348,7 +337,10 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source) 
             version if slot >= 0 else ABSENT
             for version, slot in zip(opened.versions, opened.slot.tolist(), strict=True)
         ]
-        changed = yield from _replace_shards(access, batch, rows, located, opened, expect, source)
+        if whole or access.options.shard_writes == "rewrite":
+            changed = yield from _replace_shards(access, batch, rows, located, opened, expect, source)
+        else:
+            changed = yield from _change_in_place(access, batch, rows, located, opened, source)
         if access.indexes is not None:  # a stale index would cost a reader of this handle a request to find out
             access.indexes.drop(index_names(access, coords, located))
         return changed
@@ -356,6 +348,51 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source) 
         if not replaced_since(access, located, fetched):
             raise
         return list(range(len(rows)))
+
+
+def _change_in_place(
+    access: Access, batch: Batch, rows: Columns, located: Located, opened: Opened, source: Source
+) -> Attempt:
+    """Shards that are changed in place, so far as that is possible; as _change_shards."""
+    units = batch.units(rows)
+    first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
+    steps, spans = walk(access, units, located, first)
+    group, number = touched(steps, 0)
+    worth = is_worth_appending(access, opened.spans[:, 2], opened.versions, opened.tables, opened.slot, group, number)
+    if not worth.all():  # those that are not worth it are replaced; the others are looked up again
+        changed: list[int] = []
+        for some, whole in ((np.flatnonzero(worth), False), (np.flatnonzero(~worth), True)):
+            if len(some):
+                again = yield from _change_shards(access, batch, rows[some], source, whole=whole)
+                changed += some[again].tolist()
+        return sorted(changed)
+    spans[units.whole() if source.encoded is None else slice(None)] = -1
+    gathering, order = Gathering(), None
+    kept = keep(steps, spans, gathering)
+    if opened.region.stale:
+        return list(range(len(rows)))
+    appends = access.options.shard_writes == "append"
+    if source.encoded is None:
+        values = encode(access, units, source, gathering, kept.old, units.offsets, located, keep_fill=not appends)
+    else:
+        values, order = source.encoded.rows(units, gathering)
+    values = outer_values(Call(access, steps, units, located, gathering, order), values, kept)
+    if source.confirm is not None:
+        source.confirm()
+    names, tables = located.names, opened.tables[opened.slot]
+    if appends:
+        sizes = opened.spans[:, 2]
+        changed, others = append_chunks(
+            access, names, sizes, opened.versions, tables, group, number, values, gathering.buffers
+        )
+    else:
+        entries = first.entries(group, number)
+        changed, others = overwrite_chunks(access, names, opened.versions, entries, group, values, gathering.buffers)
+    if others:
+        some = np.array(others, np.int64)
+        again = yield from _change_shards(access, batch, rows[some], source, whole=True)
+        changed += some[again].tolist()
+    return sorted(changed)
 
 
 def _replace_shards(

@@ -17,6 +17,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.late import LateModule
+from frazil.runtime import cores
 from frazil.stores.keys import check_key, check_prefix
 from frazil.stores.local import case_folding, folders
 from frazil.stores.local.documents import read_documents
@@ -469,7 +470,7 @@ class LocalStore(Store):
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
         (files, buffers), rows, offsets = pieces
-        threads = _threads() if len(names) > 1 else 1
+        threads = cores() if len(names) > 1 else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result
 
@@ -498,7 +499,3 @@ def _one_found(
         rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
     young = [True] if is_young(changed, time.time_ns()) else None
     return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, young)
-
-
-def _threads() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

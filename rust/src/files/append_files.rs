@@ -1,0 +1,305 @@
+//! Files beneath a root that are changed in place under their lock, and restored after a kill, many in one call. In which steps is append.rs's affair.
+
+use pyo3::prelude::*;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
+use rustix::io::{Errno, Result as System, pread, pwrite};
+
+use crate::columns::{Bytes, Column, ColumnMut, wrong};
+use crate::files::append::{Disk, Identity, Target, Write, append, overwrite, restore};
+use crate::files::beneath::retry;
+use crate::files::folders::{Make, check_names, open_folder, sync};
+use crate::files::lock::{Lock, Wait};
+use crate::files::name_threads::carry_out;
+use crate::files::publish::{Expect, expectations, look_up, stamp};
+use crate::sources::Version;
+
+const JOURNAL: &str = ".__append.__lock";
+/// The answer where a file has to be replaced whole.
+const NOT_IN_PLACE: [i64; 4] = [-3, 0, 0, 0];
+const LOST: [i64; 4] = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
+
+/// A file and its journal in a folder.
+struct Shard<'f> {
+    folder: BorrowedFd<'f>,
+    journal_name: String,
+    file: OwnedFd,
+    journal: Option<OwnedFd>,
+}
+
+impl<'f> Shard<'f> {
+    fn open(folder: BorrowedFd<'f>, base: &str) -> System<Self> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = retry(|| rustix::fs::openat(folder, base, flags, Mode::empty()))?;
+        Ok(Shard { folder, journal_name: [base, JOURNAL].concat(), file, journal: None })
+    }
+
+    fn stat(&self) -> System<Stat> {
+        rustix::fs::fstat(&self.file)
+    }
+}
+
+impl Disk for Shard<'_> {
+    fn identity(&self) -> System<Identity> {
+        Ok(Identity { inode: self.stat()?.st_ino, born: born(self.file.as_fd()) })
+    }
+
+    fn size(&self) -> System<u64> {
+        Ok(self.stat()?.st_size as u64)
+    }
+
+    fn read(&self, at: u64, length: u64) -> System<Vec<u8>> {
+        read_all(self.file.as_fd(), at, length as usize)
+    }
+
+    fn read_journal(&self) -> System<Option<Vec<u8>>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match retry(|| rustix::fs::openat(self.folder, &self.journal_name, flags, Mode::empty())) {
+            Err(Errno::NOENT) => return Ok(None),
+            file => file?,
+        };
+        let size = rustix::fs::fstat(&file)?.st_size as usize;
+        read_all(file.as_fd(), 0, size).map(Some)
+    }
+
+    fn create_journal(&mut self) -> System<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o666);
+        self.journal = Some(retry(|| rustix::fs::openat(self.folder, &self.journal_name, flags, mode))?);
+        Ok(())
+    }
+
+    fn remove_journal(&mut self) -> System<()> {
+        self.journal = None;
+        remove(self.folder, &self.journal_name)
+    }
+
+    fn write(&mut self, target: Target, mut at: u64, mut bytes: &[u8]) -> System<()> {
+        let file = match (target, &self.journal) {
+            (Target::Journal, Some(journal)) => journal.as_fd(),
+            (Target::Journal, None) => return Err(Errno::BADF),
+            _ => self.file.as_fd(),
+        };
+        while !bytes.is_empty() {
+            let count = retry(|| pwrite(file, bytes, at))?;
+            if count == 0 {
+                return Err(Errno::IO);
+            }
+            (at, bytes) = (at + count as u64, &bytes[count..]);
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, size: u64) -> System<()> {
+        retry(|| rustix::fs::ftruncate(&self.file, size))
+    }
+
+    fn stamp(&mut self) -> System<()> {
+        stamp(self.file.as_fd(), Some(Version::of(&self.stat()?)))
+    }
+
+    fn sync(&mut self, target: Target) -> System<()> {
+        match (target, &self.journal) {
+            (Target::Shard, _) => sync(self.file.as_fd()),
+            (Target::Journal, Some(journal)) => sync(journal.as_fd()),
+            (Target::Journal, None) => Err(Errno::BADF),
+            (Target::Folder, _) => sync(self.folder),
+        }
+    }
+}
+
+/// The time of birth in ns, 0 where the system does not say.
+#[cfg(target_os = "linux")]
+fn born(file: BorrowedFd<'_>) -> u64 {
+    match rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME) {
+        Ok(found) if found.stx_mask & StatxFlags::BTIME.bits() != 0 => {
+            (found.stx_btime.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(found.stx_btime.tv_nsec))
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn born(_: BorrowedFd<'_>) -> u64 {
+    0
+}
+
+fn read_all(file: BorrowedFd<'_>, at: u64, length: usize) -> System<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let mut done = 0;
+    while done < length {
+        match retry(|| pread(file, &mut bytes[done..], at + done as u64))? {
+            0 => return Err(Errno::IO),
+            count => done += count,
+        }
+    }
+    Ok(bytes)
+}
+
+fn remove(folder: BorrowedFd<'_>, name: &str) -> System<()> {
+    match retry(|| rustix::fs::unlinkat(folder, name, AtFlags::empty())) {
+        Err(Errno::NOENT) => Ok(()),
+        done => done,
+    }
+}
+
+/// Removes the journal of a file that was replaced or removed; who finds it later sees that it is of another file.
+pub(crate) fn forget_journal(folder: BorrowedFd<'_>, base: &str) {
+    let _ = remove(folder, &[base, JOURNAL].concat());
+}
+
+/// The folder of a name, and its last component.
+fn within<T>(root: BorrowedFd<'_>, name: &str, act: impl FnOnce(BorrowedFd<'_>, &str) -> System<T>) -> System<T> {
+    match name.rsplit_once('/') {
+        None => act(root, name),
+        Some((path, base)) => act(open_folder(root, path, Make::Nothing)?.as_fd(), base),
+    }
+}
+
+/// How one call changes files.
+#[derive(Clone, Copy)]
+struct Manner {
+    journal: bool,
+    sync: bool,
+}
+
+fn change_one(
+    root: BorrowedFd<'_>,
+    name: &str,
+    expect: &Expect,
+    writes: &[Write<'_>],
+    head: u64,
+    manner: Manner,
+    wait: &Wait<'_>,
+) -> System<[i64; 4]> {
+    let answer = |version: Option<Version>| version.map_or([-1, 0, -1, 0], |v| [-1, v.inode, v.size, v.changed]);
+    within(root, name, |folder, base| {
+        let _lock = Lock::acquire(folder, base, wait)?;
+        let Some(found) = look_up(folder, base)? else { return Ok(answer(None)) };
+        let version = Version::of(&found);
+        if !expect.admits(Some(version)) {
+            return Ok(answer(Some(version)));
+        }
+        let mut shard = match Shard::open(folder, base) {
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY) => return Ok(NOT_IN_PLACE),
+            shard => shard?,
+        };
+        let held = shard.stat()?;
+        if held.st_nlink != 1 || !is_ours(&held) || FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
+            return Ok(NOT_IN_PLACE);
+        }
+        if Version::of(&held) != version || restore(&mut shard)? {
+            return Ok(answer(Some(Version::of(&shard.stat()?))));
+        }
+        if manner.journal {
+            append(&mut shard, writes, head, manner.sync)?;
+        } else {
+            overwrite(&mut shard, writes, manner.sync)?;
+        }
+        let version = Version::of(&shard.stat()?);
+        Ok([0, version.inode, version.size, version.changed])
+    })
+}
+
+/// Whether we may set its time of change.
+#[allow(unsafe_code)]
+fn is_ours(stat: &Stat) -> bool {
+    // SAFETY: it takes nothing, and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    user == 0 || user == stat.st_uid
+}
+
+/// 1: somebody was, or had been, at the file, and nobody is now; 0: nobody was.
+fn restore_one(root: BorrowedFd<'_>, name: &str, wait: &Wait<'_>) -> System<[i64; 1]> {
+    within(root, name, |folder, base| {
+        let journal = [base, JOURNAL].concat();
+        let noted = match retry(|| rustix::fs::statat(folder, &journal, AtFlags::SYMLINK_NOFOLLOW)) {
+            Err(Errno::NOENT | Errno::NAMETOOLONG) => false,
+            found => found.map(|_| true)?,
+        };
+        if !noted && !Lock::is_there(folder, base)? {
+            return Ok([0]);
+        }
+        let _lock = Lock::acquire(folder, base, wait)?;
+        match Shard::open(folder, base) {
+            Ok(mut shard) => restore(&mut shard).map(|_| [1]),
+            Err(Errno::NOENT) => remove(folder, &journal).map(|()| [1]),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+fn borrowed(root: i32) -> PyResult<BorrowedFd<'static>> {
+    if root < 0 {
+        return Err(wrong("root: not a descriptor"));
+    }
+    // SAFETY: the descriptor is the caller's and stays open during the call; should it not be open, every use of it says so.
+    Ok(unsafe { BorrowedFd::borrow_raw(root) })
+}
+
+#[pyfunction]
+#[pyo3(signature = (root, names, buffers, rows, offsets, heads, expect, journal, sync, result))]
+#[allow(clippy::too_many_arguments)] // the contract's
+fn change_files(
+    py: Python<'_>,
+    root: i32,
+    names: Vec<String>,
+    buffers: &Bound<'_, PyAny>,
+    rows: &Bound<'_, PyAny>,
+    offsets: &Bound<'_, PyAny>,
+    heads: &Bound<'_, PyAny>,
+    expect: &Bound<'_, PyAny>,
+    journal: bool,
+    sync: bool,
+    result: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let root = borrowed(root)?;
+    check_names(&names, "names")?;
+    let expect = expectations(expect)?;
+    if expect.len() != names.len() {
+        return Err(wrong("expect: not one for each name"));
+    }
+    let buffers = Bytes::all(buffers, "buffers")?;
+    let rows = Column::<4>::new(rows, "rows")?;
+    let offsets = Column::<1>::of(offsets, "offsets", names.len() + 1)?;
+    let heads = Column::<1>::of(heads, "heads", names.len())?;
+    let mut result = ColumnMut::<4>::of(result, "result", names.len())?;
+    let write = |&[buffer, start, length, at]: &[i64; 4]| -> Option<Write<'_>> {
+        let bytes = buffers.get(usize::try_from(buffer).ok()?)?.as_slice();
+        let start = usize::try_from(start).ok()?;
+        Some((u64::try_from(at).ok()?, bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)?))
+    };
+    let writes: Vec<Write<'_>> = rows.iter().map(write).collect::<Option<_>>().ok_or_else(|| wrong("rows: outside of their buffers"))?;
+    let of_names = offsets.windows(2).map(|pair| {
+        let (from, to) = (usize::try_from(pair[0][0]).ok()?, usize::try_from(pair[1][0]).ok()?);
+        writes.get(from..to)
+    });
+    let of_names: Vec<_> = of_names.collect::<Option<_>>().ok_or_else(|| wrong("offsets: they do not rise within the rows"))?;
+    let heads: Vec<u64> = heads.iter().map(|head| head[0].max(0) as u64).collect();
+    carry_out(py, 1, result.rows(), LOST, |number, (): &mut (), wait| {
+        let manner = Manner { journal, sync };
+        let done = change_one(root, &names[number], &expect[number], of_names[number], heads[number], manner, wait);
+        match done {
+            Err(Errno::NOENT | Errno::NOTDIR) => [-1, 0, -1, 0],
+            done => done.unwrap_or_else(|error| [error.raw_os_error() as i64, 0, 0, 0]),
+        }
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (root, names, result))]
+fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Bound<'_, PyAny>) -> PyResult<()> {
+    let root = borrowed(root)?;
+    check_names(&names, "names")?;
+    let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
+    carry_out(py, 1, result.rows(), [LOST[0]], |number, (): &mut (), wait| match restore_one(root, &names[number], wait) {
+        Err(Errno::NOENT | Errno::NOTDIR) => [0],
+        Err(error) => [-i64::from(error.raw_os_error())],
+        Ok(answer) => answer,
+    })
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(change_files, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_files, module)?)
+}

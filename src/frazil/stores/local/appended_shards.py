@@ -1,0 +1,62 @@
+"""Files of a local disk that are changed in place under their lock, and restored after a kill (docs/design/044-shards-in-place.md). The steps are the kernel's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from errno import EACCES, EPERM, EROFS
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.record import Record
+from frazil.stores.local.system_errors import refused
+from frazil.stores.values import Columns, Version
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores.store import KernelRoot
+
+__all__ = ["Changes", "change_files", "restore_files"]
+
+_CHANGED, _NOT_IN_PLACE = -1, -3
+_MAY_NOT: Final = frozenset({EACCES, EPERM, EROFS})
+
+
+class Changes(Record):
+    """What is written to files, as _kernel.change_files takes it."""
+
+    names: Sequence[str]
+    buffers: Sequence[Buffer]
+    rows: Columns
+    offsets: Columns
+    heads: Columns
+    expect: Sequence[Version | None]
+
+
+def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: bool) -> tuple[list[int], list[int]]:
+    """Answers which files had another version, and which have to be replaced whole instead. Raises StoreError, after others of the call may have been changed."""
+    result = np.empty((len(changes.names), 4), np.int64)
+    _kernel.change_files(root.fd, *changes, journal, sync, result)
+    changed, whole = [], []
+    for i, code in enumerate(result[:, 0].tolist()):
+        if code == _CHANGED:
+            changed.append(i)
+        elif code == _NOT_IN_PLACE:
+            whole.append(i)
+        elif code:
+            raise refused("cannot be changed in place", code, changes.names[i])
+    return changed, whole
+
+
+def restore_files(root: KernelRoot, names: Sequence[str]) -> tuple[bool, bool]:
+    """Restores files of which an append was killed, and waits for writers that are alive. Whether anybody was, or had been, at one of the files; and whether one may not be restored by us.
+
+    Raises StoreError."""
+    result = np.empty((len(names), 1), np.int64)
+    _kernel.restore_files(root.fd, names, result)
+    codes = result[:, 0].tolist()
+    for i, code in enumerate(codes):
+        if code < 0 and -code not in _MAY_NOT:
+            raise refused("cannot be restored after an append that was killed", -code, names[i])
+    return 1 in codes, min(codes, default=0) < 0
