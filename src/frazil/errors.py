@@ -83,12 +83,13 @@ class FrazilError(Exception):
         self.message, self.key, self.path, self.chunk, self.hint = message, key, path, chunk, hint
 
     def __str__(self) -> str:
+        """One line: names in it may be anybody's, and no terminal obeys them."""
         where = [
             f"{name} {value!r}" if isinstance(value, str) else f"{name} {value}"
             for name, value in (("path", self.path), ("key", self.key), ("chunk", self.chunk))
             if value is not None
         ]
-        return (
+        return one_line(
             self.message
             + (f" ({', '.join(where)})" if where else "")
             + (f". Hint: {self.hint}" if self.hint is not None else "")

@@ -159,7 +159,7 @@ def test_errors_say_what_to_do(place: Path) -> None:
             check_destination(location, *resolve(location), **options)
         return str(caught.value)
 
-    assert "copy to a branch" in told("x.repo")
+    assert "write to a branch" in told("x.repo")
     assert "x.repo@main/b" in told("x.repo/b")
     assert "transaction" in told("x.repo@main")
     assert "above/inner.repo" in told(".", overwrite=True) or "inner.repo" in told(".", overwrite=True)

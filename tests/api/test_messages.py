@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import netCDF4
@@ -12,8 +13,9 @@ import pytest
 
 import frazil
 from frazil.cli.main import main
-from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError
 from frazil.stores import LocalStore, MemoryStore
+from tests.servers.scripted import answer, scripted
 
 
 @pytest.mark.parametrize("call", [frazil.create_array, frazil.create_group, frazil.open, frazil.open_array, frazil.open_group,
@@ -36,7 +38,10 @@ def test_a_prompt_shows_what_print_shows() -> None:
     assert repr(difference) == str(difference) and "/a" in repr(difference)
 
 
-@pytest.mark.parametrize(("dtype", "meant"), [("flaot32", "float32"), ("unit8", "uint8"), ("complex46", "complex64")])
+@pytest.mark.parametrize(
+    ("dtype", "meant"),
+    [("flaot32", "float32"), ("unit8", "uint8"), ("complex46", "complex64"), ("Float32", "float32"), ("datetime", "numpy.datetime64")],
+)  # fmt: skip
 def test_a_mistyped_data_type(dtype: str, meant: str) -> None:
     with pytest.raises(FrazilError, match=f"did you mean '{meant}'"):
         frazil.create_array(MemoryStore(), shape=3, dtype=dtype)
@@ -46,6 +51,14 @@ def test_a_mistyped_codec() -> None:
     for codecs in (["bytes", "zsdt"], [{"name": "bytes"}, {"name": "zsdt"}]):
         with pytest.raises(FrazilError, match="did you mean 'zstd'"):
             frazil.create_array(MemoryStore(), shape=3, dtype="i4", codecs=codecs)
+    for name, meant in (
+        ("shufle", "numcodecs.shuffle"),
+        ("sharding", "sharding_indexed"),
+        ("crc32C", "crc32c"),
+        ("lz", "numcodecs.lz4"),
+    ):
+        with pytest.raises(FrazilError, match=f"did you mean '{meant}'" if name.islower() else "small letters"):
+            frazil.create_array(MemoryStore(), shape=3, dtype="i4", codecs=["bytes", name])
     with pytest.raises(FrazilError, match="register it"):
         frazil.create_array(MemoryStore(), shape=3, dtype="i4", codecs=["bytes", "something.else"])
 
@@ -69,6 +82,9 @@ def test_a_file_of_netcdf(opening: object, tmp_path: Path, capfd: pytest.Capture
     for location in (tmp_path / "ocean.nc", str(tmp_path / "missing.NC"), str(tmp_path / "a.h5")):
         with pytest.raises((NotFoundError, StoreError), match="frazil import"):
             opening(location)  # type: ignore[operator]
+    with scripted(lambda request: answer(404)) as server:
+        with pytest.raises(NotFoundError, match=f"frazil import {server.url}/far/ocean.nc sea.repo"):
+            opening(f"{server.url}/far/ocean.nc")  # type: ignore[operator]
     assert main(["info", str(tmp_path / "ocean.nc")]) == 1
     assert "frazil import" in capfd.readouterr().err
 
@@ -139,3 +155,60 @@ def test_a_copy_of_virtual_chunks(
         assert frazil.open_array(command[2], path="v")[:].tolist() == [1, 2]
     assert main(["copy", "x.repo@main", "third.zarr"]) == 1
     assert not [path for path in Path("third.zarr").rglob("*") if path.is_file()], "no note is left behind"
+
+
+def test_names_of_branches_tags_and_snapshots_that_are_mixed_up(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo")
+    tip = repo.lookup("main")
+    repo.create_branch("develop", "main")
+    repo.create_tag("v1.0", "main")
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: repo.readonly_session("develpo"), "did you mean 'develop'"),
+        (lambda: repo.readonly_session("nothing"), "repo.branches lists them"),
+        (lambda: repo.writable_session(tip), f"is a snapshot: readonly_session.snapshot='{tip}'"),
+        (lambda: repo.readonly_session(tip[:6].lower()), f"is a snapshot: readonly_session.snapshot='{tip}'"),
+        (lambda: repo.delete_branch("v1.0"), "'v1.0' is a tag"),
+        (lambda: repo.reset_branch("v1.0", "main"), "'v1.0' is a tag"),
+        (lambda: repo.readonly_session(tag="main"), "'main' is a branch"),
+        (lambda: repo.lookup_tag("v1.1"), "did you mean 'v1.0'"),
+        (lambda: repo.lookup("v1,0"), "did you mean 'v1.0'"),
+        (lambda: frazil.Repository.open(tmp_path / "sea.repo@main"), "a repository is opened without @main"),
+        (lambda: frazil.open_array(tmp_path / "sea.repo" / "a" / "t"), "frazil.open...*sea.repo@main/a/t"),
+        (lambda: frazil.open_array(tmp_path / "sea.repo", path="a/t"), "frazil.open_group"),
+    ]
+    for call, match in calls:
+        with pytest.raises(NotFoundError, match=match):
+            call()
+
+
+def test_no_name_is_a_command_to_a_terminal() -> None:
+    """Names of nodes are anybody's: no text of ours has a control character of one, nor a line that it made up."""
+    name = "a\x1b[31m\nb\x9b"
+    store = MemoryStore()
+    group = frazil.create_group(store).create_group(name)
+    array = group.create_array("t", data=np.arange(4))
+    repo = frazil.Repository.create(MemoryStore())
+    with repo.transaction(message=name) as root:
+        root.create_array(f"{name}/t", data=np.arange(4))
+    one, two = repo.writable_session(), repo.writable_session()
+    for session in (one, two):
+        session.root[f"{name}/t"][0] = 7
+    shown: list[object] = [group, array, array.info(), group.tree(), one.diff(), one, repo, next(iter(repo.history()))]
+    one.commit("first")
+    for call in (
+        lambda: two.commit("second"),
+        two.rebase,
+        lambda: frazil.open_array(store, path=f"{name}/u"),
+        lambda: frazil.open_array(store, **{name: 1}),
+        lambda: frazil.create_array(MemoryStore(), shape=3, dtype=name),
+        lambda: frazil.create_array(MemoryStore(), shape=3, dtype="i4", codecs=[name]),
+        lambda: frazil.create_array(MemoryStore(), shape=3, dtype="i4", codecs=[{"name": "zstd", "configuration": {name: 1}}]),
+    ):  # fmt: skip
+        with pytest.raises(FrazilError) as caught:
+            call()  # type: ignore[no-untyped-call]
+        shown += [caught.value, *(caught.value.conflicts if isinstance(caught.value, ConflictError) else ())]
+    assert len(shown) > 16
+    for value in shown:
+        for text in (str(value), repr(value)):
+            assert all(line.isprintable() for line in text.split("\n"))
+            assert not any(line.startswith("b") for line in text.split("\n"))

@@ -19,6 +19,7 @@ import frazil
 from frazil.codecs import Bytes, ShardingIndexed
 from frazil.errors import ConflictError
 from frazil.stores import LocalStore, MemoryStore
+from frazil.stores.retry import Backoff
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
@@ -182,8 +183,9 @@ def test_replaced_before_a_write_lands(inner: Store, holds: bool, nested: bool) 
             assert version_of(values) == {2 if happened else 1}
 
 
-def test_replaced_without_end() -> None:
+def test_replaced_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader does not go on for ever, and does not make something up."""
+    monkeypatch.setattr("frazil.array.io.read.READS", Backoff(20))
     inner = MemoryStore()
     create(inner)
     store = Meddling(inner, holds=False)
@@ -196,7 +198,7 @@ def test_replaced_without_end() -> None:
 
 
 def test_replaced_without_end_under_a_writer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.array.io.write._ATTEMPTS", 5)
+    monkeypatch.setattr("frazil.array.io.write.WRITES", Backoff(5))
     inner = MemoryStore()
     create(inner)
     store = Meddling(inner, holds=True)

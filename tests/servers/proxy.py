@@ -56,6 +56,7 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
 
     requests  all that came, in the order in which they did
     delay     seconds that every request waits before it goes on; many wait at once
+    dropped   names of headers, in lower case, that are left out of requests that go on, as by a server that does not know them
     """
 
     def __init__(self, target_url: str) -> None:
@@ -66,6 +67,7 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}{target.path}"
         self.requests: list[Request] = []
         self.delay = 0.0
+        self.dropped: set[str] = set()
         self._faults: list[_Fault] = []
         self._lock, self._closed = Lock(), Event()
         self._threads: list[Thread] = []
@@ -156,7 +158,7 @@ class FaultProxy(AbstractContextManager["FaultProxy"]):
             return
         with socket.create_connection(self._target, timeout=_WAIT) as server:
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            server.sendall(head)
+            server.sendall(_without(head, self.dropped))
             for block in reading.body(headers):
                 server.sendall(block)
             self._answer(client, _Reading(server, self._closed), name, method)
@@ -264,6 +266,11 @@ def _parsed(head: bytes) -> tuple[str, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     pairs = [line.partition(":") for line in lines if line]
     return first, {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _without(head: bytes, dropped: set[str]) -> bytes:
+    lines = head.split(b"\r\n")
+    return b"\r\n".join(line for line in lines if line.partition(b":")[0].decode("latin-1").lower() not in dropped)
 
 
 def _unchunked(body: bytes) -> bytes:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import store as port
 from frazil.stores.memory import MemoryStore
+from frazil.stores.retry import Backoff
 from frazil.stores.store import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Pieces, Store, Version
 from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
 from frazil.testing.store_tests import StoreTests
@@ -154,7 +155,7 @@ def test_an_update_gives_up_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
             self.table.set(names[0], b"theirs")
             return super().put_many(names, pieces, expect)
 
-    monkeypatch.setattr(port, "_ATTEMPTS", 5)
+    monkeypatch.setattr(port, "WRITES", Backoff(5))
     store = Contested()
     tried: list[bytes | None] = []
 

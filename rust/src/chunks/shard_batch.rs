@@ -247,8 +247,15 @@ impl<S: Selection> Call<'_, S> {
         let made;
         let (files, rows) = match self.place {
             Place::Named { root, .. } => {
-                made = retry(|| Files::beneath(root, (0..count).map(|chunk| self.name(chunk)).collect()))
-                    .map_err(|error| error.to_string())?;
+                made = match retry(|| Files::beneath(root, (0..count).map(|chunk| self.name(chunk)).collect())) {
+                    Ok(files) => files,
+                    Err(error) => {
+                        let fault = Fault::io(error);
+                        states.iter_mut().for_each(|state| state[0] = Became::Failed as i64);
+                        failures.push((0, fault.code as i64, fault.text, self.selection.chunk(0, 0)));
+                        return Ok(());
+                    }
+                };
                 (Some(&made), (0..count as i64).map(|chunk| [chunk, 0, -1]).collect())
             }
             Place::Listed { files, rows } => (files, rows.to_vec()),

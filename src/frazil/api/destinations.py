@@ -37,7 +37,7 @@ def check_destination(
             raise AlreadyExistsError(
                 f"a repository is there already in {store!r}",
                 path=prefix or "/",
-                hint="copy to a branch of it, as in sea.repo@main, or choose another place; its history is never overwritten",
+                hint="write to a branch of it, in a transaction or on the command line as in sea.repo@main; or choose another place: its history is never overwritten",
             )
     elif overwrite:
         check_none_below(store, prefix)

@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from frazil.errors import InvalidInputError, NotFoundError
+from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.snapshots import SnapshotInfo
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
 from frazil.formats.times import parse_time
+from frazil.metadata.extensions import suggestion
 from frazil.repository.format import RepositoryFormat
 
 if TYPE_CHECKING:
     from frazil.formats.msgpack import Json
 
-__all__ = ["Commit", "as_of", "commits", "lookup", "lookup_snapshot"]
+__all__ = ["Commit", "as_of", "branch_hint", "commits", "lookup", "lookup_snapshot", "tag_hint"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # characters of an id that name a snapshot
@@ -125,7 +126,9 @@ def lookup(files: RepositoryFormat, text: str) -> ObjectId:
     if found is None:
         deleted = "" if tip is None else ", and the branch of this name is deleted"
         raise NotFoundError(
-            f"no tag, branch or snapshot is called {text!r}{deleted}", key=files.key("refs/"), hint=_HINT
+            f"no tag, branch or snapshot is called {text!r}{deleted}",
+            key=files.key("refs/"),
+            hint=_name_hint(files, text),
         )
     return found
 
@@ -156,3 +159,40 @@ def _by_id(files: RepositoryFormat, text: str) -> ObjectId | None:
             hint="give more characters of the id",
         )
     return found[0] if found else None
+
+
+# --- what was meant ----------------------------------------------------------------------------------------------------------------------
+
+
+def branch_hint(files: RepositoryFormat, name: str) -> str | None:
+    """What to do where no branch has a name: it may be a tag's, a snapshot's, or one that is mistyped. None where that cannot be found out."""
+    try:
+        if name in files.tags():
+            return f"{name!r} is a tag: readonly_session(tag={name!r}) reads it, create_branch(name, {name!r}) begins a branch there"
+        if (found := _by_id(files, name)) is not None:
+            snapshot = encode_id(found)
+            return f"{name!r} is a snapshot: readonly_session(snapshot={snapshot!r}) reads it, create_branch(name, {snapshot!r}) begins a branch there"
+        return suggestion(name, files.branches()) or "repo.branches lists them"
+    except FrazilError:
+        return None
+
+
+def tag_hint(files: RepositoryFormat, name: str) -> str | None:
+    """As branch_hint, where no tag has a name."""
+    try:
+        known = files.branches()
+        return (
+            f"{name!r} is a branch: readonly_session({name!r}) reads it"
+            if name in known
+            else suggestion(name, files.tags()) or "repo.tags lists them"
+        )
+    except FrazilError:
+        return None
+
+
+def _name_hint(files: RepositoryFormat, name: str) -> str:
+    """As branch_hint, where nothing has a name."""
+    try:
+        return suggestion(name, [*files.tags(), *files.branches()]) or _HINT
+    except FrazilError:
+        return _HINT

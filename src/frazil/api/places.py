@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from frazil.array.hierarchy import zarr_v2
     from frazil.stores import repository_places
     from frazil.stores.caches import disk_cache
+    from frazil.stores.objects import object_store
 else:
     destinations = LateModule("frazil.api.destinations")
     references = LateModule("frazil.api.references")
@@ -36,6 +37,7 @@ else:
     zarr_v2 = LateModule("frazil.array.hierarchy.zarr_v2")
     repository = LateModule("frazil.api.repository")
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
+    object_store = LateModule("frazil.stores.objects.object_store")
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _OTHER_FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")
@@ -293,9 +295,14 @@ def _nothing_at(place: Place) -> NotFoundError:
     error = missing(place)
     if (refusal := zarr_v2.v2_refusal(place)) is not None:
         return refusal
-    where = os.path.join(place.store.path, place.path) if isinstance(place.store, LocalStore) else place.path
-    if where.rstrip("/").lower().endswith(_OTHER_FILES):
-        error.hint = f"`frazil import {where.rstrip('/')} sea.repo` brings files of NetCDF and HDF5 into a repository"
+    store = place.store
+    if isinstance(store, LocalStore):
+        where = os.path.join(store.path, place.path).rstrip("/")
+    else:
+        base = store.place if isinstance(store, object_store.ObjectStore) else ""
+        where = f"{base}/{place.path}".strip("/")
+    if where.lower().endswith(_OTHER_FILES):
+        error.hint = f"`frazil import {where} sea.repo` brings files of NetCDF and HDF5 into a repository"
         return error
     for path in dict.fromkeys((*ancestors(place.path), place.path)):
         try:
@@ -308,6 +315,11 @@ def _nothing_at(place: Place) -> NotFoundError:
             "frazil.Repository.open(location).readonly_session().root is its root group, writable_session() changes it"
         )
         break
+    else:
+        if isinstance(store, LocalStore) and (outer := repository_places.outer_repository(store, place.path)):
+            error.hint = (
+                f'a repository lies above: frazil.open("{outer.place}@main/{outer.inside}") reads its branch main'
+            )
     return error
 
 

@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from frazil.api.destinations import check_destination
-from frazil.api.lookup import Commit, commits, lookup_snapshot
+from frazil.api.lookup import Commit, branch_hint, commits, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
-from frazil.api.session import Session, pause
+from frazil.api.references import split_reference
+from frazil.api.session import COMMITS, Session
 from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
@@ -33,6 +34,7 @@ from frazil.repository.virtual.virtual_fetch import open_places
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
+from frazil.stores.retry import retry
 
 if TYPE_CHECKING:
     from frazil.stores.caches import disk_cache
@@ -117,7 +119,14 @@ class Repository:
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         files = _files(location, durable, runtime, cache, cache_limit)
         if files.store.capabilities.direct:
-            files.require()
+            try:
+                files.require()
+            except NotFoundError as error:
+                if (named := split_reference(location)) is not None:
+                    error.hint = (
+                        f"a repository is opened without @{named.reference}; frazil.open reads what it has there"
+                    )
+                raise
         return cls(files, options, registry)
 
     @classmethod
@@ -204,15 +213,14 @@ class Repository:
     def _tagged(self, tag: str) -> ObjectId:
         identity = self._files.tag(tag)
         if identity is None:
-            raise NotFoundError(f"there is no tag {tag!r}", hint="repo.tags lists them")
+            raise NotFoundError(f"there is no tag {tag!r}", hint=tag_hint(self._files, tag))
         return identity
 
     def _tip(self, branch: str) -> Tip:
         try:
             tip = self._files.tip(branch, self._tips.get(branch) if isinstance(branch, str) else None)
         except NotFoundError as error:
-            if branch in self._files.tags():
-                error.hint = f"{branch!r} is a tag: readonly_session(tag={branch!r}) reads it, create_branch(name, {branch!r}) begins a branch there"
+            error.hint = error.hint or branch_hint(self._files, branch)
             raise
         self._tips[branch] = tip
         return tip
@@ -260,21 +268,18 @@ class Repository:
             raise InvalidInputError(f"the change is {change!r}; it must be a function of the root group")
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise InvalidInputError(f"retries is {retries!r}; it must be a whole number, 0 or more")
-        attempt = 0
-        while True:
+
+        def attempt() -> T:
             session = self.writable_session(branch, isolation=isolation)
             try:
                 answer = change(session.root)
                 if session.has_changes:
                     session.commit(message, metadata=metadata)
                 return answer
-            except ConflictError:
-                if attempt == retries:
-                    raise
             finally:
                 session._transaction.end()
-            pause(attempt)
-            attempt += 1
+
+        return retry(attempt, COMMITS._replace(attempts=retries + 1), lambda error: isinstance(error, ConflictError))
 
     # --- history -------------------------------------------------------------------------------------------------------------------
 
@@ -316,7 +321,12 @@ class Repository:
         check_name("branch", name)
         expected = None if expect is None else lookup_name(self._files, expect)
         self._tips.pop(name, None)
-        self._files.reset_branch(name, lookup_name(self._files, snapshot), expected)
+        target = lookup_name(self._files, snapshot)
+        try:
+            self._files.reset_branch(name, target, expected)
+        except NotFoundError as error:
+            error.hint = error.hint or branch_hint(self._files, name)
+            raise
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
@@ -324,7 +334,11 @@ class Repository:
         Raises NotFoundError; InvalidInputError also in a compatible repository, as the alpha library would go on committing to the branch."""
         check_name("branch", name)
         self._tips.pop(name, None)
-        self._files.delete_branch(name)
+        try:
+            self._files.delete_branch(name)
+        except NotFoundError as error:
+            error.hint = error.hint or branch_hint(self._files, name)
+            raise
 
     @property
     def tags(self) -> list[str]:

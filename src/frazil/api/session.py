@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frazil.api.row_copies import ArrayRows
 from frazil.array.arguments import check_flag
@@ -32,20 +30,14 @@ from frazil.repository.session.session_store import SessionStore
 from frazil.repository.session.set_references import Check, adopt_file, set_adopted, set_virtual
 from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
+from frazil.stores.retry import Backoff, attempts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["Session", "pause"]
+__all__ = ["COMMITS", "Session"]
 
-_FIRST_PAUSE = 0.001  # seconds
-_LONGEST_PAUSE = 1.0
-_TRIES = 1000  # of a commit that others keep overtaking and that can be rebased: one of all gets through each time
-
-
-def pause(attempts: int) -> None:
-    """Waits before another attempt, longer after each that was in vain, and never as long as anybody else does."""
-    time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempts) * random.uniform(0.5, 1.5))
+COMMITS: Final = Backoff(1000, 0.001, 1.0)  # that others overtake: one of all gets through each time
 
 
 class Session:
@@ -154,20 +146,20 @@ class Session:
         if rebase is not None:
             check_solver(rebase)
         properties = check_object(as_json({} if metadata is None else metadata, "metadata"), "metadata")
-        transaction, rebased = self._transaction, False
-        for attempts in range(_TRIES):
-            if rebased and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
+        transaction = self._transaction
+        for attempt in attempts(COMMITS):
+            if attempt and rebase is not None:
+                self.rebase(rebase)
+            if attempt and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
                 return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
             snapshot = attempt_commit(transaction, message, properties, allow_empty=allow_empty, order=packing_order)
             if snapshot is not None:
                 return encode_id(snapshot)
             if rebase is None:
                 raise self._moved()
-            if rebased:
-                pause(attempts)  # the others are quicker: a rebase at once would be overtaken, too
-            self.rebase(rebase)
-            rebased = True
-        raise ConflictError(f"others committed to {self.branch!r} before each of {_TRIES} attempts", hint="try again")
+        raise ConflictError(
+            f"others committed to {self.branch!r} before each of {COMMITS.attempts} attempts", hint="try again"
+        )
 
     def _moved(self) -> ConflictError:
         """The error where somebody else committed first."""

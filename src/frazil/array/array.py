@@ -32,6 +32,7 @@ from frazil.errors import (
     MetadataError,
     SelectionError,
     UnknownExtensionError,
+    one_line,
     shown,
 )
 from frazil.indexing import (
@@ -479,7 +480,7 @@ class Array:
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
-        return f"<frazil.Array {self._place} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>"
+        return one_line(f"<frazil.Array {self._place} {self.dtype} {self._lengths} chunks {self.chunks}{shards}>")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Array) and self._place == other._place and self._metadata == other._metadata

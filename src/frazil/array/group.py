@@ -43,6 +43,7 @@ from frazil.errors import (
     MetadataError,
     NotFoundError,
     UnknownExtensionError,
+    one_line,
 )
 from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -375,7 +376,7 @@ class Group(MutableMapping[str, "Array | Group"]):
     # --- as an object --------------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return f"<frazil.Group {self._place}>"
+        return one_line(f"<frazil.Group {self._place}>")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Group) and self._place == other._place and self._metadata == other._metadata

@@ -6,8 +6,7 @@ No arithmetic here leaves int64, whatever the length of the array: columns stay 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -16,6 +15,11 @@ from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+Shards: TypeAlias = (
+    "range | Columns"  # coordinates of shards along one axis, ascending; a range costs nothing, however long it is
+)
 
 
 class AxisEntries(Record):
@@ -80,11 +84,12 @@ class RegularAxis:
         """Entries low to high, as the kernel's read_shards takes an axis: numbers, from which it makes the columns itself."""
         return self._start, self._step, self.size, self.length, self.extent, low, high
 
-    def shards(self, low: int, high: int, shard_extent: int) -> Sequence[int]:
+    def shards(self, low: int, high: int, shard_extent: int) -> Shards:
         """Coordinates of the shards (shard_extent leaf chunks each) that entries low to high touch, ascending."""
         if self._dense:
             return range((self._first + low) // shard_extent, (self._first + high - 1) // shard_extent + 1)
-        return sorted({self._shard(entry, shard_extent) for entry in range(low, high)})
+        element = np.arange(low, high, dtype=np.int64) * self._step + self._start
+        return _distinct(element // self.extent // shard_extent)
 
     def _selected(self, base: Columns, room: Columns) -> tuple[Columns, Columns]:
         """The range of the selection's numbers that lie within the elements base to base + room."""
@@ -189,10 +194,9 @@ class IndexAxis:
         chunk, entries, runs, _ = self.entries(low, high)
         return chunk, entries, runs
 
-    def shards(self, low: int, high: int, shard_extent: int) -> Sequence[int]:
+    def shards(self, low: int, high: int, shard_extent: int) -> Shards:
         """As RegularAxis.shards."""
-        shards: list[int] = np.unique(self._chunk[low:high] // shard_extent).tolist()
-        return shards
+        return _distinct(self._chunk[low:high] // shard_extent)
 
     def cut(self, low: int, shard_extent: int, limit: int) -> int:
         """As RegularAxis.cut."""
@@ -229,6 +233,13 @@ def plan_axis(selection: AxisSelection, length: int, extent: int) -> Axis:
     if selection.indices is None or not selection.indices.size:
         return RegularAxis(selection, length, extent)
     return IndexAxis(selection.indices, length, extent)
+
+
+def _distinct(ascending: Columns) -> Columns:
+    """The different values of a column that ascends."""
+    first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    return ascending[first]
 
 
 def spread(starts: Columns, counts: Columns) -> Columns:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.indexing.axes import Axis, AxisEntries, RegularAxis, plan_axis, spread
+from frazil.indexing.axes import Axis, AxisEntries, RegularAxis, Shards, plan_axis, spread
 from frazil.indexing.selection import BoxSelection, Columns
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class BoxBatch:
         self.parts = parts
         self.unit_count = _size(ranges)
         self._axes: tuple[BatchAxis, ...] | None = None
-        self._shards: list[Sequence[int]] | None = None
+        self._shards: list[Shards] | None = None
 
     @property
     def axes(self) -> tuple[BatchAxis, ...]:
@@ -143,7 +143,7 @@ class BoxBatch:
         """The axes as the kernel's read_shards takes them."""
         return [axis.kernel_columns(*of_axis) for axis, of_axis in zip(self._plan.axes, self._ranges, strict=True)]
 
-    def shards_along(self) -> list[Sequence[int]]:
+    def shards_along(self) -> list[Shards]:
         """For each dimension the coordinates of the shards touched, ascending."""
         if self._shards is None:
             axes = zip(self._plan.axes, self._ranges, self._plan.shard_extents, strict=True)

@@ -17,6 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 _FIRST: Final = "abcdefghijklmnopqrstuvwxyz"
 _REST: Final = _FIRST + "0123456789-_."
+_BEGINNING: Final = 4  # letters of a name that are taken for its beginning
 _MEMBERS: Final = frozenset({"name", "configuration", "must_understand"})
 
 
@@ -82,7 +83,9 @@ def parse_extension(value: Json, path: str, *, may_ignore: bool = True) -> Exten
     may_ignore  whether `"must_understand": false` is allowed; not for data types, chunk grids and chunk key encodings"""
     if isinstance(value, str):
         if not is_extension_name(value):
-            raise refusal(path, "the name of an extension, or an object with that name", value)
+            error = refusal(path, "the name of an extension, or an object with that name", value)
+            error.hint = "names have small letters" if is_extension_name(value.lower()) else None
+            raise error
         return Extension(value, path=path)
     if not isinstance(value, dict):
         raise refusal(path, "an object with a name, or a name alone", value)
@@ -162,11 +165,17 @@ def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str
 
 
 def suggestion(name: str, known: Sequence[str]) -> str | None:
-    """A question for whoever mistyped one of the known names; None where the name is like none of them."""
+    """A question for whoever mistyped one of the known names, left out what stands before its dot, or wrote its beginning; None where the name is like none of them."""
     from difflib import get_close_matches
 
-    alike = get_close_matches(name, known, 1, 0.7)
-    return f"did you mean {alike[0]!r}?" if alike else None
+    short = {one.rpartition(".")[2].lower(): one for one in reversed(known)} | {
+        one.lower(): one for one in reversed(known)
+    }
+    lowered = name.lower()
+    alike = get_close_matches(lowered, short, 1, 0.7)
+    if not alike and len(name) >= _BEGINNING:
+        alike = [one for one in short if one.startswith(lowered)]
+    return f"did you mean {short[alike[0]]!r}?" if alike else None
 
 
 def names_of(families: Sequence[ExtensionFamily[T]]) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def found(value: object) -> str:
         try:
             text = json.dumps(value, ensure_ascii=False)
         except (TypeError, ValueError, RecursionError):
-            return f"{shown(value)} of type {type(value).__name__}"
+            return shown(value) if isinstance(value, int) else f"{shown(value)} of type {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 

@@ -37,7 +37,7 @@ def check_outside(store: Store, prefix: str) -> None:
         raise InvalidInputError(
             f"the destination lies among the files of a repository: {outer.place}",
             path=outer.inside,
-            hint=f"write to a branch of it, as in {outer.place}@main/{outer.inside}, or choose a place beside it",
+            hint=f"write to a branch of it, in a transaction or on the command line as in {outer.place}@main/{outer.inside}; or choose a place beside it",
         )
 
 

@@ -1,21 +1,91 @@
-"""Waiting for others: for what they hold, such as open files of which there are too many, or for them to get out of the way."""
+"""Repeating what may succeed later: how often, after which pauses, and what for. Which failures call for a repetition is decided by who repeats."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from errno import EMFILE, ENFILE
-from typing import TypeVar
+from math import inf
+from typing import Final, TypeVar
 
 from frazil.errors import StoreError
+from frazil.record import Record
 
-__all__ = ["files_deadline", "lacks_files", "patiently", "pause", "read_again"]
+__all__ = [
+    "FILES",
+    "FREE_FILES",
+    "READS",
+    "REQUESTS",
+    "WRITES",
+    "Backoff",
+    "attempts",
+    "lacks_files",
+    "replaced",
+    "retry",
+    "when_files_are_free",
+]
 
 T = TypeVar("T")
 
-_WAIT_FOR_FILES = 10.0  # seconds: on a busy machine others may hold their files for long, and an error would end what only has to wait
-_LONGEST_WAIT = 0.05  # seconds
-_READS = 100  # of what others keep replacing
+
+class Backoff(Record):
+    """attempts     how often something is tried, 1 or more
+    first, last  seconds: the pause after the first attempt, which doubles with each further one, and the longest. Half of a pause at least is waited, another part of the rest in
+                 each thread and process
+    within       seconds from the end of the first attempt, after which none begins"""
+
+    attempts: int
+    first: float = 0.0005
+    last: float = 0.05
+    within: float = inf
+
+
+READS: Final = Backoff(100)  # of what others replace
+WRITES: Final = Backoff(1000)  # of what others change: each time one of all writers gets through
+FILES: Final = Backoff(10_000, 0.005, 0.05, 1.0)  # while too many are open, which the caller may have opened itself
+FREE_FILES: Final = FILES._replace(
+    within=10.0
+)  # by one who holds none; on a busy machine others may need theirs for long
+REQUESTS: Final = Backoff(6, 0.1, 5.0, 180.0)  # to a server that is busy, or whose answer was lost
+
+
+def attempts(backoff: Backoff) -> Iterator[int]:
+    """The numbers of the attempts, from 0. Waits before each but the first."""
+    yield 0
+    for attempt, pause in enumerate(_pauses(backoff), 1):
+        time.sleep(pause)
+        yield attempt
+
+
+def retry(call: Callable[[], T], backoff: Backoff, again: Callable[[Exception], bool]) -> T:
+    """call(), repeated where it raises an error of which `again` says so. Raises the error of the last attempt. While it waits nothing is kept of an attempt."""
+    pauses = _pauses(backoff)
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            if not again(error) or (pause := next(pauses, None)) is None:
+                raise
+        time.sleep(pause)
+
+
+def _pauses(backoff: Backoff) -> Iterator[float]:
+    """The pause after each attempt, seconds, as long as there is to be another one."""
+    end, longest = time.monotonic() + backoff.within, backoff.first
+    for _ in range(backoff.attempts - 1):
+        if time.monotonic() > end:
+            return
+        yield longest * (1 + time.monotonic_ns() % 997 / 997) / 2
+        longest = min(2 * longest, backoff.last)
+
+
+def replaced(what: str, key: str) -> StoreError:
+    """The error of a reader that made all attempts of READS."""
+    return StoreError(
+        f"{what} replaced {READS.attempts} times while it was read",
+        key=key,
+        hint="read it again when its writer is done",
+    )
 
 
 def lacks_files(error: BaseException) -> bool:
@@ -23,35 +93,6 @@ def lacks_files(error: BaseException) -> bool:
     return isinstance(error, StoreError) and error.errno in {EMFILE, ENFILE}
 
 
-def files_deadline() -> float:
-    """Until when, on the monotonic clock, somebody who lacks files from now on waits for them."""
-    return time.monotonic() + _WAIT_FOR_FILES
-
-
-def patiently(call: Callable[[], T]) -> T:
-    """call(), again after a while where it lacks files: until others have closed theirs, or ten seconds have passed. It may be made again, and is to need few files."""
-    end = 0.0
-    while True:
-        try:
-            return call()
-        except StoreError as error:
-            if not lacks_files(error):
-                raise
-            end = end or files_deadline()
-            if time.monotonic() >= end:
-                raise
-        pause(_LONGEST_WAIT)
-
-
-def pause(longest: float) -> None:
-    """Sleeps for some part of `longest` seconds, another one in each thread and process."""
-    time.sleep(longest * (time.monotonic_ns() % 997) / 997)
-
-
-def read_again(attempt: int, what: str, key: str) -> None:
-    """Before another attempt to read what was replaced meanwhile. Raises StoreError when there were enough of them."""
-    if attempt == _READS:
-        raise StoreError(
-            f"{what} replaced {_READS} times while it was read", key=key, hint="read again when its writer is done"
-        )
-    pause(min(_LONGEST_WAIT, 0.0005 * 2**attempt))
+def when_files_are_free(call: Callable[[], T], backoff: Backoff = FILES) -> T:
+    """call(), repeated while it lacks files, until others have closed theirs. It needs few files. backoff: FREE_FILES where the caller holds none, so that others never wait for it"""
+    return retry(call, backoff, lacks_files)

@@ -9,6 +9,7 @@ import builtins
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from frazil.late import LateModule
 from frazil.stores.fetched.content import read_values
 from frazil.stores.keys import check_key, check_prefix, distinct_keys, split_level
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
+from frazil.stores.retry import FREE_FILES, WRITES, attempts, when_files_are_free
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -73,7 +75,6 @@ WHOLE.flags.writeable = NO_SPANS.flags.writeable = _DOCUMENT.flags.writeable = F
 
 _OPEN_AT_ONCE = 256  # objects of one fetch: a process may often have 1024 files open
 _PAGE = 4096  # keys of one listing
-_ATTEMPTS = 1000  # of an update that others keep overtaking; one of all writers gets through each time
 
 
 class KernelRoot(Protocol):
@@ -182,8 +183,11 @@ class Store(ABC):
             if len(names) > 1:
                 spans = np.repeat(_DOCUMENT, len(names), axis=0)
                 spans[:, 0] = np.arange(len(names))
-            values += read_values(self.fetch(names, spans), names, spans)
+            values += when_files_are_free(partial(self._read, names, spans), FREE_FILES)
         return values
+
+    def _read(self, names: builtins.list[str], spans: Columns) -> builtins.list[bytes | None]:
+        return read_values(self.fetch(names, spans), names, spans)
 
     def get_partial_values(
         self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]
@@ -242,6 +246,11 @@ class Store(ABC):
         self._require("writable")
         self._require("conditional")
         return not isinstance(self.put(key, value, ABSENT), Changed)
+
+    def keeps_conditions(self, key: str) -> bool:
+        """Whether conditions hold in fact. Some servers ignore them: a store that cannot know tries to create `key`, which is there; where that succeeds its value is lost.
+        Raises StoreError where no answer comes."""
+        return self.capabilities.conditional
 
     def append(self, key: str, value: Buffer, expect: Version | None = ANY) -> Version | Changed:
         """As put, with the value behind the one that is there. Whether the old bytes pass through the caller, capabilities.appendable says."""
@@ -381,7 +390,7 @@ class Store(ABC):
         self._require("writable")
         conditional = self.capabilities.expects
         versions: dict[str, Version | None] = dict.fromkeys(names)
-        for _ in range(_ATTEMPTS):
+        for _ in attempts(WRITES):
             spans = np.zeros((len(names), 3), np.int64)
             spans[:, 0], spans[:, 2] = np.arange(len(names)), -1
             fetched = self.fetch(names, spans)  # kept until its versions have been expected: see Fetched.young
@@ -400,7 +409,7 @@ class Store(ABC):
                     versions[key] = answer
             if not names:
                 return builtins.list(versions.values())
-        raise StoreError(f"others changed the value before each of {_ATTEMPTS} attempts", key=names[0])
+        raise StoreError(f"others changed the value before each of {WRITES.attempts} attempts", key=names[0])
 
 
 def pages(keys: Sequence[str]) -> Iterator[slice]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from frazil.errors import ConflictError, StoreError
 from frazil.stores.fetched.content import read_values
+from frazil.stores.retry import Backoff, attempts
 from frazil.stores.values import ANY, FOLDER, FOUND, Capabilities, Changed, Columns, Fetched, Pieces, Version
 
 __all__ = ["copy_by_put", "pieces_of_object"]
@@ -16,7 +17,7 @@ __all__ = ["copy_by_put", "pieces_of_object"]
 _AT_ONCE: Final = 256  # objects of one fetch: a process may often have 1024 files open
 _SHORTEST: Final = 2**20  # bytes of a request, where the limit allows it: smaller ones cost as much time
 _REQUESTS: Final = 16  # of one object at once
-_ATTEMPTS: Final = 3  # to read an object that others replace
+_COPIES: Final = Backoff(3)  # of an object that others replace
 
 
 class _Source(Protocol):
@@ -123,7 +124,7 @@ def _put_unmeasured(target: _Target, name: str, source: _Source, source_name: st
 def _put_long(target: _Target, name: str, source: _Source, source_name: str, limit: int) -> int:
     """An object that is larger than memory should hold; its size, -1 where it is gone."""
     nothing = np.zeros((0, 3), np.int64)
-    for _ in range(_ATTEMPTS):
+    for _ in attempts(_COPIES):
         held = source.fetch([source_name], nothing)
         if held.status[0] != FOUND:
             return -1
@@ -134,7 +135,7 @@ def _put_long(target: _Target, name: str, source: _Source, source_name: str, lim
             continue
         return size
     raise StoreError(
-        f"the object was replaced while each of {_ATTEMPTS} copies of it was made",
+        f"the object was replaced while each of {_COPIES.attempts} copies of it was made",
         key=source_name,
         hint="copy it when nobody writes to it",
     )

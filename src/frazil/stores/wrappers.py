@@ -56,6 +56,9 @@ class WrappedStore(Store):
             return super().create(key, value)
         return self._create_inside(key, value)
 
+    def keeps_conditions(self, key: str) -> bool:
+        return self.inner.keeps_conditions(key)
+
     def _create_inside(self, key: str, value: Buffer) -> bool:
         """Hands a creation on, checked as this store and not only the inner one would."""
         check_key(key)

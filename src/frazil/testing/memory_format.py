@@ -46,12 +46,12 @@ from frazil.repository.refs.branches import check_commits
 from frazil.repository.session.transaction import Options
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
+from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, Changed, Version
 
 __all__ = ["MemoryFormat", "create_memory_repository", "open_memory_repository"]
 
 _NAME: Final = "state"
-_TRIES: Final = 100  # of an update that others overtake
 _LOST: Final = 4  # answers of one update
 _RULES: Final = Rules(
     overlays=False,
@@ -99,7 +99,7 @@ class MemoryFormat(AlphaSnapshots):
         change  alters the state; an answer instead where that is not to be
         done    the tip that the change made, where the state has it already: the answer to an earlier try was lost"""
         lost = 0
-        for _ in range(_TRIES):
+        for _ in attempts(WRITES):
             try:
                 state, version = self._state()
             except StoreError:
@@ -119,7 +119,7 @@ class MemoryFormat(AlphaSnapshots):
                 lost += 1
                 if error.done or lost == _LOST:
                     return Answer(UNKNOWN)
-        raise ConflictError(f"others changed the repository before each of {_TRIES} attempts")
+        raise ConflictError(f"others changed the repository before each of {WRITES.attempts} attempts")
 
     def create(self) -> Tip:
         """Makes the repository, with an empty branch `main`. Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""

@@ -159,6 +159,10 @@ def test_where_a_request_ends_is_clear_or_it_is_refused(served: tuple[Store, Cli
         (b"GET /zarr.json HTTP/9.9\r\nHost: x\r\n\r\n", 505),
         (b"GET /zarr.json NONSENSE\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),  # TLS
+        (b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nA: b\rContent-Length: 5\r\n\r\nhello", 400),
+        (b"GET /zarr.json HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n", 400),
+        (b"GET /zarr.json\rHTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET /zarr.json HTTP/1.1\nHost: x\n\n", 200),
         (b"a b c d e\r\n\r\n", 400),
         (b"\r\n\r\n", None),
         (b"", None),

@@ -140,3 +140,76 @@ def test_reads_are_carried_over_a_rebase() -> None:
         write(root)
     with pytest.raises(ConflictError):
         session.rebase()
+
+
+def describe(root: frazil.Group) -> None:
+    root["a"].attrs["units"] = "m"
+
+
+def describe_group(root: frazil.Group) -> None:
+    root["g"].attrs["title"] = "sea"
+
+
+def describe_below(root: frazil.Group) -> None:
+    root["g/x"].attrs["units"] = "m"
+
+
+HANDLES: list[tuple[str, Callable[[frazil.Array | frazil.Group], object], Change]] = [
+    ("a", lambda node: node.shape, grow),  # type: ignore[union-attr]
+    ("a", lambda node: node.size, grow),  # type: ignore[union-attr]
+    ("a", lambda node: node.attrs.get("units"), describe),
+    ("a", lambda node: node.metadata, describe),
+    ("g", lambda node: node.attrs.asdict(), describe_group),
+]
+
+
+@pytest.mark.parametrize(("path", "read", "change"), HANDLES)
+@pytest.mark.parametrize("end", ["commit", "discard"])
+def test_what_a_handle_shows_after_a_commit_counts_anew(
+    path: str, read: Callable[[frazil.Array | frazil.Group], object], change: Change, end: str
+) -> None:
+    repo = repository()
+    session = repo.writable_session(isolation="serializable")
+    handle, written = session.open(path), array(session, "b")
+    read(handle)
+    written[0] = 5
+    if end == "commit":
+        session.commit("first")
+    else:
+        session.discard()
+    read(handle)
+    written[1] = 6
+    with repo.transaction(message="theirs") as root:
+        change(root)
+    with pytest.raises(ConflictError) as caught:
+        session.commit("ours", rebase="disjoint")
+    assert {conflict.kind for conflict in caught.value.conflicts} == {"read"}
+
+
+MOVED: list[tuple[str, Callable[[frazil.Session], object], Change]] = [
+    ("a node", lambda session: session.open("h/x"), describe_below),
+    ("exists", lambda session: "x" in session.root["h"], describe_below),  # type: ignore[operator]
+    ("nothing", lambda session: "y" in session.root["h"], add),  # type: ignore[operator]
+    ("members", lambda session: list(session.root["h"]), add),  # type: ignore[call-overload]
+    ("the tree", lambda session: list(session.root["h"].members(max_depth=None)), describe_below),  # type: ignore[union-attr]
+    ("the whole tree", lambda session: str(session.root.tree()), add),
+]
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize(("what", "read", "change"), MOVED)
+def test_what_was_read_in_a_group_that_moved_is_what_others_know_by_its_old_path(
+    what: str, read: Read, change: Change, back: bool
+) -> None:
+    repo = repository()
+    session = repo.writable_session(isolation="serializable")
+    session.root.move("g", "h")
+    read(session)
+    if back:
+        session.root.move("h", "g")
+    array(session, "b")[0] = 5
+    with repo.transaction(message="theirs") as root:
+        change(root)
+    with pytest.raises(ConflictError) as caught:
+        session.commit("ours", rebase="disjoint")
+    assert "read" in {conflict.kind for conflict in caught.value.conflicts}, what

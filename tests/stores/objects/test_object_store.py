@@ -272,11 +272,11 @@ def test_credentials_come_from_the_files_of_the_aws_tools(tmp_path: Path, monkey
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_PROFILE", "other")
-    config = ObjectStore("s3://bucket")._clients.reader.config  # type: ignore[union-attr]
+    config = ObjectStore("s3://bucket")._clients.connection.reader.config  # type: ignore[union-attr]
     assert (config["access_key_id"], config["secret_access_key"], config["region"]) == ("known", "secret", "far-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of the environment")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "that too")
-    config = ObjectStore("s3://bucket")._clients.reader.config  # type: ignore[union-attr]
+    config = ObjectStore("s3://bucket")._clients.connection.reader.config  # type: ignore[union-attr]
     assert "access_key_id" not in config, "the client takes it from the environment itself"
 
 

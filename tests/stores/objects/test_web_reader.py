@@ -140,6 +140,27 @@ def test_answers_that_are_none(head: bytes) -> None:
         refused(ObjectStore(server.url, **QUICK))
 
 
+@pytest.mark.parametrize("asked", [(0, -1), (0, 0), (5, 10), (-5, 5)])
+def test_an_encoding_that_was_not_requested(asked: tuple[int, int]) -> None:
+    """A gzipped document is none, and a range of it is none of the object. Names that are no encodings are left by uploads, and error pages may have any."""
+    heads = {
+        "gzip": "sends it encoded .Content-Encoding: gzip.",
+        "identity, BR": "Content-Encoding: br",
+        "aws-chunked": None,
+        "identity": None,
+    }
+    for encoding, match in heads.items():
+        head = {"Content_Length": len(BODY), "Content_Encoding": encoding, "ETag": '"1"'}
+        with scripted(lambda request: answer(200, BODY if request.method == "GET" else b"", **head)) as server:  # noqa: B023
+            store = ObjectStore(server.url, **QUICK)
+            if match is not None:
+                refused(store, *asked, match=match)
+            else:
+                assert store.fetch(["a"], span(*asked)).sizes.tolist() == [100]
+    with scripted(lambda request: answer(404, BODY, Content_Encoding="gzip")) as server:
+        assert not ObjectStore(server.url, **QUICK).exists("a")
+
+
 def test_bodies_in_chunks_and_interim_answers() -> None:
     script = [
         b"HTTP/1.1 100 Continue\r\n\r\n",

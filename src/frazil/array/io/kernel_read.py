@@ -8,8 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Sequence
 from errno import EISDIR, ENOENT
+from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from frazil.errors import ConflictError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
 from frazil.stores.array_storage.chunk_storage import KernelFiles
 from frazil.stores.local.kernel_results import are_young
-from frazil.stores.retry import files_deadline, lacks_files, pause
+from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ __all__ = ["read_with_kernel"]
 Batch = BoxBatch | PointBatch
 Out: TypeAlias = "NDArray[np.generic]"
 
-_ATTEMPTS: Final = 20  # times that a shard may be replaced under a reader before it gives up
-_LONGEST_WAIT: Final = 0.05  # seconds
 _NO_TABLES: Columns = np.empty((0, 2), np.int64)
 
 
@@ -50,13 +49,13 @@ def read_with_kernel(access: Access, batch: Batch, out: Out) -> bool:
 
 def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> bool:
     """Rows of batch.shards (None: all). What was replaced meanwhile is read again."""
-    for _ in range(_ATTEMPTS):
-        rows = _read_once(access, batch, rows, out)
+    for _ in attempts(READS):
+        rows = when_files_are_free(partial(_read_once, access, batch, rows, out), FREE_FILES)
         if rows is None or not len(rows):
             return rows is not None
     assert rows is not None
     raise ConflictError(
-        f"a shard was replaced {_ATTEMPTS} times while it was read",
+        f"a shard was replaced {READS.attempts} times while it was read",
         key=_key(access, batch, rows[:1], 0),
         path=access.path or "/",
         hint="read again when its writer is done",
@@ -64,27 +63,21 @@ def _read_rows(access: Access, batch: Batch, rows: Columns | None, out: Out) -> 
 
 
 def _read_once(access: Access, batch: Batch, rows: Columns | None, out: Out) -> Columns | None:
-    """One call of the kernel, more only where it lacks files. Answers which rows have to be read again; None where it cannot read them."""
-    end = 0.0
-    while (files := access.storage.kernel_files(lambda: _coordinates(batch, rows))) is not None:
-        call = _Call(access, batch, rows, files)
-        if not call.has_room():
-            return None  # the general path says why, or reads what is stored
-        failures, (fresh, missing, stale) = call.run(out)
-        if failures:
-            error = call.error(*failures[0])
-            if not lacks_files(error) or (end and time.monotonic() >= end):
-                raise error
-            end = end or files_deadline()
-            del error, call
-            pause(_LONGEST_WAIT)
-            continue
-        if missing and files.located is not None and files.located.must_exist:
-            call.refuse_missing()
-        if fresh:
-            call.remember()
-        return call.stale_rows() if stale else _NO_ROWS
-    return None
+    """One call of the kernel. Answers which rows have to be read again; None where it cannot read them."""
+    files = access.storage.kernel_files(lambda: _coordinates(batch, rows))
+    if files is None:
+        return None
+    call = _Call(access, batch, rows, files)
+    if not call.has_room():
+        return None  # the general path says why, or reads what is stored
+    failures, (fresh, missing, stale) = call.run(out)
+    if failures:
+        raise call.error(*failures[0])
+    if missing and files.located is not None and files.located.must_exist:
+        call.refuse_missing()
+    if fresh:
+        call.remember()
+    return call.stale_rows() if stale else _NO_ROWS
 
 
 class _Call:
@@ -215,7 +208,9 @@ def _known_tables(
 
 def _shard_names(batch: Batch, rows: Columns | None) -> Sequence[Hashable]:
     if isinstance(batch, BoxBatch):
-        names: list[Hashable] = list(product(*batch.shards_along()))
+        names: list[Hashable] = list(
+            product(*[along if isinstance(along, range) else along.tolist() for along in batch.shards_along()])
+        )
         return names if rows is None else [names[i] for i in rows.tolist()]
     return list(map(tuple, _coordinates(batch, rows).tolist()))
 

@@ -43,15 +43,13 @@ from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxBatch, BoxPlan, PointPlan
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.retry import patiently
+from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.stores.values import Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Out: TypeAlias = "NDArray[np.generic]"
-
-_ATTEMPTS = 20  # times that a shard may be replaced under a reader before it gives up
 
 
 class Target(Record):
@@ -139,7 +137,7 @@ def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | N
     located = access.storage.locate(batch.shards if rows is None else batch.shards[rows])
     units = batch.units(rows)
     if located.plain or len(located.names) <= OPEN_OBJECTS:
-        patiently(partial(_decode_chunks, access, target, located, units))
+        when_files_are_free(partial(_decode_chunks, access, target, located, units), FREE_FILES)
     else:
         for part in located.parts(OPEN_OBJECTS):
             of_part = part if rows is None else rows[part]
@@ -168,7 +166,7 @@ def _read_shards(
 ) -> Iterator[Cost]:
     """Shards: first the indexes that are not remembered, then what is wanted of all; what was replaced meanwhile is planned again."""
     assert rows is not None
-    for _ in range(_ATTEMPTS):
+    for _ in attempts(READS):
         found, stale = _find(access, target, batch, shared, rows)
         if found:
             costs = [read_cost(access, one.first, one.units) for one in found]
@@ -180,7 +178,7 @@ def _read_shards(
         rows, shared = np.array(sorted(stale), np.int64), None
         del found
     raise ConflictError(
-        f"a shard was replaced {_ATTEMPTS} times while it was read",
+        f"a shard was replaced {READS.attempts} times while it was read",
         key=access.storage.locate(batch.shards[rows[:1]]).key(0),
         path=access.path or "/",
         hint="read again when its writer is done",

@@ -7,13 +7,14 @@ from __future__ import annotations
 from _thread import allocate_lock  # threading's Lock, without the module
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.stores.retry import lacks_files
+from frazil.stores.retry import FREE_FILES, lacks_files, when_files_are_free
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
@@ -134,18 +135,25 @@ class Scheduler:
 
 
 def finish(task: Task) -> None:
-    """All stages of a task that is alone; of its halves, where too many files are open for all of it."""
+    """All stages of a task that is alone. Where too many files are open for all of it, of its halves; one that cannot be divided waits until others have closed theirs."""
+    if task.rows is None or len(task.rows) < 2:
+        when_files_are_free(partial(_all_stages, task), FREE_FILES)
+        return
     try:
-        for _ in task.stages(task.rows):
-            pass
+        _all_stages(task)
     except StoreError as error:
-        if not lacks_files(error) or task.rows is None or len(task.rows) < 2:
+        if not lacks_files(error):
             raise
     else:
         return
     middle = len(task.rows) // 2
     finish(task._replace(rows=task.rows[:middle]))
     finish(task._replace(rows=task.rows[middle:]))
+
+
+def _all_stages(task: Task) -> None:
+    for _ in task.stages(task.rows):
+        pass
 
 
 class _Begun(Record):

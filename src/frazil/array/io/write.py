@@ -53,7 +53,7 @@ from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.retry import pause
+from frazil.stores.retry import WRITES, attempts
 from frazil.stores.store import NO_SPANS
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
 
@@ -65,9 +65,6 @@ else:
     whole_shard = LateModule("frazil.codecs.whole_shard")
 
 Values: TypeAlias = "NDArray[np.generic]"
-
-_ATTEMPTS = 1000  # times that a write may lose against others; each time another writer has got its work done
-_LONGEST_PAUSE = 0.05  # seconds
 
 
 class Unlocated:
@@ -174,17 +171,16 @@ def _write_shards(access: Access, source: Source, part: Part, rows: Columns | No
     if not changed:
         return
     with access.turn:
-        for n in range(_ATTEMPTS):
+        for _ in attempts(WRITES):
             rows = rows[changed]
             changed = _answer(
                 _attempt(access, part, rows, source)
             )  # what replaced the chunks may have been another array
             if not changed:
                 return
-            pause(min(_LONGEST_PAUSE, 0.0005 * 2 ** min(n, 10)))
     located = access.storage.locate(part.batch.shards[rows[changed]])
     raise ConflictError(
-        f"a chunk was replaced by others {_ATTEMPTS} times while it was being written",
+        f"a chunk was replaced by others {WRITES.attempts} times while it was being written",
         key=located.key(0),
         path=access.path or "/",
         hint="write it again when the other writers are done",

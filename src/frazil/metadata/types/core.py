@@ -297,7 +297,11 @@ def native_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:
     try:
         return _native(np.dtype(dtype))
     except (TypeError, ValueError, SyntaxError, KeyError) as error:
-        raise InvalidInputError(f"dtype must be a data type, found {dtype!r}: {error}", path="data_type") from None
+        name = dtype.lower() if isinstance(dtype, str) else ""
+        hint = f"did you mean {name!r}?" if name in _CORE else None
+        raise InvalidInputError(
+            f"dtype must be a data type, found {dtype!r}: {error}", path="data_type", hint=hint
+        ) from None
 
 
 def scalar_from_user(

@@ -14,7 +14,7 @@ from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec, Codec, resolve
 from frazil.codecs.defaults import default_codecs, draft_codecs
 from frazil.codecs.registry import Registry
-from frazil.errors import ConversionError, FrazilError, InvalidInputError
+from frazil.errors import ConversionError, FrazilError, InvalidInputError, one_line
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding, DefaultKeys, SeparatedKeys
 from frazil.metadata.draft.chunk_keys import DraftKeys
@@ -50,7 +50,7 @@ class Refusal(Record):
     reason: str
 
     def __str__(self) -> str:
-        return f"/{self.path}{f' {self.member}' if self.member else ''}: {self.reason}"
+        return one_line(f"/{self.path}{f' {self.member}' if self.member else ''}: {self.reason}")
 
 
 class ArrayPlan(Record):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import socketserver
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from typing import Final, Protocol
 
 from frazil.errors import InvalidInputError
@@ -21,6 +23,9 @@ __all__ = ["CONNECTIONS", "Listener", "Served", "listen"]
 CONNECTIONS: Final = 256  # at once, where the user does not say
 _SCARCE: Final = frozenset({EMFILE, ENFILE, ENOBUFS, ENOMEM})
 _LONGEST_LINE: Final = LONGEST_TARGET + 1024
+_LONGEST_HEADER: Final = 2**16  # bytes of one line, as in the standard library
+_MOST_HEADERS: Final = 100  # likewise
+_STRAY: Final = re.compile(rb"\0|\r(?!\n)")  # that one program takes for the end of a line, and another one does not
 _IDLE_SECONDS: Final = 60  # that a connection may stand still
 _LOOK_SECONDS: Final = 0.1  # between looks whether the server is to end
 _LONGEST_REST: Final = 2**20  # bytes of a refused body that are still taken, so that the answer gets through
@@ -198,7 +203,7 @@ class _Connection(BaseHTTPRequestHandler):
                 self.close_connection = True
             elif len(self.raw_requestline) > _LONGEST_LINE:
                 self._last(refusal(414, "the address is too long"))
-            elif self.parse_request():
+            elif self._parse_head():
                 self.server.wait_ends(self.connection)
                 self._answer()
             self.wfile.flush()
@@ -206,6 +211,22 @@ class _Connection(BaseHTTPRequestHandler):
                 self._take_the_rest()
         except OSError:  # the other side is gone, or stands still
             self.close_connection = True
+
+    def _parse_head(self) -> bool:
+        """parse_request, over headers that were looked at as bytes: once they are parsed, nobody sees which bytes ended a line. False where the request was refused."""
+        lines: list[bytes] = []
+        while len(lines) <= _MOST_HEADERS and (line := self.rfile.readline(_LONGEST_HEADER + 1)):
+            lines.append(line)
+            if line in {b"\r\n", b"\n"} or len(line) > _LONGEST_HEADER:
+                break
+        if _STRAY.search(self.raw_requestline) or any(_STRAY.search(line) for line in lines):
+            self._last(refusal(400, "a line has a byte that no line has"))
+            return False
+        connection, self.rfile = self.rfile, BytesIO(b"".join(lines))
+        try:
+            return self.parse_request()
+        finally:
+            self.rfile = connection
 
     def _answer(self) -> None:
         assert isinstance(self.server, Listener)

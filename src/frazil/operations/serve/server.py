@@ -37,6 +37,7 @@ from frazil.record import Record
 from frazil.repository.session.session_store import SessionStore
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, key_prefix, resolve
+from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ __all__ = ["LOOPBACK", "Server", "follow", "serve"]
 LOOPBACK: Final = "127.0.0.1"
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+|null", re.IGNORECASE)
 _FOLLOW_SECONDS: Final = 1.0
-_ATTEMPTS: Final = 10  # to read a value that others keep replacing
 
 Source = Callable[[], Store]
 Tell = Callable[[str], None]
@@ -246,7 +246,7 @@ class _Served(Record):
         """Begins anew where the value is replaced between its look-up and the first bytes."""
         if not self.nodes.serves(store, self.prefix + request.key):
             return nothing_there(), iter(())
-        for attempt in range(_ATTEMPTS):
+        for _ in attempts(READS):
             value = find_value(store, self.prefix + request.key, ask_ahead(request, PIECE), self.salt)
             if value is None:
                 break
@@ -257,8 +257,9 @@ class _Served(Record):
             try:
                 return answer, chain((next(pieces),), pieces)
             except ConflictError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
+                continue
+        else:
+            raise replaced("the value was", request.key)
         return nothing_there(), iter(())
 
     def _page(self, store: Store, path: str) -> Answer:

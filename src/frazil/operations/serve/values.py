@@ -10,16 +10,13 @@ import numpy as np
 
 from frazil.errors import ConflictError, StoreError
 from frazil.stores.fetched.content import read_values
-from frazil.stores.retry import pause
+from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import NO_SPANS, Store
 from frazil.stores.values import FOUND, STALE, Columns, Fetched, clip_span
 
 __all__ = ["PIECE", "Value", "find_value"]
 
 PIECE: Final = 2**21  # bytes read at once: what each request keeps in memory
-
-_ATTEMPTS: Final = 100  # to find a value that others keep replacing
-_LONGEST_PAUSE: Final = 0.05  # seconds
 
 
 class Value:
@@ -62,7 +59,7 @@ def find_value(store: Store, key: str, ahead: tuple[int, int] | None, salt: byte
     ahead  (start, length) of bytes to bring in the same request, as Store.fetch takes them;  salt: makes ETags those of one run of a program
     Raises what the store raises."""
     spans = NO_SPANS if ahead is None else np.array([[0, *ahead]], np.int64)
-    for attempt in range(_ATTEMPTS):
+    for _ in attempts(READS):
         fetched = store.fetch([key], spans)
         status = fetched.status[0]
         if status == FOUND and fetched.sizes[0] >= 0:
@@ -73,9 +70,7 @@ def find_value(store: Store, key: str, ahead: tuple[int, int] | None, salt: byte
             spans = NO_SPANS  # some stores know the size only where it alone is asked for
         elif status != STALE:
             return None
-        else:
-            pause(min(_LONGEST_PAUSE, 0.0005 * 2**attempt))
-    raise StoreError(f"the value was replaced {_ATTEMPTS} times while it was looked up", key=key, hint="read it later")
+    raise replaced("the value was", key)
 
 
 def _etag(fetched: Fetched, key: str, salt: bytes) -> str | None:

@@ -148,6 +148,7 @@ class AlphaFormat(AlphaSnapshots):
 
     def advance(self, tip: Tip, snapshot: ObjectId) -> Answer:
         add_guard(self, self.snapshot(tip.snapshot))
+        branches.check_conditions(self, snapshot)
         return branches.put_next(self, tip, snapshot)
 
     def was_committed(self, tip: Tip, snapshots: Collection[ObjectId]) -> Answer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from frazil.errors import ConflictError
+from frazil.errors import ConflictError, one_line
 from frazil.record import Record, by_value
 from frazil.repository.files.attributes import same_stored_attributes
 from frazil.repository.manifests.coordinates import among, sorted_coordinates
@@ -72,10 +72,10 @@ class Conflict(Record):
 
     def __str__(self) -> str:
         if self.chunks is None:
-            return f"{self.path}: {self.text}"
+            return one_line(f"{self.path}: {self.text}")
         listed = ", ".join([str(tuple(chunk)) for chunk in self.chunks[:_LISTED].tolist()])
         more = len(self.chunks) - _LISTED
-        return f"{self.path}: {self.text}: {listed}" + (f" and {more} more" if more > 0 else "")
+        return one_line(f"{self.path}: {self.text}: {listed}") + (f" and {more} more" if more > 0 else "")
 
 
 def conflict_error(what: str, conflicts: Sequence[Conflict], hint: str) -> ConflictError:

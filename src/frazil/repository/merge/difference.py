@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from frazil.errors import one_line
 from frazil.record import Record, by_value
 from frazil.stores.values import Columns
 
@@ -71,7 +72,7 @@ class Difference(Record):
         lines += [(path, 1, f"+ {path} ({self._kind(path)}){changes.pop(path, '')}") for path in self.added]
         lines += [(new, 1, f"r {old} -> {new}{changes.pop(new, '')}") for old, new in self.renamed]
         lines += [(path, 1, f"~ {path}{told}") for path, told in changes.items()]
-        return "\n".join([line for _, _, line in sorted(lines)])
+        return "\n".join([one_line(line) for _, _, line in sorted(lines)])
 
     def as_json(self, chunks: int = _LISTED) -> dict[str, Json]:
         """Plain values. chunks: how many coordinates of written and of removed chunks are listed for each array; their number is given in any case"""

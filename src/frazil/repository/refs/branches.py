@@ -51,10 +51,12 @@ from frazil.repository.refs.reference_files import (
     read_reference,
 )
 from frazil.stores.fetched.content import read_values
+from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import Columns
 
 __all__ = [
     "check_commits",
+    "check_conditions",
     "create_branch",
     "create_repository",
     "create_tag",
@@ -75,7 +77,6 @@ __all__ = [
 
 _HEADS: Final[Columns] = np.array([[0, 0, MOST_BYTES], [1, 0, MOST_BYTES]], np.int64)  # of two reference files
 _MAGIC: Final = "ICE🧊CHUNK".encode()  # of the file `repo`, in which Icechunk 2 keeps everything
-_ATTEMPTS: Final = 100  # to write a file behind those that others write meanwhile
 
 
 # --- the tip -----------------------------------------------------------------------------------------------------------------------------
@@ -211,6 +212,21 @@ def check_commits(files: Files) -> None:
         )
 
 
+def check_conditions(files: Files, snapshot: ObjectId) -> None:
+    """Refuses a server that ignores conditions, with a StoreError, before a branch names a snapshot that was just written: it must not be possible to create its file again. The
+    file goes where it is. See docs/design/041-servers-that-ignore-conditions.md."""
+    name = snapshot_key(snapshot)
+    if files.store.keeps_conditions(files.key(name)):
+        return
+    files.erase([name])
+    raise StoreError(
+        f"the server of {files.store!r} ignores conditions (If-None-Match): it creates a file that is there already, so that two commits at once could overwrite each other",
+        key=files.key(name),
+        hint="use a server with conditional writes, or keep the repository elsewhere; this one can still be read",
+        done=False,
+    )
+
+
 def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = False) -> Answer:
     """Writes the file after `tip`, if nobody has; the number is the tip's and one, whatever else is there.
 
@@ -275,6 +291,7 @@ def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
     if exists(files) or later_format(files) is not None:
         raise there
     files.write_snapshot(file, snapshot)
+    check_conditions(files, file)
     if has_freedoms(snapshot):
         keep_library_out(files)
     outcome, tip = put_next(files, Tip(MAIN, -1, b""), file)
@@ -341,7 +358,7 @@ def list_branches(files: Files) -> list[str]:
 
 def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId | None) -> Tip:
     """Writes the next file of a branch, behind whatever others write meanwhile, if they may. snapshot None: the branch is deleted."""
-    for _ in range(_ATTEMPTS):
+    for _ in attempts(WRITES):
         if expect is not None and tip.snapshot != expect:
             raise _overtaken(files, tip, expect)
         if snapshot == tip.snapshot:  # maybe by a reset that could not be synced: writing its file again syncs it
@@ -354,7 +371,7 @@ def _moved(files: Files, tip: Tip, snapshot: ObjectId | None, expect: ObjectId |
         if expect is not None:
             raise _overtaken(files, present, expect)
         tip = open_tip(files, tip.branch, present)
-    raise ConflictError(f"others changed the branch {tip.branch!r} before each of {_ATTEMPTS} attempts")
+    raise ConflictError(f"others changed the branch {tip.branch!r} before each of {WRITES.attempts} attempts")
 
 
 def _overtaken(files: Files, tip: Tip, expect: ObjectId) -> ConflictError:

@@ -10,7 +10,7 @@ from typing import Final
 from frazil.errors import FormatError, StoreError
 from frazil.formats.alpha.refs import LAST_SEQUENCE, Ref, branch_file, emit_ref, parse_ref, parse_sequence
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
-from frazil.stores.retry import pause
+from frazil.stores.retry import Backoff, attempts
 from frazil.stores.store import Store
 
 __all__ = [
@@ -25,9 +25,8 @@ _PAGE: Final = 16  # keys of the first listing of a folder; the next ones are lo
 _LONGEST_PAGE: Final = 4096
 MOST_BYTES: Final = 2**16 + 1  # read of a reference file: one more than it may have
 _PROBES: Final = 8  # names that are looked up at once
-_READS: Final = 3  # of a file whose content decides whether a commit happened
-_WRITES: Final = 4  # of a file whose answer is lost
-_PAUSE: Final = 0.05  # seconds, before a write is repeated again
+_READS: Final = Backoff(3, 0.05, 0.2)  # of a file whose content decides whether a commit happened
+_WRITES: Final = Backoff(4, 0.05, 0.2)  # of a file whose answer is lost
 
 
 # --- which is the newest ------------------------------------------------------------------------------------------------------------------
@@ -100,9 +99,7 @@ def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -
     A write whose answer is lost may arrive at any time. So it is repeated until a file has the name, which rules the others out, a few times at most.
     Raises StoreError where the store is sure that nothing was written; FormatError where another writer's file has the name and makes no sense."""
     lost = False
-    for attempt in range(_WRITES):
-        if attempt > 1:
-            pause(_PAUSE * attempt)
+    for _ in attempts(_WRITES):
         try:
             if store.create(key, emit_ref(ref)):
                 return COMMITTED, ref
@@ -122,7 +119,7 @@ def create_reference(store: Store, key: str, ref: Ref, *, unique: bool = True) -
 
 def _read_back(store: Store, key: str, ref: Ref, *, lost: bool) -> tuple[Outcome | None, Ref | None]:
     """The outcome that the file tells; None where it is not there. lost: the answer to a write of it was lost."""
-    for _ in range(_READS):
+    for _ in attempts(_READS):
         try:
             present = read_reference(store, key)
         except StoreError:

@@ -186,6 +186,14 @@ class ChangeSet:
             return change.node.path
         return None if key in self.removed else self.keys.paths.get(key)
 
+    def base_path(self, path: str) -> str:
+        """Where the node at a path is in the base; of a path where nothing is, or a new node, where it would be in the group above it."""
+        for at in (path, *reversed(above(path))):
+            change = self.nodes.get(self._paths.get(at) or 0)
+            if change is not None and change.base is not None:
+                return change.base.path + path[len(at) :]
+        return path
+
     def is_array(self, path: str) -> bool | None:
         """Whether the node at a path is an array; None where it cannot be told."""
         if path in self._paths:

@@ -16,7 +16,7 @@ from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
 from frazil.stores.fetched.content import as_buffers
 from frazil.stores.fetched.fetch_pages import fetch_in_pages
-from frazil.stores.retry import read_again
+from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -75,8 +75,8 @@ class ChunkBatch(Record):
 
     def _found(self, spans: Columns, key: str) -> tuple[Located, Fetched]:
         """Looks the chunks up and reads them, again where others replaced them in between."""
-        located, attempt = self.storage.locate(self.coords), 0
-        while True:
+        located = self.storage.locate(self.coords)
+        for _ in attempts(READS):
             known, missing = located, False
             try:
                 fetched = self.storage.fetch(located, spans)
@@ -86,11 +86,10 @@ class ChunkBatch(Record):
                 if error.errno != ENOENT:
                     raise
                 missing = True  # perhaps removed, as the chunk was replaced
-            attempt += 1
-            read_again(attempt, "chunks were", key)
             located = self.storage.locate(self.coords)
             if missing and list(located.names) == list(known.names):
                 return located, self.storage.fetch(located, spans)  # which says what is wrong
+        raise replaced("chunks were", key)
 
 
 Batch: TypeAlias = DocumentBatch | ChunkBatch

@@ -171,6 +171,7 @@ class SessionState:
             place_pending(self.changes, self.files, packing=self.packing, most_inline=limit // 2)
 
     def forget_reads(self) -> None:
-        """Begins to note anew what is read."""
+        """Begins to note anew what is read. Handles look at their nodes anew, so that what they show counts as read."""
         if self.options.serializable and not self.read_only:
             self.reads = ReadLog()
+            self.renewals += 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -32,14 +32,13 @@ from frazil.stores.fetched.content import join_pieces
 from frazil.stores.fetched.fetch_pages import pages_of
 from frazil.stores.key_locks import guard_of
 from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.retry import READS, retry
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Pieces, Version
 
 __all__ = ["SessionStore"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
-
-_ATTEMPTS: Final = 100  # to change a node that others keep changing
 
 
 class SessionStore(Store):
@@ -182,16 +181,15 @@ class SessionStore(Store):
 
     def _put_document(self, path: str, new: Metadata, expect: Version | None) -> Version | Changed:
         with guard_of(self.nodes).reading([path]):  # one at a time looks at a document and changes it
-            attempt = 0
-            while True:
+
+            def put() -> Version | Changed:
                 if expect is not ANY and expect != (present := _version(self._node(path))):
                     return Changed(present)
-                try:
-                    return self._replace(path, self.nodes.find(path), new)
-                except (AlreadyExistsError, NotFoundError, ConflictError):  # somebody has changed it past this store
-                    attempt += 1
-                    if attempt == _ATTEMPTS:
-                        raise
+                return self._replace(path, self.nodes.find(path), new)
+
+            return retry(
+                put, READS, lambda error: isinstance(error, AlreadyExistsError | NotFoundError | ConflictError)
+            )
 
     def _replace(self, path: str, old: Metadata | FrazilError | None, new: Metadata) -> Version:
         """Puts a node in the place of another one, or of none. Raises an error of these where by then there is something else."""

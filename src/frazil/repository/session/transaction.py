@@ -43,7 +43,7 @@ class Transaction(SessionState):
     def find(self, path: str) -> Metadata | FrazilError | None:
         with self.lock:
             if self.reads is not None:
-                self.reads.nodes.add("/" + path)
+                self.reads.nodes |= {"/" + path, self.changes.base_path("/" + path)}
         return self._found("/" + path)
 
     def _found(self, path: str) -> Metadata | FrazilError | None:
@@ -57,13 +57,13 @@ class Transaction(SessionState):
     def exists(self, path: str) -> bool:
         with self.lock:
             if self.reads is not None:
-                self.reads.nodes.add("/" + path)
+                self.reads.nodes |= {"/" + path, self.changes.base_path("/" + path)}
             return self.changes.has("/" + path)
 
     def children(self, path: str) -> list[str]:
         with self.lock:
             if self.reads is not None:
-                self.reads.listed.add("/" + path)
+                self.reads.listed |= {"/" + path, self.changes.base_path("/" + path)}
             return [at[1:] for at in self.changes.children("/" + path)]
 
     def below(self, path: str, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
@@ -76,7 +76,7 @@ class Transaction(SessionState):
                 if at != absolute and (deepest is None or at.count("/") <= deepest)
             ]
             if self.reads is not None:
-                self.reads.deep.add(absolute)
+                self.reads.deep |= {absolute, self.changes.base_path(absolute)}
         for at in every:
             found = self._found(at)
             if found is not None:

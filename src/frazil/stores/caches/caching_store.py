@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.errors import InvalidInputError, StoreError
+from frazil.errors import InvalidInputError
 from frazil.record import Record
 from frazil.stores.caches.value_cache import Filling, Kept, KeptValues, Part
 from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.keys import check_key
 from frazil.stores.operations.partial_values import grouped_writes
+from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -46,7 +47,6 @@ __all__ = ["CachingStore", "KeepingStore"]
 
 Span = tuple[int, int, int]  # row of a name, start, length
 _EMPTY: Final = np.zeros((0, 3), np.int64)
-_ATTEMPTS: Final = 20  # times that a value may be replaced between two requests of a fetch
 
 
 class _Asked(Record):
@@ -138,11 +138,11 @@ class KeepingStore(WrappedStore):
         return self._fetch(names, spans, expect)
 
     def _fetch(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
-        for _ in range(_ATTEMPTS):
+        for _ in attempts(READS):
             fetched = self._fetch_now(names, spans, expect)
             if not stale_unasked(fetched, expect):
                 return fetched
-        raise StoreError(f"the value was replaced {_ATTEMPTS} times while it was read", key=names[0])
+        raise replaced("the value was", names[0])
 
     def _fetch_now(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         kept = self._kept

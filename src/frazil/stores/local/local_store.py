@@ -29,7 +29,7 @@ from frazil.stores.local.kernel_results import (
     unknown_sizes,
 )
 from frazil.stores.local.system_errors import NOWHERE, failed_creation, reason_of, refused
-from frazil.stores.retry import patiently
+from frazil.stores.retry import when_files_are_free
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -171,7 +171,7 @@ class LocalStore(Store):
             one = _one_found(root, names, spans, expect)
             if one is not None:
                 return one
-        found = self._opened(root, names) if len(names) > 1 else patiently(partial(self._opened, root, names))
+        found = self._opened(root, names) if len(names) > 1 else when_files_are_free(partial(self._opened, root, names))
         if None in found[1] and root.is_gone():
             root = self._live()
             if root is None:
@@ -232,7 +232,7 @@ class LocalStore(Store):
         key that differs from an existing one by case alone."""
         self._check_writable(names)
         if len(names) == 1:
-            return patiently(partial(self._put, names, pieces, expect))
+            return when_files_are_free(partial(self._put, names, pieces, expect))
         return self._put(names, pieces, expect)
 
     def _put(self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
@@ -265,7 +265,7 @@ class LocalStore(Store):
         """As the port says, without a lock file: nothing lies in the folder before the value is whole. Raises AlreadyExistsError as put_many does."""
         check_key(key)
         self._check_writable([key])
-        return patiently(partial(self._created, key, flat_buffer(value)))
+        return when_files_are_free(partial(self._created, key, flat_buffer(value)))
 
     def _created(self, key: str, value: bytes | memoryview) -> bool:
         code = errno.ENOENT
@@ -283,7 +283,7 @@ class LocalStore(Store):
         """As the port says. Folders stay (see erase_prefix)."""
         self._check_writable(names)
         if len(names) == 1:
-            return patiently(partial(self._erase, names, expect))
+            return when_files_are_free(partial(self._erase, names, expect))
         return self._erase(names, expect)
 
     def _erase(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
@@ -383,7 +383,7 @@ class LocalStore(Store):
 
     def _open(self) -> _Root | None:
         """The root, None where it is not there. Two threads may open it twice: the one that nobody keeps is closed."""
-        return self._root or patiently(self._open_now)
+        return self._root or when_files_are_free(self._open_now)
 
     def _open_now(self) -> _Root | None:
         try:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
-from frazil.stores.objects.web_options import WebOptions, web_options
+from frazil.stores.objects.connections import Connection, environment, shared_connection
+from frazil.stores.objects.web_client import WebConnections
+from frazil.stores.objects.web_options import backoff_of, web_options
+from frazil.stores.retry import REQUESTS, Backoff
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
@@ -42,32 +45,29 @@ _ENDPOINTS: Final = {
     "GCSStore": (("base_url", "google_base_url"), ("GOOGLE_BASE_URL",)),
     "HTTPStore": ((), ()),
 }
-_RETRIES: Final = 5
 _READING: Final = {"connect_timeout": "10s", "read_timeout": "30s", "timeout": "600s"}
 _WRITING: Final = {"connect_timeout": "10s", "timeout": "600s"}  # a read time-out would end uploads that take longer
 
 
 class Clients(Record):
-    """reader: for what may be asked twice; writer: for what may be done twice; decider: for writes under a condition. It never repeats one by itself: of a write that was
-    repeated nobody could say whether a refusal is meant for the first try or the second.
+    """A place in a bucket, or on a web server, and what makes requests there.
 
     kind      "S3Store", "GCSStore", "AzureStore", "HTTPStore" or "MemoryStore"
     place     what it is called in messages: no secrets
-    retries   how often a request whose answer was lost is made again
+    backoff   how a request whose answer was lost is made again
     server    what is known of server and account, beside the place: no secrets
-    lister    for lists: keys have the prefix of the store, `root`, there; None: the reader, where no prefix is
-    web       of a web server its address and options, for a client of our own: that of obstore only checks the options, and makes no request"""
+    root      what keys begin with in lists: "", or ending in "/"
+    below     what keys begin with in all other requests: the same, but "" where the client adds it
+    web       of a web server its address, for a client of our own"""
 
-    reader: ObjectClient
-    writer: ObjectClient
-    decider: ObjectClient
+    connection: Connection
     kind: str
     place: str
-    retries: int = _RETRIES
+    backoff: Backoff = REQUESTS
     server: tuple[str, ...] = ()
-    lister: ObjectClient | None = None
     root: str = ""
-    web: tuple[str, WebOptions] | None = None
+    below: str = ""
+    web: str | None = None
 
 
 def is_client(value: object) -> TypeGuard[ObjectClient]:
@@ -84,8 +84,9 @@ def split_url(url: str) -> tuple[str, str, str] | None:
     return scheme.lower(), place, prefix.strip("/")
 
 
-def open_url(url: str, options: Mapping[str, object]) -> Clients:
-    """The clients for a URL. Raises InvalidInputError for a URL without a bucket, for options that are none, and where obstore is not installed."""
+def open_url(url: str, options: Mapping[str, object], requests_in_flight: int) -> Clients:
+    """The clients for a URL; those in use where they are the same. Raises InvalidInputError for a URL without a bucket, for options that are none, and where obstore is
+    not installed."""
     found = split_url(url)
     if found is None:
         raise InvalidInputError(
@@ -118,25 +119,32 @@ def open_url(url: str, options: Mapping[str, object]) -> Clients:
         raise InvalidInputError(
             "the endpoint is no URL", path=shown_url(endpoint), hint="http://host:port, or https://"
         )
-    retry = {"max_retries": _RETRIES, **retry}
-    retries = retry["max_retries"]
-    if not isinstance(retries, int) or retries < 0:
-        raise InvalidInputError(f"max_retries is {retries!r}; it is a number, 0 or more")
+    retry = {"max_retries": REQUESTS.attempts - 1, **retry}
+    backoff = backoff_of(retry)
 
-    def made(times: Mapping[str, str], tries: Mapping[str, object], below: str = prefix) -> ObjectClient:
-        return _built(kind, url if kind == "HTTPStore" else place, below, given, {**times, **client}, tries)
+    bucket = f"{scheme}://{place}" if kind == "HTTPStore" else place
 
-    reader = made(_READING, retry)
+    def made(times: Mapping[str, str], tries: Mapping[str, object]) -> ObjectClient:
+        return _built(kind, bucket, given, {**times, **client}, tries)
+
+    def connected() -> Connection:
+        reader = made(_READING, retry)
+        if kind == "HTTPStore":
+            return Connection(
+                reader, reader, reader, requests_in_flight, web=WebConnections(web_options(client, retry))
+            )
+        writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
+        return Connection(reader, writer, decider, requests_in_flight)
+
+    told = environment(*_BEGINNINGS.get(kind, ()))
+    connection = shared_connection([kind, bucket, given, client, retry, requests_in_flight, told], connected)
     if kind == "HTTPStore":
-        web = (url, web_options(client, retry))
-        return Clients(reader, reader, reader, kind, f"{scheme}://{place}/{prefix}".rstrip("/"), retries, web=web)
-    shown = f"{_SCHEMES[kind]}://{place}/{prefix}".rstrip("/")
-    writer, decider = made(_WRITING, retry), made(_WRITING, {**retry, "max_retries": 0})
-    lister = made(_READING, retry, "") if prefix else None
-    return Clients(reader, writer, decider, kind, shown, retries, _server_of(kind, given), lister, prefix)
+        return Clients(connection, kind, f"{bucket}/{prefix}".rstrip("/"), backoff, web=url)
+    shown, root = f"{_SCHEMES[kind]}://{place}/{prefix}".rstrip("/"), f"{prefix}/" if prefix else ""
+    return Clients(connection, kind, shown, backoff, _server_of(kind, given), root, root)
 
 
-def clients_of(client: ObjectClient) -> Clients:
+def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
     """The clients for an object of obstore: itself, and one like it that does not repeat writes under a condition. Raises InvalidInputError for other objects, and for
     obstore's own store of files, where a plain folder is the better one."""
     kind = type(client).__name__
@@ -145,25 +153,34 @@ def clients_of(client: ObjectClient) -> Clients:
             f"an object store is made from a URL or an object of obstore, not from {kind}",
             hint="obstore.store.S3Store and its like; for files of this machine give the folder",
         )
+
+    def shared(made: Callable[[], Connection]) -> Connection:
+        return shared_connection([id(client), requests_in_flight], made)
+
     if kind == "MemoryStore":
-        return Clients(client, client, client, kind, "obstore's MemoryStore")
+        alone = shared(lambda: Connection(client, client, client, requests_in_flight))
+        return Clients(alone, kind, "obstore's MemoryStore")
     positional, again = _made_from(client)
     retry = dict(again.get("retry_config") or {})
-    retries = retry.get("max_retries", 10)
+    backoff = backoff_of(retry)
     if kind == "HTTPStore":
         address = client.url  # type: ignore[union-attr]
-        web = (address, web_options(again.get("client_options") or {}, retry))
-        return Clients(client, client, client, kind, _without_credentials(address).rstrip("/"), web[1].retries, web=web)
-    decider = type(client)(*positional, **{**again, "retry_config": {**retry, "max_retries": 0}})
+        options, place = web_options(again.get("client_options") or {}, retry), _without_credentials(address)
+        alone = shared(lambda: Connection(client, client, client, requests_in_flight, web=WebConnections(options)))
+        return Clients(alone, kind, place.rstrip("/"), backoff, web=address)
     config = dict(again.get("config") or {})
     bucket = config.get("bucket") or config.get("container_name") or config.get("container") or ""
     prefix = again.get("prefix") or ""
     shown = f"{_SCHEMES[kind]}://{bucket}/{prefix}"
-    retries = retries if isinstance(retries, int) else _RETRIES
     root = prefix.strip("/")
-    lister = type(client)(*positional, **{**again, "prefix": None}) if root else None
+
+    def connected() -> Connection:
+        decider = type(client)(*positional, **{**again, "retry_config": {**retry, "max_retries": 0}})
+        lister = type(client)(*positional, **{**again, "prefix": None}) if root else None
+        return Connection(client, client, decider, requests_in_flight, lister=lister)
+
     place, server = shown.rstrip("/"), _server_of(kind, config)
-    return Clients(client, client, decider, kind, place, retries, server, lister, root)
+    return Clients(shared(connected), kind, place, backoff, server, root and f"{root}/")
 
 
 def _made_from(client: ObjectClient) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -212,7 +229,6 @@ _SCHEMES: Final = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "az"}
 def _built(
     kind: str,
     place: str,
-    prefix: str,
     options: Mapping[str, object],
     client: Mapping[str, object],
     retry: Mapping[str, object],
@@ -231,9 +247,7 @@ def _built(
                     hint="client_options= and retry_config= alone",
                 )
             return store.HTTPStore(place, client_options=dict(client), retry_config=dict(retry))  # type: ignore[arg-type]
-        made = getattr(store, kind)(
-            place, prefix=prefix or None, client_options=dict(client), retry_config=dict(retry), **options
-        )
+        made = getattr(store, kind)(place, client_options=dict(client), retry_config=dict(retry), **options)
     except InvalidInputError:
         raise
     except Exception as error:

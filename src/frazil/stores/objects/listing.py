@@ -13,7 +13,7 @@ from frazil.errors import StoreError
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-    from frazil.stores.objects.clients import Clients, ObjectClient
+    from frazil.stores.objects.clients import Clients
 
 __all__ = ["list_below", "list_level_below"]
 
@@ -25,7 +25,7 @@ def list_below(clients: Clients, prefix: str, after: str, limit: int | None) -> 
     has no end."""
     import obstore
 
-    client, root = _client(clients)
+    client, root = clients.connection.lister, clients.root
     keys: list[str] = []
     empty: set[str] = set()
     pages = obstore.list(
@@ -64,16 +64,12 @@ def list_level_below(clients: Clients, prefix: str) -> tuple[list[str], list[str
     """Keys that begin with a prefix and have no slash after it; and what other keys have up to that slash. Raises what the client raises."""
     import obstore
 
-    client, root = _client(clients)
+    client, root = clients.connection.lister, clients.root
     found = obstore.list_with_delimiter(client, (root + prefix) or None)
     whole = root + prefix
     below = {f"{one[len(root) :]}/" for one in found["common_prefixes"] if one.startswith(whole) and one != whole}
     keys = {key for key, size in _below(found["objects"], root, prefix) if size or f"{key}/" not in below}
     return sorted(keys, key=str.encode), sorted(below, key=str.encode)
-
-
-def _client(clients: Clients) -> tuple[ObjectClient, str]:
-    return (clients.reader, "") if clients.lister is None else (clients.lister, f"{clients.root}/")
 
 
 def _below(page: Iterable[ObjectMeta], root: str, prefix: str) -> Iterator[tuple[str, int]]:

@@ -6,7 +6,6 @@ how answers are put together in responses.py. Here ranges are asked for together
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -19,11 +18,12 @@ from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.listing import list_below, list_level_below
 from frazil.stores.objects.multipart import put_parts
 from frazil.stores.objects.process_check import check_process
-from frazil.stores.objects.range_requests import MARK, Answer, Asked, ObjectReader, pause, update_mode
+from frazil.stores.objects.range_requests import MARK, Answer, Asked, ObjectReader, update_mode
 from frazil.stores.objects.redirects import checked_folders
 from frazil.stores.objects.responses import put_together
 from frazil.stores.objects.web_client import WebClient
 from frazil.stores.objects.web_reader import WebReader
+from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -37,8 +37,6 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from frazil.stores.objects.clients import ObjectClient
 
 __all__ = ["ObjectStore"]
@@ -49,7 +47,6 @@ B = TypeVar("B")
 _MULTIPART: Final = 2**25  # bytes from which a value goes in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
-_ROUNDS: Final = 20  # times that an object may be replaced between two requests of a fetch
 _CAN: Final = Capabilities(conditional_erase=False)
 _WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
 
@@ -58,7 +55,7 @@ class ObjectStore(Store):
     """Objects in S3, GCS or Azure, or files of a web server, which are only read.
 
     objects             a URL, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, https://host/path; or an object of obstore (S3Store, ...)
-    requests_in_flight  how many requests are made at once, by all threads together
+    requests_in_flight  how many requests are made at once, by all threads and by all stores of this bucket with the same options: they share clients and threads
     bytes_in_flight     bytes of one answer where it is not known how many are wanted; a larger object comes in such parts
     redirects           of a web server: addresses (folders, such as "https://files.example.org/data/") that it may redirect to; None: any other web server. The first answer from
                         each is told of in a RedirectWarning. From https to http is never followed. What the clients of object stores follow, nobody can tell them
@@ -73,8 +70,6 @@ class ObjectStore(Store):
 
     __slots__ = (
         "_clients",
-        "_gate",
-        "_pool",
         "_reader",
         "_urls",
         "_web",
@@ -99,18 +94,20 @@ class ObjectStore(Store):
             raise InvalidInputError(
                 f"the option {next(iter(options))!r} goes with a URL", hint="give it to the object of obstore"
             )
-        self._clients: Final = open_url(objects, options) if isinstance(objects, str) else clients_of(objects)
+        self._clients: Final = (
+            open_url(objects, options, requests_in_flight)
+            if isinstance(objects, str)
+            else clients_of(objects, requests_in_flight)
+        )
         self._urls: Final = (objects, options)
         self.requests_in_flight: Final = requests_in_flight
         self.bytes_in_flight: Final = bytes_in_flight
         self.redirects: Final = None if redirects is None else checked_folders(redirects)
-        web = self._clients.web
-        self._web: Final = None if web is None else WebClient(*web, self.redirects)
+        url, connections = self._clients.web, self._clients.connection.web
+        self._web: Final = None if url is None or connections is None else WebClient(url, connections, self.redirects)
         self._reader: Final = (
             ObjectReader(self._clients, bytes_in_flight) if self._web is None else WebReader(self._web, bytes_in_flight)
         )
-        self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
-        self._pool: ThreadPoolExecutor | None = None
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.place!r})"
@@ -157,37 +154,12 @@ class ObjectStore(Store):
 
     def _one(self, request: Callable[[A], B], argument: A) -> B:
         check_process(self)
-        # the client waits without an end to Ctrl-C, which only the main thread hears: there another one waits for it
-        if threading.current_thread() is threading.main_thread():
-            return self._together(request, [argument])[0]
-        return self._gated(request, argument)
-
-    def _gated(self, request: Callable[[A], B], argument: A) -> B:
-        with self._gate:
-            return request(argument)
+        return self._clients.connection.run(request, argument)
 
     def _all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        """The answers to requests that are made together. The first that fails is raised when none is under way any more; those not begun are not made.
-
-        The main thread makes none by itself: the client is deaf to Ctrl-C while it waits for an answer."""
+        """The answers to requests that are made together."""
         check_process(self)
-        return self._together(request, arguments)
-
-    def _together(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
-        from concurrent.futures import ThreadPoolExecutor, wait
-
-        pool = self._pool
-        if pool is None:
-            pool = self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
-        futures = [pool.submit(self._gated, request, argument) for argument in arguments]
-        try:
-            return [future.result() for future in futures]
-        except BaseException as error:
-            begun = [future for future in futures if not future.cancel()]
-            # a write that is done after its caller was told of a failure would undo what the caller does next; who interrupts does not want to wait
-            if isinstance(error, Exception):
-                wait(begun)
-            raise
+        return self._clients.connection.run_all(request, arguments)
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
@@ -239,7 +211,7 @@ class ObjectStore(Store):
     def _answers(self, asked: Sequence[Asked], of_name: Sequence[Sequence[int]]) -> list[Answer]:
         """The answers to all that is asked, those of one object from one version of it."""
         answers = self._all(self._reader.answer, asked)
-        for _ in range(_ROUNDS):
+        for _ in attempts(READS):
             again: dict[int, Asked] = {}
             for rows in of_name:
                 if (
@@ -262,11 +234,7 @@ class ObjectStore(Store):
                 if any(answers[i].state == "changed" and not asked[i].expect for i in rows):
                     for i, answer in zip(rows, self._all(self._reader.answer, [asked[i] for i in rows]), strict=True):
                         answers[i] = answer
-        raise StoreError(
-            f"an object was replaced {_ROUNDS} times while it was read",
-            key=asked[0].key,
-            hint="read it again when its writer is done",
-        )
+        raise replaced("an object was", asked[0].key)
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -287,8 +255,8 @@ class ObjectStore(Store):
         large = len(value) >= _MULTIPART
         try:
             result = obstore.put(
-                self._clients.writer,
-                key,
+                self._clients.connection.writer,
+                self._clients.below + key,
                 value,
                 use_multipart=large,
                 chunk_size=_PART,
@@ -305,13 +273,19 @@ class ObjectStore(Store):
         self._require("writable")
         check_process(self)
         try:
-            put_parts(self._clients.writer, key, parts)
+            put_parts(self._clients.connection.writer, self._clients.below + key, parts)
         except FrazilError:  # of whoever makes the parts
             raise
         except Exception as error:
             if meaning_of(error) == "exists":
                 raise self._in_the_way(key) from None
             raise failure(error, "could not be written", key, self.place) from None
+
+    def keeps_conditions(self, key: str) -> bool:
+        """As the port says; a server that was seen to keep them is not asked again while its connection is open."""
+        connection = self._clients.connection
+        connection.keeps_conditions = connection.keeps_conditions or not self.create(key, b"")
+        return connection.keeps_conditions
 
     def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
         """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
@@ -322,13 +296,11 @@ class ObjectStore(Store):
         mode: object = "create" if expect == ABSENT else update_mode(expect)
         failed: Exception | None = None  # the last try that had no answer; and whether one of them may have been done
         heard = False
-        for attempt in range(self._clients.retries + 1):
-            if attempt:
-                pause(attempt)
+        for _ in attempts(self._clients.backoff):
             try:
                 result = obstore.put(
-                    self._clients.decider,
-                    key,
+                    self._clients.connection.decider,
+                    self._clients.below + key,
                     value,
                     mode=mode,  # type: ignore[arg-type]
                     use_multipart=False,
@@ -409,7 +381,8 @@ class ObjectStore(Store):
         import obstore
 
         try:
-            obstore.delete(self._clients.writer, list(keys) if len(keys) > 1 else keys[0])
+            paths = [self._clients.below + key for key in keys]
+            obstore.delete(self._clients.connection.writer, paths if len(paths) > 1 else paths[0])
         except Exception as error:
             if meaning_of(error) != "absent":
                 raise failure(error, "could not be erased", keys[0], self.place) from None
@@ -423,7 +396,7 @@ class ObjectStore(Store):
         import obstore
 
         try:
-            obstore.copy(self._clients.writer, *wanted)
+            obstore.copy(self._clients.connection.writer, *(self._clients.below + key for key in wanted))
         except Exception as error:
             if meaning_of(error) == "absent":
                 return False

@@ -6,8 +6,6 @@ and how their answers are put together, is in object_store.py; files of web serv
 from __future__ import annotations
 
 import os
-import random
-import time
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -16,6 +14,7 @@ from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.objects.client_errors import failure, meaning_of
 from frazil.stores.objects.clients import Clients
+from frazil.stores.retry import READS, attempts
 from frazil.stores.values import Version, clip_span
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ __all__ = [
     "check_length",
     "condition_of",
     "most_bytes",
-    "pause",
     "read_suffix",
     "update_mode",
     "version_of",
@@ -42,11 +40,9 @@ MARK: Final = (
     "frazilwrite"  # of the metadata of an object: small letters alone, as other names come back changed or are refused
 )
 _LAST_BYTE: Final = 2**63 - 1
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0  # seconds
 _LONG_SUFFIX: Final = 2**16  # bytes of a suffix that are rather read over than found out about by another request
 SHORT: Final = "its answers are shorter than they say"
 _PIECE: Final = 2**20  # bytes of a body that are taken over at once
-_ATTEMPTS: Final = 10  # times that an object may be replaced between two requests
 
 
 class Asked(Record):
@@ -93,7 +89,7 @@ def read_suffix(
         if found.state != "found" or whole:
             return found
         return found._replace(data=found.data[: clip_span(asked.start, length, found.size)[1]])
-    for _ in range(_ATTEMPTS):
+    for _ in attempts(READS):
         seen = look_up(asked._replace(length=0))
         if seen.state != "found":
             return seen
@@ -164,19 +160,15 @@ def update_mode(version: Version) -> dict[str, str]:
     return {"e_tag": tag, "version": generation} if generation else {"e_tag": tag}
 
 
-def pause(attempt: int) -> None:
-    """Waits before an attempt is made again: longer each time, and not all waiters equally long."""
-    time.sleep(random.uniform(0.5, 1.0) * min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
-
-
 class ObjectReader:
     """Reads through one client. Learns whether its server has suffix ranges."""
 
-    __slots__ = ("_clients", "_limit", "_suffixes")
+    __slots__ = ("_below", "_clients", "_limit", "_reader", "_suffixes")
 
     def __init__(self, clients: Clients, limit: int) -> None:
         """limit: bytes of one answer where the caller does not know how many it wants; larger objects are read in such parts."""
         self._clients, self._limit = clients, limit
+        self._reader, self._below = clients.connection.reader, clients.below
         self._suffixes = clients.kind != "AzureStore"
 
     def answer(self, asked: Asked) -> Answer:
@@ -191,7 +183,7 @@ class ObjectReader:
         import obstore
 
         try:
-            meta = obstore.head(self._clients.reader, asked.key)
+            meta = obstore.head(self._reader, self._below + asked.key)
         except Exception as error:
             return self._refused(error, asked)
         version = self._version(meta, asked.key)
@@ -214,7 +206,7 @@ class ObjectReader:
         import obstore
 
         try:
-            result = obstore.get(self._clients.reader, key)
+            result = obstore.get(self._reader, self._below + key)
         except Exception as error:
             self._refused(error, Asked(key))
             return None, None
@@ -227,7 +219,7 @@ class ObjectReader:
 
     def _tail(self, asked: Asked) -> Answer:
         """All from a byte on: in one request where it is no more than the limit, else in parts, all of one version."""
-        for _ in range(_ATTEMPTS):
+        for _ in attempts(READS):
             first = self._range(asked._replace(length=self._limit))
             length = first.size - asked.start
             if first.state != "found" or length <= self._limit:
@@ -260,9 +252,10 @@ class ObjectReader:
 
         if asked.expect is not None and (condition := condition_of(asked.expect)) is not None:
             options = {**options, "if_match": condition}
-        for attempt in range(self._clients.retries + 1):
+        lost = StoreError("")
+        for _ in attempts(self._clients.backoff):
             try:
-                result = obstore.get(self._clients.reader, asked.key, options=options or None)  # type: ignore[arg-type]
+                result = obstore.get(self._reader, self._below + asked.key, options=options or None)  # type: ignore[arg-type]
             except Exception as error:
                 return self._refused(error, asked)
             try:
@@ -271,17 +264,18 @@ class ObjectReader:
                 raise
             except Exception as error:
                 # the answer broke off; the client asks again only as long as none has begun
-                if attempt == self._clients.retries or meaning_of(error) != "lost":
-                    raise failure(error, "could not be read", asked.key, self._clients.place) from None
+                lost = failure(error, "could not be read", asked.key, self._clients.place)
+                if meaning_of(error) != "lost":
+                    raise lost from None
             else:
                 if answer is not None:
                     return answer
-            pause(attempt)
-        raise StoreError(
-            f"an object of {self._clients.place} could not be read: {SHORT}",
-            key=asked.key,
-            hint="check the server, and what stands before it",
-        )
+                lost = StoreError(
+                    f"an object of {self._clients.place} could not be read: {SHORT}",
+                    key=asked.key,
+                    hint="check the server, and what stands before it",
+                )
+        raise lost
 
     def _received(self, result: GetResult, asked: Asked) -> Answer | None:
         """None where fewer bytes came than the head says, or more."""

@@ -5,7 +5,6 @@ The client library of the object stores is not used here: it follows every redir
 
 from __future__ import annotations
 
-import random
 import re
 import ssl
 import threading
@@ -22,13 +21,14 @@ from frazil.record import Record
 from frazil.stores.objects.client_errors import status_failure, unanswered
 from frazil.stores.objects.redirects import REDIRECTS, next_address, origin_of, without_query
 from frazil.stores.objects.web_options import WebOptions
+from frazil.stores.retry import attempts
 
 if TYPE_CHECKING:
     import urllib3
 else:
     urllib3 = LateModule("urllib3")
 
-__all__ = ["Head", "WebAnswer", "WebClient"]
+__all__ = ["Head", "WebAnswer", "WebClient", "WebConnections"]
 
 T = TypeVar("T")
 
@@ -101,22 +101,66 @@ class WebAnswer:
             return self._response.read1(min(most, _BLOCK), decode_content=False)
 
 
+class WebConnections:
+    """Open connections to servers, by one set of options. Safe to use from many threads."""
+
+    __slots__ = ("__weakref__", "_lock", "_managers", "options")
+
+    def __init__(self, options: WebOptions) -> None:
+        self.options: Final = options
+        self._managers: dict[tuple[str | None, bool], urllib3.PoolManager] = {}
+        self._lock: Final = threading.Lock()
+
+    def to(self, url: str) -> urllib3.PoolManager:
+        """The pools of connections for an address: by its scheme, and the proxy by which it is reached."""
+        proxy, secure = self._proxy(url), url.startswith("https:")
+        with self._lock:
+            found = self._managers.get((proxy, secure))
+            if found is None:
+                tls = self._tls() if secure or (proxy or "").startswith("https:") else None
+                found = self._managers[proxy, secure] = _made_manager(proxy, tls)
+        return found
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        if self.options.roots:
+            context.load_verify_locations(cadata=self.options.roots)
+        if not self.options.verify:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
+
+    def _proxy(self, url: str) -> str | None:
+        """The URL of the proxy by which an address is reached; None: none."""
+        from urllib.request import getproxies, proxy_bypass
+
+        scheme, host, _ = origin_of(url)
+        if self.options.proxy is not None:
+            excludes = {one.strip().lower().lstrip(".") for one in self.options.excludes.split(",")}
+            named = any(one and (host == one or host.endswith(f".{one}")) for one in excludes)
+            return None if named else self.options.proxy
+        proxies = getproxies()
+        found = proxies.get(scheme) or proxies.get("all")
+        if not found or proxy_bypass(host):
+            return None
+        return found if "://" in found else f"http://{found}"
+
+
 class WebClient:
-    """Asks below one address. Safe to use from many threads; connections of a process are its own.
+    """Asks below one address. Safe to use from many threads.
 
     url      of the server and a path there, to which keys are added
     allowed  addresses (folders) that redirects may lead below; None: any, which `moved` tells of
     moved    targets of redirects that were followed to another server, in order; those told of are taken out by the caller"""
 
-    def __init__(self, url: str, options: WebOptions, allowed: Sequence[str] | None) -> None:
+    def __init__(self, url: str, connections: WebConnections, allowed: Sequence[str] | None) -> None:
         parts = urlsplit(url)
         self._base = f"{parts.scheme.lower()}://{parts.netloc}{quote(parts.path, _SAFE + '%').rstrip('/')}"
         self.place: Final = without_query(url).rstrip("/")
-        self.options: Final = options
+        self.connections: Final = connections
+        self.options: Final = connections.options
         self.allowed: Final = None if allowed is None else tuple(allowed)
         self.moved: list[tuple[str, str]] = []
         self._known: set[tuple[str, str, int]] = {origin_of(self._base)}
-        self._managers: dict[tuple[str | None, bool], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
 
     def address(self, key: str) -> str:
@@ -130,28 +174,30 @@ class WebClient:
         raises is an answer that was lost, but with EPROTO one that makes no sense.
 
         Raises StoreError with the key."""
-        url, options = self.address(key), self.options
-        end = time.monotonic() + options.retry_seconds
-        attempt = 0
-        reused = True  # the connection may be one that the server has just closed: its loss is no failure, once
-        while True:
+        url = self.address(key)
+        failed: StoreError | None = None
+        for attempt in attempts(self.options.backoff):
             try:
-                found = self._follow(method, url, headers, take, key)
+                try:
+                    found = self._follow(method, url, headers, take, key)
+                except (ConnectionResetError, BrokenPipeError):
+                    if attempt:
+                        raise
+                    found = self._follow(
+                        method, url, headers, take, key
+                    )  # the server had just closed an idle connection
             except (OSError, InvalidInputError) as error:
                 if isinstance(error, FrazilError) and error.key is not None:  # about the object, and final
                     raise
-                if reused and isinstance(error, ConnectionResetError | BrokenPipeError):
-                    reused = False
-                    continue
-                failure, again = unanswered(error, key, self.place)
+                failed, again = unanswered(error, key, self.place)
+                if not again:
+                    raise failed from None
             else:
                 if not isinstance(found, _Busy):
                     return found
-                failure, again = status_failure(found.status, "could not be read", key, self.place), True
-            if not again or attempt >= options.retries or time.monotonic() >= end:
-                raise failure
-            attempt += 1
-            time.sleep(random.uniform(0.5, 1.0) * min(options.first_pause * 2**attempt, options.last_pause))
+                failed = status_failure(found.status, "could not be read", key, self.place)
+        assert failed is not None
+        raise failed
 
     def _follow(
         self, method: str, url: str, headers: Mapping[str, str], take: Callable[[WebAnswer], T], key: str
@@ -192,7 +238,7 @@ class WebClient:
         left = max(until - time.monotonic(), 0.001)
         wait = urllib3.Timeout(connect=min(self.options.connect, left), read=min(self.options.read, left))
         with _os_errors():
-            response = self._manager(url).request(
+            response = self.connections.to(url).request(
                 method, url, headers=own, timeout=wait,
                 redirect=False, retries=False, preload_content=False, decode_content=False,
             )  # fmt: skip
@@ -205,39 +251,6 @@ class WebClient:
             yield answer
         finally:
             answer.end()
-
-    def _manager(self, url: str) -> urllib3.PoolManager:
-        """The pools of connections for an address: by its scheme, and the proxy by which it is reached."""
-        proxy, secure = self._proxy(url), url.startswith("https:")
-        with self._lock:
-            found = self._managers.get((proxy, secure))
-            if found is None:
-                tls = self._tls() if secure or (proxy or "").startswith("https:") else None
-                found = self._managers[proxy, secure] = _made_manager(proxy, tls)
-        return found
-
-    def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        if self.options.roots:
-            context.load_verify_locations(cadata=self.options.roots)
-        if not self.options.verify:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return context
-
-    def _proxy(self, url: str) -> str | None:
-        """The URL of the proxy by which an address is reached; None: none."""
-        from urllib.request import getproxies, proxy_bypass
-
-        scheme, host, _ = origin_of(url)
-        if self.options.proxy is not None:
-            excludes = {one.strip().lower().lstrip(".") for one in self.options.excludes.split(",")}
-            named = any(one and (host == one or host.endswith(f".{one}")) for one in excludes)
-            return None if named else self.options.proxy
-        proxies = getproxies()
-        found = proxies.get(scheme) or proxies.get("all")
-        if not found or proxy_bypass(host):
-            return None
-        return found if "://" in found else f"http://{found}"
 
 
 def _made_manager(proxy: str | None, tls: ssl.SSLContext | None) -> urllib3.PoolManager:

@@ -11,11 +11,11 @@ from typing import Final
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
+from frazil.stores.retry import REQUESTS, Backoff
 
-__all__ = ["WebOptions", "web_options"]
+__all__ = ["WebOptions", "backoff_of", "web_options"]
 
 _CONNECT, _READ, _WHOLE = 10.0, 30.0, 600.0  # seconds
-_RETRY_SECONDS: Final = 180.0
 _UNITS: Final = {
     **dict.fromkeys(("nsec", "ns"), 1e-9),
     **dict.fromkeys(("usec", "us"), 1e-6),
@@ -31,21 +31,17 @@ _FORBIDDEN: Final = re.compile(r"[\r\n\0]")
 
 class WebOptions(Record):
     """connect, read, whole  seconds: to connect, without a byte, and for a request with its answer
-    retries, retry_seconds   how often a request whose answer was lost is made again, and until when
-    first_pause, last_pause  seconds between two attempts: the first, and the longest
-    headers                  that every request to the store's own server has
-    allow_http               whether http:// may be asked
-    verify, roots            whether certificates are checked; certificates that are trusted beside the system's, PEM
-    proxy, excludes          the URL of a proxy (None: as the environment says), and hosts that are reached without it
+    backoff              how often a request whose answer was lost is made again
+    headers              that every request to the store's own server has
+    allow_http           whether http:// may be asked
+    verify, roots        whether certificates are checked; certificates that are trusted beside the system's, PEM
+    proxy, excludes      the URL of a proxy (None: as the environment says), and hosts that are reached without it
     """
 
     connect: float = _CONNECT
     read: float = _READ
     whole: float = _WHOLE
-    retries: int = 5
-    retry_seconds: float = _RETRY_SECONDS
-    first_pause: float = 0.1
-    last_pause: float = 5.0
+    backoff: Backoff = REQUESTS
     headers: tuple[tuple[str, str], ...] = ()
     allow_http: bool = False
     verify: bool = True
@@ -56,9 +52,6 @@ class WebOptions(Record):
 
 def web_options(client: Mapping[str, object], retry: Mapping[str, object]) -> WebOptions:
     """The options of a client. Raises InvalidInputError for a value that is none; options of HTTP/2 and of pools have no meaning here and are left out."""
-    backoff = retry.get("backoff")
-    pauses = backoff if isinstance(backoff, Mapping) else {}
-    retries = retry.get("max_retries", 5)
     headers = client.get("default_headers")
     named = {f"{name}": _text(value) for name, value in (headers.items() if isinstance(headers, Mapping) else ())}
     if (agent := client.get("user_agent")) is not None:
@@ -70,16 +63,27 @@ def web_options(client: Mapping[str, object], retry: Mapping[str, object]) -> We
         connect=_seconds(client, "connect_timeout", _CONNECT),
         read=_seconds(client, "read_timeout", _READ),
         whole=_seconds(client, "timeout", _WHOLE),
-        retries=retries if isinstance(retries, int) else 5,
-        retry_seconds=_seconds(retry, "retry_timeout", _RETRY_SECONDS),
-        first_pause=_seconds(pauses, "init_backoff", 0.1),
-        last_pause=_seconds(pauses, "max_backoff", 5.0),
+        backoff=backoff_of(retry),
         headers=tuple(named.items()),
         allow_http=_flag(client.get("allow_http")),
         verify=not _flag(client.get("allow_invalid_certificates")),
         roots="".join(_text(client[name]) for name in ("root_certificate", "proxy_ca_certificate") if name in client),
         proxy=None if client.get("proxy_url") is None else _text(client["proxy_url"]),
         excludes=_text(client.get("proxy_excludes", "")),
+    )
+
+
+def backoff_of(retry: Mapping[str, object]) -> Backoff:
+    """How requests are repeated by retry_config=. Raises InvalidInputError."""
+    retries, pauses = retry.get("max_retries", REQUESTS.attempts - 1), retry.get("backoff")
+    if not isinstance(retries, int) or retries < 0:
+        raise InvalidInputError(f"max_retries is {retries!r}; it is a number, 0 or more")
+    named = pauses if isinstance(pauses, Mapping) else {}
+    return Backoff(
+        retries + 1,
+        _seconds(named, "init_backoff", REQUESTS.first),
+        _seconds(named, "max_backoff", REQUESTS.last),
+        _seconds(retry, "retry_timeout", REQUESTS.within),
     )
 
 

@@ -36,6 +36,7 @@ _PIECE: Final = 2**22  # bytes by which a body grows that does not tell its leng
 _SETTLED: Final = (
     2  # seconds after which a file's time of change, which servers tell in whole seconds, is not that of another change
 )
+_ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"})  # of HTTP
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 
 _ABSENT: Final = Answer("absent")
@@ -147,8 +148,21 @@ class WebReader:
         if status == 412 and asked.expect is not None:
             return _CHANGED
         if status in {200, 206}:
+            self._check_encoding(answer, asked)
             return None
         raise status_failure(status, "could not be read", asked.key, self._client.place)
+
+    def _check_encoding(self, answer: WebAnswer, asked: Asked) -> None:
+        """Raises StoreError for a body that is another one than the object's: every request says that it takes no encoding. Values that are no encodings, which
+        some servers keep from an upload, mean nothing."""
+        named = answer.head.headers.get("content-encoding", "").lower().split(",")
+        encoding = next((one.strip() for one in named if one.strip() in _ENCODINGS), None)
+        if encoding is not None:
+            raise StoreError(
+                f"an object of {self._client.place} could not be read: the server sends it encoded (Content-Encoding: {encoding}), which was not requested",
+                key=asked.key,
+                hint="have the server send what lies there, without an encoding",
+            )
 
     # --- bodies --------------------------------------------------------------------------------------------------------------------
 

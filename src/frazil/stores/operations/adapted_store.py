@@ -24,6 +24,7 @@ from frazil.stores.operations.protocols import (
     Readable,
     Writable,
 )
+from frazil.stores.retry import READS, attempts
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AdaptedStore", "StoreWithPartialAccess", "adapt"]
 
-_ATTEMPTS: Final = 20  # to read a value that comes and goes
 _AT_ONCE: Final = 1000  # keys of one erase_values
 
 
@@ -175,7 +175,7 @@ class AdaptedStore(Store):
         """Versions are those from before the values were read: they may be older than these, never newer, so that who expects one is told."""
         if not versioned:
             return fallbacks.look(self._ops, wanted, sized=sized)
-        for _ in range(_ATTEMPTS):
+        for _ in attempts(READS):
             versions = {key: self._version(key) for key in wanted}
             found = fallbacks.look(self._ops, wanted, sized=sized)
             if all(versions[key] is not None for key, seen in found.items() if seen is not None):

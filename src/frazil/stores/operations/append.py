@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from frazil.errors import StoreError
 from frazil.stores.fetched.composed_values import chained, composed, picked
-from frazil.stores.retry import pause
+from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import (
     ABSENT,
     ANY,
@@ -25,9 +25,6 @@ from frazil.stores.values import (
 )
 
 __all__ = ["append_by_put"]
-
-_ATTEMPTS: Final = 1000  # times that others may be quicker; one of all writers gets through each time
-_LONGEST_PAUSE: Final = 0.05  # seconds
 
 
 class _Store(Protocol):
@@ -50,7 +47,7 @@ def append_by_put(
     conditional = store.capabilities.expects
     answers: list[Version | Changed] = [Changed(ABSENT)] * len(names)
     pending = np.arange(len(names))
-    for attempt in range(_ATTEMPTS):
+    for _ in attempts(WRITES):
         wanted = [expect[i] if conditional else ANY for i in pending.tolist()]
         spans = np.zeros((len(pending), 3), np.int64)
         spans[:, 0], spans[:, 2] = np.arange(len(pending)), -1
@@ -79,5 +76,4 @@ def append_by_put(
         if not again:
             return answers
         pending = pending[again]
-        pause(min(_LONGEST_PAUSE, 0.0005 * 2 ** min(attempt, 10)))
-    raise StoreError(f"others changed the value before each of {_ATTEMPTS} attempts", key=names[int(pending[0])])
+    raise StoreError(f"others changed the value before each of {WRITES.attempts} attempts", key=names[int(pending[0])])

@@ -11,6 +11,7 @@ from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
 from frazil.stores.keys import check_key, split_level
 from frazil.stores.operations.protocols import MISSING_ERRORS, Operations
+from frazil.stores.retry import READS, attempts
 from frazil.stores.values import clip_span, flat_buffer
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ Write = tuple[int, bytes]
 _WHOLE: Final[Span] = (0, -1)
 _DEEPEST: Final = 4096  # levels of a listing
 _LISTINGS: Final = "it needs one of `list`, `list_prefix`, `list_dir`"
-_ATTEMPTS: Final = 20  # to read a value and its size between two changes
 
 
 class Seen(Record):
@@ -72,7 +72,7 @@ def look(can: Operations, wanted: Mapping[str, Iterable[Span]], *, sized: bool) 
 
     sized  the sizes are wanted too. They are not known where all spans of a key are plain ranges and the object does not tell sizes.
     A span from the end is asked for as such where the object knows them, else found by the size, else cut from the whole value."""
-    for _ in range(_ATTEMPTS):
+    for _ in attempts(READS):
         found = _look_once(can, wanted, sized)
         if found is not None:
             return found

@@ -17,7 +17,7 @@ from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import read_values
-from frazil.stores.retry import pause
+from frazil.stores.retry import WRITES, attempts
 from frazil.stores.store import Store
 from frazil.stores.transformer.shard_builder import Carried, Chunks, appended, rebuilt, table_after
 from frazil.stores.transformer.shard_keys import Places
@@ -46,8 +46,6 @@ else:
 
 __all__ = ["Erased", "Given", "Made", "ShardWriter"]
 
-_ATTEMPTS: Final = 1000  # times that others may be quicker; one of all writers gets through each time
-_LONGEST_PAUSE: Final = 0.05  # seconds
 _LITTLE: Final = 2**16  # unused bytes of a shard for which it is not worth to be rebuilt
 
 Flags: TypeAlias = "NDArray[np.bool_]"
@@ -175,7 +173,7 @@ class ShardWriter(Record):
         answers: list[Answer] = [None] * len(expect)
         published: dict[int, Version] = {}
         pending = np.arange(len(expect))
-        for attempt in range(_ATTEMPTS):
+        for _ in attempts(WRITES):
             shards = np.unique(places.group[pending])
             again = [np.zeros(0, np.int64)]
             batches = list(in_batches(self.level, len(shards)))
@@ -188,9 +186,9 @@ class ShardWriter(Record):
                     if isinstance(answer, Changed) and answer.version != ABSENT:
                         answers[row] = Changed(published.get(int(places.group[row]), answer.version))
                 return answers
-            pause(min(_LONGEST_PAUSE, 0.0005 * 2 ** min(attempt, 10)))
         raise StoreError(
-            f"others changed the shard before each of {_ATTEMPTS} attempts", key=places.shards[places.group[pending[0]]]
+            f"others changed the shard before each of {WRITES.attempts} attempts",
+            key=places.shards[places.group[pending[0]]],
         )
 
     def _attempt(

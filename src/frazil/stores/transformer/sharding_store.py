@@ -18,7 +18,7 @@ from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.fetch_pages import OPEN_AT_ONCE, fetch_in_pages, pages_of
 from frazil.stores.keys import check_prefix, distinct_keys
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
-from frazil.stores.retry import read_again
+from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store, pages
 from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import Places, ShardKeys
@@ -139,15 +139,13 @@ class ShardingStore(WrappedStore):
     ) -> Fetched:
         rows, places = self._places(names) if found is None else found
         others = sorted(set(range(len(names))) - set(rows))
-        attempt = 0
-        while True:
+        for _ in attempts(READS):
             opened = open_shards(self.inner, self._writer.level, places.shards, [names[row] for row in others])
             located = locate_chunks(opened, rows, places, len(names))
             fetched = fetch_chunks(self.inner, opened, located, spans, expect)
             if not stale_unasked(fetched, expect):
                 return fetched
-            attempt += 1
-            read_again(attempt, "the shard was", places.shards[0])
+        raise replaced("the shard was", places.shards[0])
 
     def get_partial_values(self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
         """As the port says: two fetches of `inner`, however many ranges there are, for every 256 objects of it."""

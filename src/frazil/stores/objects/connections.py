@@ -1,0 +1,152 @@
+"""Connections: the clients of one bucket and the threads that make their requests, shared by all stores of that bucket with the same options.
+
+A registry finds the connection that is in use. It holds none by itself: the last store that goes closes its connection. How clients are made is in clients.py."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakValueDictionary
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from frazil.stores.objects.clients import ObjectClient
+    from frazil.stores.objects.web_client import WebConnections
+
+__all__ = ["Connection", "environment", "shared_connection"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Connection:
+    """What makes the requests to one bucket. Its threads end with it.
+
+    reader, writer, decider  clients of the whole bucket. reader: for what may be asked twice; writer: for what may be done twice; decider: for writes under a condition. It never
+                             repeats one by itself: of a write that was repeated nobody could say whether a refusal is meant for the first try or the second
+    lister                   for lists, whose keys have what its clients add to others; None: the reader
+    web                      of a web server: its connections. The clients are there to check the options, and make no request
+    requests_in_flight       how many requests are made at once, by all stores and threads together
+    keeps_conditions         whether the server was seen to refuse to create what is there"""
+
+    __slots__ = (
+        "__weakref__",
+        "_gate",
+        "_lock",
+        "_pool",
+        "decider",
+        "keeps_conditions",
+        "lister",
+        "reader",
+        "requests_in_flight",
+        "web",
+        "writer",
+    )
+
+    def __init__(
+        self,
+        reader: ObjectClient,
+        writer: ObjectClient,
+        decider: ObjectClient,
+        requests_in_flight: int,
+        *,
+        lister: ObjectClient | None = None,
+        web: WebConnections | None = None,
+    ) -> None:
+        self.reader: Final = reader
+        self.writer: Final = writer
+        self.decider: Final = decider
+        self.lister: Final = lister or reader
+        self.web: Final = web
+        self.requests_in_flight: Final = requests_in_flight
+        self.keeps_conditions = False
+        self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
+        self._lock: Final = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def run(self, request: Callable[[A], B], argument: A) -> B:
+        """request(argument). The client waits without an end to Ctrl-C, which only the main thread hears: there another one waits for it."""
+        if threading.current_thread() is threading.main_thread():
+            return self.run_all(request, [argument])[0]
+        return self._gated(request, argument)
+
+    def run_all(self, request: Callable[[A], B], arguments: Sequence[A]) -> list[B]:
+        """The answers to requests that are made together, on threads. The first that fails is raised when none is under way any more; those not begun are not made."""
+        from concurrent.futures import wait
+
+        pool = self._threads()
+        futures = [pool.submit(self._gated, request, argument) for argument in arguments]
+        try:
+            return [future.result() for future in futures]
+        except BaseException as error:
+            begun = [future for future in futures if not future.cancel()]
+            # a write that is done after its caller was told of a failure would undo what the caller does next; who interrupts does not want to wait
+            if isinstance(error, Exception):
+                wait(begun)
+            raise
+
+    def _threads(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.requests_in_flight, "frazil-requests")
+            return self._pool
+
+    def _gated(self, request: Callable[[A], B], argument: A) -> B:
+        with self._gate:
+            return request(argument)
+
+
+def shared_connection(key: object, make: Callable[[], Connection]) -> Connection:
+    """The connection that some store of this process has under a key, else the one that `make` makes. Keys that cannot be compared share nothing."""
+    try:
+        name = _frozen(key)
+    except TypeError:
+        return make()
+    with _registry.lock:
+        found = _registry.connections.get(name)
+        if found is None:
+            found = _registry.connections[name] = make()
+        return found
+
+
+def environment(*beginnings: str) -> tuple[tuple[str, str], ...]:
+    """What the environment says now of servers, credentials and proxies: part of what a client is made from."""
+    wanted = tuple(one.lower() for one in beginnings)
+    return tuple(
+        sorted(
+            one for one in os.environ.items() if one[0].lower().startswith(wanted) or one[0].lower().endswith("_proxy")
+        )
+    )
+
+
+def _frozen(value: object) -> Hashable:
+    """An equal value for equal options. Raises TypeError for what has no such value."""
+    if isinstance(value, Mapping):
+        return "mapping", *sorted((f"{name}", _frozen(one)) for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return "sequence", *map(_frozen, value)
+    hash(value)
+    return type(value).__name__, value
+
+
+class _Registry:
+    __slots__ = ("connections", "lock")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew; in the child of a fork too, which has none of the threads."""
+        self.lock = threading.Lock()
+        self.connections: WeakValueDictionary[Hashable, Connection] = WeakValueDictionary()
+
+
+_registry: Final = _Registry()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_registry.forget)

@@ -1,0 +1,99 @@
+"""Connections: one client and one set of threads for each bucket and its options, however many stores are open; closed with the last of them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from tests.servers.buckets import Buckets
+
+import frazil
+from frazil.stores import ObjectStore
+from frazil.stores.objects.connections import Connection
+
+OPTIONS = {"region": "eu-central-1", "access_key_id": "a", "secret_access_key": "b"}
+
+
+def connection_of(store: object) -> Connection:
+    assert isinstance(store, ObjectStore)
+    return store._clients.connection
+
+
+def request_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("frazil-requests")]
+
+
+def test_fifty_arrays_of_a_bucket_share_a_client_and_its_threads(s3: Buckets) -> None:
+    gc.collect()
+    before = set(request_threads())
+    bucket = s3.new_bucket()
+    for number in range(3):
+        frazil.create_array(s3.store(bucket, f"a{number}"), data=np.full(8, number), chunks=4)
+    stores = [s3.store(bucket, f"a{number % 3}") for number in range(50)]
+    arrays = [frazil.open_array(store) for store in stores]
+    for number, array in enumerate(arrays):
+        assert (array[...] == number % 3).all()
+    assert len({id(connection_of(array.store)) for array in arrays}) == 1
+    limit = arrays[0].store.requests_in_flight  # type: ignore[attr-defined]
+    grown = [thread for thread in request_threads() if thread not in before]
+    assert len(grown) <= limit
+    del stores, arrays, array
+    gc.collect()
+    for thread in grown:  # each ends when the last store is gone
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_other_buckets_options_limits_and_environments_have_clients_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = ObjectStore("s3://one/a", **OPTIONS)
+    same = ObjectStore("s3://one/b/c", **dict(reversed(OPTIONS.items())))
+    assert connection_of(first) is connection_of(same)
+    others = [
+        ObjectStore("s3://two/a", **OPTIONS),
+        ObjectStore("s3://one/a", requests_in_flight=3, **OPTIONS),
+        ObjectStore("s3://one/a", **{**OPTIONS, "secret_access_key": "c"}),
+        ObjectStore("s3://one/a", client_options={"timeout": "5s"}, **OPTIONS),
+    ]
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "told later")
+    others.append(ObjectStore("s3://one/a", **OPTIONS))
+    assert len({id(connection_of(store)) for store in [first, *others]}) == 6
+
+
+def test_a_pickle_finds_the_client_that_is_in_use() -> None:
+    store = ObjectStore("s3://one/a", **OPTIONS)
+    assert connection_of(pickle.loads(pickle.dumps(store))) is connection_of(store)
+
+
+def test_stores_over_one_object_of_obstore_share_its_threads() -> None:
+    from obstore.store import MemoryStore
+
+    objects = MemoryStore()
+    one, two = ObjectStore(objects), ObjectStore(objects)
+    assert connection_of(one) is connection_of(two)
+    assert connection_of(ObjectStore(MemoryStore())) is not connection_of(one)
+
+
+def test_servers_of_one_origin_share_connections() -> None:
+    one, two = ObjectStore("https://example.org/a/b"), ObjectStore("https://example.org/c")
+    assert connection_of(one) is connection_of(two)
+    assert (one.place, two.place) == ("https://example.org/a/b", "https://example.org/c")
+    assert connection_of(ObjectStore("http://example.org/c")) is not connection_of(one)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_fork_begins_with_no_connections() -> None:
+    store = ObjectStore("s3://one/a", **OPTIONS)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = int(connection_of(ObjectStore("s3://one/a", **OPTIONS)) is connection_of(store))
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
