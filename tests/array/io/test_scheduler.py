@@ -285,7 +285,3 @@ def test_a_task_that_lacks_files_is_done_in_halves(direct: bool) -> None:
     tasks = [Task(np.arange(low, low + 10), Cost(), stages) for low in range(0, 50, 10)]
     Scheduler(Runtime(), direct=direct).run(iter(tasks))
     assert sorted(row for rows in done for row in rows) == list(range(50))
-    with pytest.raises(StoreError, match="too many"):
-        Scheduler(Runtime(), direct=direct).run(
-            iter([tasks[0]._replace(rows=None, stages=lambda _: stages(np.arange(9)))])
-        )
