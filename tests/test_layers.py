@@ -27,6 +27,7 @@ LATE: dict[str, str] = {
     "frazil.array.hierarchy.move": "asked for by name",
     "frazil.array.hierarchy.zarr_v2": "only where no node was found",
     "frazil.stores.repository_places": "only who creates something asks where repositories are, or where nothing was found",
+    "frazil.array.io.shard_append": "only shards that are changed in place need it, and those that were found half changed",
     "frazil.array.resize": "asked for by name",
     "frazil.array.shard_writer": "asked for by name",
     "frazil.array.hierarchy.tree": "asked for by name",

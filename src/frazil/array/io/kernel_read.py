@@ -16,10 +16,10 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
-from frazil.array.io.shard_append import restore_shards
 from frazil.array.io.shard_indexes import IndexTables, Slot
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
+from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import KernelFiles
 from frazil.stores.local.kernel_results import are_young
 from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
@@ -28,6 +28,10 @@ from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.array.io import shard_append
+else:
+    shard_append = LateModule("frazil.array.io.shard_append")
 
 __all__ = ["read_with_kernel"]
 
@@ -179,7 +183,7 @@ class _Call:
             return False
         shards = np.array(sorted({shard for shard, *_ in failures}), np.int64)
         located = self._access.storage.locate(np.ascontiguousarray(_coordinates(self._batch, self._rows)[shards]))
-        if restore_shards(self._access, located.names):
+        if shard_append.restore_shards(self._access, located.names):
             return True
         now = self._access.storage.fetch(located, NO_SPANS).versions
         seen = self._states[shards, 1:].astype("<i8")

@@ -6,23 +6,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from errno import EISDIR
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.io.chunk_regions import MemoryRegion, Region, StoredRegion
-from frazil.array.io.shard_append import restore_shards
 from frazil.array.io.shard_indexes import IndexTables
 from frazil.codecs.codec import run_decode
 from frazil.codecs.shard import Level, read_indexes
 from frazil.errors import FrazilError, StoreError
 from frazil.indexing import BoxBatch, BoxUnits, PointBatch, PointUnits
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.store import NO_SPANS
 from frazil.stores.values import FOLDER, Columns, Fetched, Sources, Version
+
+if TYPE_CHECKING:
+    from frazil.array.io import shard_append
+else:
+    shard_append = LateModule("frazil.array.io.shard_append")
 
 _FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
 
@@ -145,7 +150,7 @@ def fetch_indexes(access: Access, located: Located) -> Fetched:
 def replaced_since(access: Access, located: Located, fetched: Fetched) -> bool:
     """Whether an object is another one by now than the one that was fetched, or was being changed in place: then what is wrong with that one is no news."""
     # in this order: who changes a file in place is done with it before he leaves
-    return restore_shards(access, located.names) or list(fetched.versions) != list(
+    return shard_append.restore_shards(access, located.names) or list(fetched.versions) != list(
         access.storage.fetch(located, NO_SPANS).versions
     )
 

@@ -25,7 +25,6 @@ from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.chunk_regions import Gathering, MemoryRegion
 from frazil.array.io.read import chunk_of
 from frazil.array.io.scheduler import Cost, Scheduler, Task
-from frazil.array.io.shard_append import append_chunks, is_worth_appending, overwrite_chunks
 from frazil.array.io.shard_assembly import Call, assemble, keep, outer_values, touched
 from frazil.array.io.shard_lookup import (
     Batch,
@@ -62,8 +61,10 @@ from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Piec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil.array.io import shard_append
     from frazil.codecs import whole_shard
 else:
+    shard_append = LateModule("frazil.array.io.shard_append")
     whole_shard = LateModule("frazil.codecs.whole_shard")
 
 Values: TypeAlias = "NDArray[np.generic]"
@@ -358,7 +359,9 @@ def _change_in_place(
     first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
     steps, spans = walk(access, units, located, first)
     group, number = touched(steps, 0)
-    worth = is_worth_appending(access, opened.spans[:, 2], opened.versions, opened.tables, opened.slot, group, number)
+    worth = shard_append.is_worth_appending(
+        access, opened.spans[:, 2], opened.versions, opened.tables, opened.slot, group, number
+    )
     if not worth.all():  # those that are not worth it are replaced; the others are looked up again
         changed: list[int] = []
         for some, whole in ((np.flatnonzero(worth), False), (np.flatnonzero(~worth), True)):
@@ -382,12 +385,14 @@ def _change_in_place(
     names, tables = located.names, opened.tables[opened.slot]
     if appends:
         sizes = opened.spans[:, 2]
-        changed, others = append_chunks(
+        changed, others = shard_append.append_chunks(
             access, names, sizes, opened.versions, tables, group, number, values, gathering.buffers
         )
     else:
         entries = first.entries(group, number)
-        changed, others = overwrite_chunks(access, names, opened.versions, entries, group, values, gathering.buffers)
+        changed, others = shard_append.overwrite_chunks(
+            access, names, opened.versions, entries, group, values, gathering.buffers
+        )
     if others:
         some = np.array(others, np.int64)
         again = yield from _change_shards(access, batch, rows[some], source, whole=True)

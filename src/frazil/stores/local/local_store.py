@@ -61,7 +61,6 @@ else:
 __all__ = ["LocalStore"]
 
 T = TypeVar("T")
-
 _ERASED_AT_ONCE = 1024
 
 
