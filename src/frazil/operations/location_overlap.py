@@ -23,8 +23,8 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
         return id(store.inner), root
     if isinstance(store, LocalStore):
         return "folder", os.path.join(os.path.realpath(store.path), root, "")
-    if isinstance(store, MemoryStore) and store.name is not None:
-        return ("memory", store.name), root
+    if isinstance(store, MemoryStore):
+        return ("memory", store.mark), root
     if isinstance(store, ObjectStore):
         return f"objects {store.server}", f"{store.place}/{root}"
     return id(store), root

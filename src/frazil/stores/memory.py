@@ -102,6 +102,11 @@ class MemoryStore(Store):
         self.name = name
         self._table = _Table({}, 0) if name is None else _named.setdefault(name, _Table({}, 0))
 
+    @property
+    def mark(self) -> str:
+        """What tells this content from any other, also from one that takes its place in memory."""
+        return self._table.mark
+
     def __repr__(self) -> str:
         return "MemoryStore()" if self.name is None else f"MemoryStore({self.name!r})"
 

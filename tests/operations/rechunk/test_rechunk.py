@@ -303,7 +303,7 @@ def test_an_interrupt_while_the_destination_is_emptied() -> None:
 
     target = Interrupted()
     frazil.create_array(target, data=np.arange(100), chunks=(10,))
-    with pytest.raises(Stop):
+    with pytest.raises(Stop):  # the source is gone then: the next one may have its address
         frazil.rechunk(source_at(), target, overwrite=True, **ARGUMENTS)  # type: ignore[arg-type]
     assert not target.exists("zarr.json")
     Interrupted.stops = False

@@ -349,6 +349,8 @@ def _origin(array: Array) -> str:
     kind, _ = address_of(array.store, prefix)
     if isinstance(kind, str):
         return origin_of(array.store, prefix)
+    if isinstance(kind, int):
+        return f"{secrets.token_hex(16)} {prefix}"  # another store may have this address when this one is gone
     return f"{kind!r} {prefix} in process {_PROCESS}"  # memory is another one in the next process, by whatever name
 
 
