@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
 
 import frazil
 from frazil.array.encoded_chunks import EncodedChunks
+from frazil.array.shard_writer import ShardWriter
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError, ReadOnlyError, SelectionError, StoreError
 from frazil.stores import LocalStore, MemoryStore
 
@@ -170,6 +173,48 @@ def test_a_failed_assignment_that_nobody_heard_of(create: Create, monkeypatch: p
         thread.start()
         thread.join()
     assert array.nchunks_initialized() == 0
+
+
+def test_an_interrupt_at_any_line_of_an_assignment_ends_the_writer() -> None:
+    """The end waits for the assignments that are under way, and for none that was interrupted."""
+
+    class Interrupted(BaseException): ...
+
+    codes = {ShardWriter.__setitem__.__code__, ShardWriter._begin.__code__}
+    ended: list[int] = []
+
+    def interrupt_at(line: int) -> bool:
+        array = frazil.create_array(MemoryStore(), shape=(4, 4), dtype="u1", chunks=(2, 2), shards=(4, 4))
+        lines = iter(range(line + 1))
+
+        def trace(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+            if frame.f_code not in codes:
+                return None
+            if event == "line" and next(lines, None) == line:
+                raise Interrupted
+            return trace
+
+        try:
+            with array.shard_writer((0, 0)) as writer:
+                sys.settrace(trace)
+                writer[0, 0] = 1
+                sys.settrace(None)
+        except Interrupted:
+            assert not array[...].any(), "nothing is published"
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    def every_line() -> None:
+        while interrupt_at(len(ended)):
+            ended.append(len(ended))
+
+    thread = threading.Thread(target=every_line, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), f"the interrupt at line {len(ended)} is waited for"
+    assert len(ended) > 8
 
 
 def test_nested_shards(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from threading import Condition
+from threading import Condition, get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
@@ -72,7 +72,8 @@ class ShardWriter:
         self._shard = _checked_shard(access, shard, lengths)
         self._counts = _counts_inside(access, self._shard, lengths)
         self._encoded: EncodedChunks | None = None
-        self._open, self._failed, self._busy = False, False, 0
+        self._open, self._failed = False, False
+        self._busy: set[int] = set()  # threads with an assignment under way
         self._turns = Condition()
 
     @property
@@ -99,33 +100,38 @@ class ShardWriter:
         Raises SelectionError, InvalidInputError (also outside of `with`), StoreError."""
         try:
             box, values = self._box(where, value)
-            with self._turns:
-                encoded = self._encoded
-                if not self._open or encoded is None:
-                    raise InvalidInputError(
-                        "the shard writer is not open", hint="use it as: with array.shard_writer(shard) as writer: ..."
-                    )
-                self._busy += 1
         except FrazilError as error:
             self._report(error)
             raise
         try:
-            self._encode(encoded, box, values)
+            self._encode(self._begin(), box, values)
         except BaseException as error:
-            self._failed = True
+            self._failed = self._failed or get_ident() in self._busy
             if isinstance(error, FrazilError):
                 self._report(error)
             raise
         finally:
             with self._turns:
-                self._busy -= 1
+                self._busy.discard(get_ident())
                 self._turns.notify_all()
+
+    def _begin(self) -> EncodedChunks:
+        """Notes an assignment as one that the end has to wait for."""
+        with self._turns:
+            encoded = self._encoded
+            if not self._open or encoded is None:
+                raise InvalidInputError(
+                    "the shard writer is not open", hint="use it as: with array.shard_writer(shard) as writer: ..."
+                )
+            self._busy.add(get_ident())
+            return encoded
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with self._turns:
             self._open = False
+            self._busy.discard(get_ident())  # of an assignment that an interrupt ended before it could say so
             while self._busy:
                 self._turns.wait()
         encoded = self._encoded
