@@ -106,6 +106,11 @@ class _Over(WrappedStore):
         """What keys below a prefix of the suite's begin with."""
         return [prefix]
 
+    def append_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        return Store.append_many(self, names, pieces, expect)
+
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many([self._inner_key(name) for name in names], expect)
 
@@ -185,11 +190,6 @@ class _OnChunks(_Over):
         self.inner.put_many(missing, documents, [ABSENT if self.inner.capabilities.expects else ANY] * len(missing))
         return self.inner.put_many([self._inner_key(name) for name in names], pieces, expect)
 
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return Store.append_many(self, names, pieces, expect)
-
 
 class _OnDocuments(_Over):
     """Documents as any keys and values. Of keys of an even length they are a group's, of others an array's."""
@@ -234,11 +234,6 @@ class _OnDocuments(_Over):
     ) -> list[Version | Changed]:
         documents = [_document(name, value) for name, value in zip(names, join_pieces(pieces), strict=True)]
         return self.inner.put_many([self._inner_key(name) for name in names], pieces_of(documents), expect)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return Store.append_many(self, names, pieces, expect)
 
 
 # --- documents -----------------------------------------------------------------------------------------------------------------------
