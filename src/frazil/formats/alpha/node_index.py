@@ -11,19 +11,10 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import FormatError
-from frazil.formats.alpha.node_values import (
-    ArrayData,
-    BrokenNode,
-    Node,
-    NodeSnapshot,
-    peek_id,
-    peek_kind,
-    read_attributes,
-    read_manifests,
-    read_node,
-)
+from frazil.formats.alpha.node_values import peek_id, peek_kind, read_attributes, read_manifests, read_node
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, read_metadata
 from frazil.formats.msgpack import Packed, Reader
+from frazil.formats.nodes import ArrayData, BrokenNode, Node, NodeSnapshot
 from frazil.record import Record
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import FrazilError
 from frazil.formats.alpha.node_values import read_attributes
-from frazil.formats.alpha.nodes import AttributesReference, BrokenNode, Node, Nodes
+from frazil.formats.alpha.nodes import Nodes
 from frazil.formats.msgpack import Reader
+from frazil.formats.nodes import AttributesReference, BrokenNode, Node
 from frazil.metadata.json_text import copied
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.types.variable_length import with_variable_length
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from frazil.formats import msgpack
     from frazil.metadata.json_text import Json
     from frazil.metadata.registry import MetadataExtensions
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.alpha.file_cache import Files
 
 __all__ = ["NodeDocuments"]
 
