@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha.zarr_metadata import pack_metadata, read_metadata
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, pack_metadata, read_metadata
 from frazil.formats.ids import ObjectId, decode_id, encode_id
-from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Json, Packed, Reader, checked, write_value
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Packed, Reader, checked, write_value
 from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, NodeSnapshot
 
 __all__ = [
@@ -166,4 +167,7 @@ def _data_of(array: ArrayData | None, metadata: Packed | None) -> object:
             if row and (min(row) < 0 or max(row) > _U32):
                 raise InvalidInputError(f"the extents of a manifest must be from 0 to {_U32}, found {row}")
         manifests.append((encode_id(manifest), extents))
-    return {"Array": (pack_metadata(array.metadata) if metadata is None else metadata, manifests)}
+    if metadata is None:
+        assert isinstance(array.metadata, ZarrArrayMetadata)
+        metadata = pack_metadata(array.metadata)
+    return {"Array": (metadata, manifests)}
