@@ -1,23 +1,18 @@
-"""One node of a snapshot as a value, and its bytes. All nodes of a snapshot, and which of them are decoded, are in nodes.py."""
+"""One node of a snapshot <-> its bytes. All nodes of a snapshot, and which of them are decoded, are in nodes.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, pack_metadata, read_metadata
 from frazil.formats.ids import ObjectId, decode_id, encode_id
-from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Json, Packed, Reader, checked, write_value
-from frazil.record import Record
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Packed, Reader, checked, write_value
+from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, NodeSnapshot
 
 __all__ = [
-    "ArrayData",
-    "AttributesReference",
-    "BrokenNode",
-    "ManifestReference",
-    "Node",
-    "NodeSnapshot",
     "path_mistake",
     "peek_id",
     "peek_kind",
@@ -29,48 +24,6 @@ __all__ = [
 ]
 
 _U32: Final = 2**32 - 1
-
-
-class ManifestReference(Record):
-    """A manifest that holds chunks of an array. extents: coordinates, kept as they are; the specification gives them no meaning"""
-
-    id: ObjectId
-    extents: tuple[tuple[int, ...], ...] = ()
-
-
-class ArrayData(Record):
-    """What an array has beside a group. manifests: the first that has a chunk counts"""
-
-    metadata: ZarrArrayMetadata
-    manifests: tuple[ManifestReference, ...] = ()
-
-
-class AttributesReference(Record):
-    """Attributes that lie in an attribute file. location: which of the maps there"""
-
-    id: ObjectId
-    location: int
-
-
-class NodeSnapshot(Record):
-    """One node. id: unique in its repository; path: absolute, "/" is the root; attributes: None where the document has no such member;
-    array: None for a group"""
-
-    id: int
-    path: str
-    attributes: Mapping[str, Json] | AttributesReference | None = None
-    array: ArrayData | None = None
-
-
-class BrokenNode(Record):
-    """A node whose bytes make no sense; the others of its snapshot are none the worse. id: None where not even that can be read"""
-
-    path: str
-    error: FormatError
-    id: int | None = None
-
-
-Node: TypeAlias = NodeSnapshot | BrokenNode
 
 
 def path_mistake(path: str) -> str | None:
@@ -214,4 +167,7 @@ def _data_of(array: ArrayData | None, metadata: Packed | None) -> object:
             if row and (min(row) < 0 or max(row) > _U32):
                 raise InvalidInputError(f"the extents of a manifest must be from 0 to {_U32}, found {row}")
         manifests.append((encode_id(manifest), extents))
-    return {"Array": (pack_metadata(array.metadata) if metadata is None else metadata, manifests)}
+    if metadata is None:
+        assert isinstance(array.metadata, ZarrArrayMetadata)
+        metadata = pack_metadata(array.metadata)
+    return {"Array": (metadata, manifests)}

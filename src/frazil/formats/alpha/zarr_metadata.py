@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Json, Packed, Reader, pack
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Packed, Reader, pack
 from frazil.record import Record
 
 __all__ = [
@@ -85,6 +86,9 @@ class ZarrArrayMetadata(Record):
     codecs: tuple[NamedConfiguration, ...]
     storage_transformers: tuple[NamedConfiguration, ...] | None = None
     dimension_names: tuple[str | None, ...] | None = None
+
+    def with_shape(self, shape: tuple[int, ...]) -> ZarrArrayMetadata:
+        return self._replace(shape=shape)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------------------------

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import FrazilError
 from frazil.formats.alpha.node_values import read_attributes
-from frazil.formats.alpha.nodes import AttributesReference, BrokenNode, Node, Nodes
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.msgpack import Reader
+from frazil.formats.nodes import AttributesReference, BrokenNode, Node, Nodes
 from frazil.metadata.json_text import copied
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.types.variable_length import with_variable_length
 from frazil.repository.alpha.documents import to_attributes, to_metadata
 
 if TYPE_CHECKING:
-    from frazil.formats import msgpack
+    from frazil.formats import json_values
     from frazil.metadata.json_text import Json
     from frazil.metadata.registry import MetadataExtensions
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.alpha.file_cache import Files
 
 __all__ = ["NodeDocuments"]
 
@@ -75,14 +76,15 @@ class NodeDocuments:
             attributes = self._loaded(node.attributes)
             if node.array is None:
                 return GroupMetadata(attributes=to_attributes(attributes))
+            assert isinstance(node.array.metadata, ZarrArrayMetadata)
             return to_metadata(node.array.metadata, attributes, self._known)
         except FrazilError as error:
             error.path = error.path if error.path and error.path.startswith("/") else node.path
             return error
 
     def _loaded(
-        self, attributes: Mapping[str, msgpack.Json] | AttributesReference | None
-    ) -> Mapping[str, msgpack.Json] | None:
+        self, attributes: Mapping[str, json_values.Json] | AttributesReference | None
+    ) -> Mapping[str, json_values.Json] | None:
         """Attributes, from their file where they have one."""
         if isinstance(attributes, AttributesReference):
             return self._files.attributes(attributes.id, attributes.location)
