@@ -95,8 +95,8 @@ class NodeIndex:
     def following(
         self, data: bytes, at: int, key: str | None, order: Order, written: Mapping[str, NodeSnapshot | None]
     ) -> NodeIndex:
-        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. Of `written` nodes those are known
-        from the start whose attributes and metadata were decoded here."""
+        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. A few `written` nodes are known from the
+        start, as decoding their bytes would give the same."""
         same = self.paths == order.paths
         paths, rows, _, _ = find_nodes(data, at, len(order.paths), key)
         index = NodeIndex(data, key, [] if same else paths, rows)
@@ -105,15 +105,20 @@ class NodeIndex:
         index._order = Order(order.keys, order.paths, True)
         index._metadata = self._metadata
         if len(written) <= _FEW:
-            index._nodes = {path: node for path, node in written.items() if node is not None and self._is_known(node)}
+            for path, node in written.items():
+                if node is not None and node.array is not None:
+                    index._know(path, node, node.array.metadata)
         return index
 
-    def _is_known(self, node: NodeSnapshot) -> bool:
-        """Whether an array has the attributes and the metadata that its node has here, as they were handed out: then nobody else has them."""
-        known = self._nodes.get(node.path)
-        if known is None or known.array is None or node.array is None:
-            return False
-        return known.attributes is node.attributes and known.array.metadata is node.array.metadata
+    def _know(self, path: str, node: NodeSnapshot, metadata: ZarrArrayMetadata) -> None:
+        """Remembers an array that lies at a path."""
+        entry = self.entries[path]
+        start, end = self.rows[entry + _METADATA], self.rows[entry + _MANIFESTS]
+        if start >= 0:
+            self._nodes[path] = node
+            if len(self._metadata) >= _MOST_KNOWN:
+                self._metadata.clear()
+            self._metadata[self.data[start:end]] = metadata
 
     def order(self) -> Order:
         if self._order is None:

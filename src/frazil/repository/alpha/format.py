@@ -13,7 +13,7 @@ from frazil.formats.alpha.refs import check_name
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, new_id
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.repository.alpha.documents import from_attributes, from_metadata
+from frazil.repository.alpha.documents import check_grid, from_attributes, from_metadata
 from frazil.repository.alpha.new_snapshot import write_commit
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
@@ -32,6 +32,7 @@ from frazil.repository.format import (
     Tip,
     Written,
 )
+from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.refs import branches, history
 from frazil.repository.refs.alpha_library import add_guard, check_deletion, check_library_branch
 
@@ -109,6 +110,16 @@ class AlphaSnapshots(Files):
             error.key = error.key or key
             raise
         return NodeSnapshot(0, path, attributes, array)
+
+    def resized_node(self, node: NodeSnapshot, shape: tuple[int, ...]) -> NodeSnapshot:
+        assert node.array is not None
+        metadata = node.array.metadata._replace(shape=shape)
+        try:
+            check_grid(grid_of(metadata))
+        except FrazilError as error:
+            error.key = error.key or f"{node.path}/zarr.json".lstrip("/")
+            raise
+        return node._replace(array=node.array._replace(metadata=metadata))
 
 
 class AlphaFormat(AlphaSnapshots):
