@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
-__all__ = ["Repository"]
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 else:
     threading = LateModule("threading")
 
-__all__ = ["Confirmation", "StoredDocument", "check_in_place", "check_same_array", "followed"]
 
 # what an array keeps as long as it lives
 _FIXED: Final = (
