@@ -7,11 +7,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import NATIVE, Manifest, decode_manifest
-from frazil.formats.alpha.nodes import AttributesReference, NodeSnapshot
+from frazil.formats.alpha.manifests import decode_manifest
 from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot
 from frazil.formats.ids import ObjectId, decode_id, encode_id
+from frazil.formats.manifests import NATIVE, Manifest
 from frazil.formats.msgpack import unpack
+from frazil.formats.nodes import AttributesReference, NodeSnapshot
 from frazil.stores import Store
 
 HISTORY = 8

@@ -12,10 +12,11 @@ from tests.formats.documents import encoded_snapshot
 
 import frazil
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, NotFoundError, StoreError
-from frazil.formats.alpha.manifests import NATIVE, decode_manifest, encode_manifest
-from frazil.formats.alpha.nodes import NodeSnapshot
+from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot
 from frazil.formats.ids import decode_id, encode_id
+from frazil.formats.manifests import NATIVE
+from frazil.formats.nodes import NodeSnapshot
 from frazil.stores import MemoryStore
 
 LARGE = 2**20 + 2**10

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.formats.alpha.manifests import (
+from frazil.formats.manifests import (
     INLINE,
     NATIVE,
     NO_FLAGS,

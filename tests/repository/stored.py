@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import NATIVE, Manifest, node_manifest
 from frazil.formats.alpha.refs import Ref, branch_key, emit_ref
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, decode_id, new_id
+from frazil.formats.manifests import NATIVE, Manifest, node_manifest
+from frazil.repository.alpha.branches import create_repository
 from frazil.repository.alpha.format import AlphaFormat as Files
 from frazil.repository.format import Tip
-from frazil.repository.refs.branches import create_repository
 from frazil.stores import Capabilities, MemoryStore, Store
 from frazil.stores.wrappers import WrappedStore
 from tests.formats.archives import repository

@@ -21,13 +21,13 @@ from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, 
 from frazil.formats.alpha.refs import check_name
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.late import LateModule
+from frazil.repository.alpha import branches
+from frazil.repository.alpha.file_cache import UNCHANGING, Files
 from frazil.repository.alpha.format import AlphaFormat
-from frazil.repository.files.file_cache import UNCHANGING, Files
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
-from frazil.repository.refs import branches
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.repository.virtual.virtual_fetch import open_places
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
-__all__ = ["Repository"]
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]

@@ -19,8 +19,6 @@ from frazil.record import Record
 from frazil.runtime import DEFAULT
 from frazil.stores.store import Store
 
-__all__ = ["Entry", "entries_of_node", "entries_of_place", "lines"]
-
 Kind = Literal["array", "group", "repository", "folder", "key", "unreadable"]
 
 _MAIN: Final = folder_of("branch", "main")  # what tells a repository

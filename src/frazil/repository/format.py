@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
-from frazil.formats.alpha.nodes import ManifestReference, Node, Nodes, NodeSnapshot
+from frazil.formats.alpha.nodes import Nodes
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId
+from frazil.formats.nodes import ManifestReference, Node, NodeSnapshot
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.errors import FrazilError
-    from frazil.formats.alpha.manifests import Manifest
+    from frazil.formats.manifests import Manifest
     from frazil.formats.msgpack import Json
     from frazil.metadata.model import ArrayMetadata, GroupMetadata
     from frazil.metadata.registry import MetadataExtensions

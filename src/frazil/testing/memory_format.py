@@ -25,10 +25,11 @@ from frazil.formats.alpha.refs import check_name, check_new_name
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, decode_id, encode_id, new_id
 from frazil.record import Record
+from frazil.repository.alpha.branches import check_commits
 from frazil.repository.alpha.format import AlphaSnapshots
 from frazil.repository.alpha.new_snapshot import write_commit
 from frazil.repository.alpha.node_matching import match_nodes
-from frazil.repository.files.snapshot_flags import next_node, with_flag
+from frazil.repository.alpha.snapshot_flags import next_node, with_flag
 from frazil.repository.format import (
     COMMITTED,
     MAIN,
@@ -42,14 +43,11 @@ from frazil.repository.format import (
     Tip,
     Written,
 )
-from frazil.repository.refs.branches import check_commits
 from frazil.repository.session.transaction import Options
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
 from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, Changed, Version
-
-__all__ = ["MemoryFormat", "create_memory_repository", "open_memory_repository"]
 
 _NAME: Final = "state"
 _LOST: Final = 4  # answers of one update

@@ -13,10 +13,10 @@ import pytest
 import frazil
 from frazil.errors import FrazilError, InvalidInputError, UnknownExtensionError
 from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
-from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot
 from frazil.formats.ids import decode_id
 from frazil.formats.msgpack import pack, unpack
+from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.stores import MemoryStore
 from tests.formats.documents import encoded_snapshot
 

@@ -15,8 +15,9 @@ from tests.formats import manifest_reference as reference
 from tests.formats.manifest_reference import Inline, Model, Packed, Pairs, Payload, Ref, Virtual, pack
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha import manifests
-from frazil.formats.alpha.manifests import Manifest, decode_manifest, encode_manifest
+from frazil.formats import manifests
+from frazil.formats.alpha.manifests import decode_manifest, encode_manifest, frozen_copy
+from frazil.formats.manifests import Manifest
 
 ARCHIVES = ["icechunk-alpha-repo.tar.gz", "icechunk-alpha-varied.tar.gz"]
 
@@ -351,7 +352,7 @@ def test_rows_of_an_array(model: Model, node: int, rank: int) -> None:
 @given(models)
 def test_a_copy_shares_no_memory_and_cannot_be_changed(model: Model) -> None:
     manifest = decode_manifest(reference.encode(model))
-    copy = manifests.frozen_copy(manifest)
+    copy = frozen_copy(manifest)
     assert copy is not None
     assert encode_manifest(copy) is not None
     assert bytes(memoryview(encode_manifest(copy))) == bytes(memoryview(encode_manifest(manifest)))
@@ -360,7 +361,7 @@ def test_a_copy_shares_no_memory_and_cannot_be_changed(model: Model) -> None:
     assert manifests.nbytes_of(copy) == sum(column.nbytes for column in manifest[1:-1])
     if manifest.size > 1:
         unordered = manifests.select_rows(manifest, np.arange(manifest.size)[::-1])
-        assert manifests.frozen_copy(unordered) is None
+        assert frozen_copy(unordered) is None
 
 
 @pytest.mark.parametrize("node", [-1, 0, 2**32, 2**70])

@@ -14,19 +14,11 @@ import frazil.formats.alpha.nodes as nodes_module
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.alpha.node_index import NodeIndex, find_nodes
 from frazil.formats.alpha.node_values import read_attributes
-from frazil.formats.alpha.nodes import (
-    ArrayData,
-    AttributesReference,
-    BrokenNode,
-    ManifestReference,
-    Node,
-    Nodes,
-    NodeSnapshot,
-    _over,
-)
+from frazil.formats.alpha.nodes import Nodes, _over
 from frazil.formats.alpha.zarr_metadata import read_metadata
 from frazil.formats.ids import decode_id
 from frazil.formats.msgpack import Reader, write_map
+from frazil.formats.nodes import ArrayData, AttributesReference, BrokenNode, ManifestReference, Node, NodeSnapshot
 
 KEY = "snapshots/X"
 # by their components, not by their bytes

@@ -13,9 +13,10 @@ from tests.formats.documents import encoded_snapshot
 from tests.formats.encoding import Pairs, Raw, Wide, decoded, encoded
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha.nodes import BrokenNode, Nodes, NodeSnapshot
+from frazil.formats.alpha.nodes import Nodes
 from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo, decode_snapshot
 from frazil.formats.ids import decode_id, encode_id
+from frazil.formats.nodes import BrokenNode, NodeSnapshot
 from frazil.formats.times import parse_time
 
 KEY = "snapshots/X"

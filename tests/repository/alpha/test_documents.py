@@ -13,7 +13,6 @@ from tests.formats import strategies
 from tests.formats.archives import NAMES, files_in
 
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
-from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot
 from frazil.formats.alpha.zarr_metadata import (
     DATA_TYPES,
@@ -23,6 +22,7 @@ from frazil.formats.alpha.zarr_metadata import (
     read_metadata,
 )
 from frazil.formats.msgpack import Reader
+from frazil.formats.nodes import NodeSnapshot
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.extensions import Extension, NamedExtension

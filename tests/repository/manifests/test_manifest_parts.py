@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.repository.models import Model, manifest_of, model_of, payloads, together
 
-from frazil.formats.alpha.manifests import NO_FLAGS, decode_manifest, encode_manifest
+from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
+from frazil.formats.manifests import NO_FLAGS
 from frazil.formats.msgpack import unpack
 from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, split_piece, trimmed
 from frazil.repository.virtual.file_checks import FileCheck, read_checks, with_checks

@@ -16,17 +16,18 @@ from tests.repository.plain_history import CHUNK, PlainSession, State, delta_of,
 from tests.repository.stored import empty_files, info, put_manifests, snapshot, some_id
 
 from frazil.errors import NotFoundError
-from frazil.formats.alpha.manifests import NATIVE, Manifest, node_manifest
-from frazil.formats.alpha.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
+from frazil.formats.alpha.nodes import Nodes
 from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot
 from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata
+from frazil.formats.manifests import NATIVE, Manifest, node_manifest
 from frazil.formats.msgpack import Json, pack
+from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, NodeSnapshot
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.node_matching import match_nodes
-from frazil.repository.files.attributes import same_attributes
-from frazil.repository.files.file_cache import Files
 from frazil.repository.manifests.boxes import extents_of
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
 from frazil.repository.merge.snapshot_delta import snapshot_delta
+from frazil.repository.session.attributes import same_attributes
 
 FREE = {"frazil": pack({"next_node": 100})}
 METADATA = ZarrArrayMetadata((4, 4), "int32", (2, 2), "Slash", 0, (NamedConfiguration("bytes", {"endian": "little"}),))

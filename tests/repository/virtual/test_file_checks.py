@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
-from frazil.formats.alpha.manifests import NO_FLAGS
+from frazil.formats.manifests import NO_FLAGS
 from frazil.formats.msgpack import pack, unpack
 from frazil.repository.virtual.file_checks import (
     CHECKS_FLAG,

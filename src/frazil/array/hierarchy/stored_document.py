@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 else:
     threading = LateModule("threading")
 
-__all__ = ["Confirmation", "StoredDocument", "check_in_place", "check_same_array", "followed"]
 
 # what an array keeps as long as it lives
 _FIXED: Final = (
@@ -142,7 +141,9 @@ class StoredDocument:
             return known.shape
         fetched = place.store.fetch(names, WHOLE)
         document = read_values(fetched, names, WHOLE)[0]
-        version = None if fetched.young is not None and fetched.young[0] else fetched.versions[0]
+        version = (
+            None if fetched.version_may_repeat is not None and fetched.version_may_repeat[0] else fetched.versions[0]
+        )
         if document is None or known is None or known.document != document:
             registry = place.registry.silent()
             stored = None if document is None else place.layout.parse(names[0], document, registry)

@@ -48,7 +48,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
             return None
     else:
         located, expect = access.storage.locate_one(chunk), None
-        fetched = access.storage.fetch(located, _WHOLE, once=True)
+        fetched = access.storage.fetch(located, _WHOLE, single_read=True)
     try:
         out = np.empty(counts, dtype)
     except (ValueError, MemoryError):  # the general way says so

@@ -11,19 +11,10 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import FormatError
-from frazil.formats.alpha.node_values import (
-    ArrayData,
-    BrokenNode,
-    Node,
-    NodeSnapshot,
-    peek_id,
-    peek_kind,
-    read_attributes,
-    read_manifests,
-    read_node,
-)
-from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, read_metadata
+from frazil.formats.alpha.node_values import peek_id, peek_kind, read_attributes, read_manifests, read_node
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, packed_shape, read_metadata
 from frazil.formats.msgpack import Packed, Reader
+from frazil.formats.nodes import ArrayData, BrokenNode, Node, NodeSnapshot
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -174,12 +165,19 @@ class NodeIndex:
         return found
 
     def metadata_bytes(self, path: str, node: NodeSnapshot) -> Packed | None:
-        """The metadata of an array as it lies at its path, where that was decoded to the very value that the node has now; else None."""
+        """The metadata of an array as it lies at its path, where that was decoded to the very value that the node has now, but for the lengths; else None."""
         entry = self.entries.get(path)
         if entry is None or node.array is None or self.rows[entry + _METADATA] < 0:
             return None
-        data = self.data[self.rows[entry + _METADATA] : self.rows[entry + _MANIFESTS]]
-        return Packed(data) if self._metadata.get(data) is node.array.metadata else None
+        data, metadata = self.data[self.rows[entry + _METADATA] : self.rows[entry + _MANIFESTS]], node.array.metadata
+        known = self._metadata.get(data)
+        if known is metadata:
+            return Packed(data)
+        if known is not None and metadata.differs_in_shape_alone(known):
+            lengths = packed_shape(known)
+            if data.startswith(lengths):  # which may be written in a longer form
+                return Packed(packed_shape(metadata) + data[len(lengths) :])
+        return None
 
     def document(self, path: str) -> DocumentBytes | None:
         entry = self.entries.get(path)

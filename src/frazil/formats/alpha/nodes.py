@@ -13,16 +13,9 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.formats.alpha.node_index import END, ROW, NodeIndex, Order, find_nodes, sort_key
-from frazil.formats.alpha.node_values import (
-    ArrayData,
-    AttributesReference,
-    BrokenNode,
-    ManifestReference,
-    Node,
-    NodeSnapshot,
-    write_entry,
-)
+from frazil.formats.alpha.node_values import write_entry
 from frazil.formats.msgpack import Reader, write_map
+from frazil.formats.nodes import ArrayData, AttributesReference, BrokenNode, ManifestReference, Node, NodeSnapshot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,17 +8,19 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
-from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.refs import check_name
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId, new_id
+from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.repository.alpha import branches, history
+from frazil.repository.alpha.alpha_library import add_guard, check_deletion, check_library_branch
 from frazil.repository.alpha.documents import check_grid, from_attributes, from_metadata
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.new_snapshot import write_commit
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.snapshot_flags import HISTORY, commit_metadata, has_freedoms, with_flag
+from frazil.repository.alpha.snapshot_flags import HISTORY, commit_metadata, has_freedoms, with_flag
 from frazil.repository.format import (
     MAIN,
     TAKEN,
@@ -33,8 +35,6 @@ from frazil.repository.format import (
     Written,
 )
 from frazil.repository.manifests.coordinates import grid_of
-from frazil.repository.refs import branches, history
-from frazil.repository.refs.alpha_library import add_guard, check_deletion, check_library_branch
 
 if TYPE_CHECKING:
     from frazil.formats.msgpack import Json

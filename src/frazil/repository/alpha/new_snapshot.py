@@ -12,14 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import Manifest, node_manifest
-from frazil.formats.alpha.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
+from frazil.formats.alpha.nodes import Nodes
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, new_id
+from frazil.formats.manifests import Manifest, node_manifest
 from frazil.formats.msgpack import pack
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.snapshot_flags import (
+from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, NodeSnapshot
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.snapshot_flags import (
     commit_properties,
     has_own_manifests,
     next_node,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import FrazilError
 from frazil.formats.alpha.node_values import read_attributes
-from frazil.formats.alpha.nodes import AttributesReference, BrokenNode, Node, Nodes
+from frazil.formats.alpha.nodes import Nodes
 from frazil.formats.msgpack import Reader
+from frazil.formats.nodes import AttributesReference, BrokenNode, Node
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.json_text import copied
 from frazil.metadata.members import INT64_MAX
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
     from frazil.metadata.json_text import Json
     from frazil.metadata.registry import MetadataExtensions
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.alpha.file_cache import Files
 
 __all__ = ["NodeDocuments"]
 
@@ -86,12 +87,11 @@ class NodeDocuments:
             error.path = error.path if error.path and error.path.startswith("/") else node.path
             return error
 
-    def _array(
-        self, stored: ZarrArrayMetadata, attributes: Mapping[str, msgpack.Json] | None
-    ) -> ArrayMetadata:
+    def _array(self, stored: ZarrArrayMetadata, attributes: Mapping[str, msgpack.Json] | None) -> ArrayMetadata:
         """The metadata of an array. What differs in the lengths alone, as that of an array which grows does, is converted once."""
         known = self._parts.get(id(stored.codecs))
-        if known is not None and _same_but_lengths(known[0], stored):
+        fits = max(stored.shape, default=0) <= INT64_MAX
+        if fits and known is not None and stored.differs_in_shape_alone(known[0]):
             return known[1].with_plain_members(stored.shape, to_attributes(attributes))
         found = to_metadata(stored, attributes, self._known)
         if type(found.chunk_grid) is RegularGrid:
@@ -106,17 +106,6 @@ class NodeDocuments:
         if isinstance(attributes, AttributesReference):
             return self._files.attributes(attributes.id, attributes.location)
         return attributes
-
-
-def _same_but_lengths(one: ZarrArrayMetadata, other: ZarrArrayMetadata) -> bool:
-    """Whether the same document follows from both but for the lengths, which are allowed."""
-    return (
-        one.codecs is other.codecs
-        and one.storage_transformers is other.storage_transformers
-        and one[1:] == other[1:]
-        and len(one.shape) == len(other.shape)
-        and max(other.shape, default=0) <= INT64_MAX
-    )
 
 
 def _make_room(known: dict[bytes, ArrayMetadata] | dict[bytes, dict[str, Json]] | dict[int, _Converted]) -> None:

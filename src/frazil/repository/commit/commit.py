@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, StoreError
-from frazil.formats.alpha import manifests as columns_of
-from frazil.formats.alpha.nodes import NodeSnapshot
+from frazil.formats import manifests as columns_of
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.msgpack import Json
+from frazil.formats.nodes import NodeSnapshot
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_array
-from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_array
+from frazil.formats.nodes import ManifestReference
 from frazil.record import Record
 from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.coordinates import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError
-from frazil.formats.alpha.manifests import (
+from frazil.formats.manifests import (
     INLINE,
     NO_FLAGS,
     ROW_COLUMNS,

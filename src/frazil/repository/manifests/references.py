@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import Manifest, nbytes_of, rows_of_array, rows_of_node
-from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.refs import manifest_key
 from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import Manifest, nbytes_of, rows_of_array, rows_of_node
+from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.repository.manifests.boxes import extents_of, read_extents
 from frazil.repository.manifests.coordinates import ChunkIndex, grid_of, no_coordinates
 from frazil.repository.manifests.shared_manifests import check_references, mixed_up_nodes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.errors import FormatError
-from frazil.formats.alpha.manifests import NATIVE, Manifest, rows_of_array, rows_of_node
+from frazil.formats.manifests import NATIVE, Manifest, rows_of_array, rows_of_node
 from frazil.repository.manifests.chunk_comparison import same_references
 from frazil.repository.manifests.coordinates import ChunkIndex, within
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from frazil.errors import ConflictError
 from frazil.record import Record
-from frazil.repository.files.attributes import Attributes, same_stored_attributes
 from frazil.repository.manifests.coordinates import grid_of, within
 from frazil.repository.merge.delta import Delta, MetadataChange
+from frazil.repository.session.attributes import Attributes, same_stored_attributes
 from frazil.repository.session.change_set import ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import PENDING, REMOVED, VIRTUAL, Rows
 

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from frazil.formats.alpha.nodes import AttributesReference
+from frazil.formats.nodes import AttributesReference
 from frazil.record import Record
-from frazil.repository.files.attributes import same_attributes
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
+from frazil.repository.session.attributes import same_attributes
 from frazil.repository.session.change_set import Append
 
 if TYPE_CHECKING:
-    from frazil.formats.alpha.nodes import NodeSnapshot
     from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
-    from frazil.repository.files.attributes import Attributes
+    from frazil.formats.nodes import NodeSnapshot
     from frazil.repository.format import RepositoryFormat
+    from frazil.repository.session.attributes import Attributes
     from frazil.repository.session.changed_references import Rows
     from frazil.repository.session.read_log import Reads
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.formats.alpha.nodes import NodeSnapshot
+from frazil.formats.nodes import NodeSnapshot
 from frazil.record import Record
 from frazil.repository.format import NodeMatching
 from frazil.repository.manifests.chunk_comparison import FoundRows, Listed, compare_chunks, own_manifests
@@ -29,10 +29,10 @@ from frazil.repository.virtual.file_checks import read_checks
 from frazil.stores.values import Pieces, Sources
 
 if TYPE_CHECKING:
-    from frazil.formats.alpha.manifests import Manifest
-    from frazil.formats.alpha.nodes import ArrayData
     from frazil.formats.alpha.snapshots import Snapshot
     from frazil.formats.ids import ObjectId
+    from frazil.formats.manifests import Manifest
+    from frazil.formats.nodes import ArrayData
     from frazil.repository.format import RepositoryFormat
 
 __all__ = ["snapshot_delta"]

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.formats.alpha.manifests import NATIVE, VIRTUAL, Octets
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, encode_ids
+from frazil.formats.manifests import NATIVE, VIRTUAL, Octets
 from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.references import BaseReferences

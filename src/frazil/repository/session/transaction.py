@@ -10,13 +10,13 @@ from typing import TypeAlias
 import numpy as np
 
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
-from frazil.formats.alpha.nodes import Node, NodeSnapshot
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.ids import encode_id
+from frazil.formats.nodes import Node, NodeSnapshot
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.repository.files.attributes import same_attributes
 from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
 from frazil.repository.session.array_chunks import ArrayChunks
+from frazil.repository.session.attributes import same_attributes
 from frazil.repository.session.change_set import ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import Rows, removed_rows
 from frazil.repository.session.session_state import Options, SessionState

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.msgpack import pack
-from frazil.repository.files.snapshot_flags import commit_metadata, commit_properties
+from frazil.repository.alpha.snapshot_flags import commit_metadata, commit_properties
 
 NAMES = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9), max_size=3)
 

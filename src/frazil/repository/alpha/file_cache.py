@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes, encode_attributes
-from frazil.formats.alpha.manifests import Manifest, decode_manifest, encode_manifest, frozen_copy, nbytes_of
+from frazil.formats.alpha.manifests import decode_manifest, encode_manifest, frozen_copy
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import Manifest, nbytes_of
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.caches.chunk_cache import RememberingStore
 from frazil.stores.keys import check_prefix
@@ -55,7 +56,7 @@ class Files:
         self.memory: Final = ByteCache(cache_bytes) if memory is None else memory
         self._kept: Final[CacheSection[Kept]] = CacheSection(self.memory, "file")
         self._last: tuple[str, Snapshot] | None = None
-        # whether the file is there that refs/alpha_library.py writes; None: not known
+        # whether the file is there that alpha_library.py writes; None: not known
         self.keeps_library_out: bool | None = None
         self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, as each of their descendants has them
 

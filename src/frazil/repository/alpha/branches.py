@@ -39,17 +39,17 @@ from frazil.formats.alpha.refs import (
 )
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.snapshot_flags import has_freedoms
-from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
-from frazil.repository.refs.alpha_library import keep_library_out, see_first_name
-from frazil.repository.refs.reference_files import (
+from frazil.repository.alpha.alpha_library import keep_library_out, see_first_name
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.reference_files import (
     MOST_BYTES,
     create_reference,
     highest_number,
     newest_number,
     read_reference,
 )
+from frazil.repository.alpha.snapshot_flags import has_freedoms
+from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
 from frazil.stores.fetched.content import read_values
 from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import Columns

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from frazil.formats.alpha.attributes import same_json
-from frazil.formats.alpha.nodes import AttributesReference
+from frazil.formats.nodes import AttributesReference
 
 if TYPE_CHECKING:
     from frazil.formats.msgpack import Json

@@ -12,9 +12,9 @@ from frazil.errors import FormatError, NotFoundError
 from frazil.formats.alpha.refs import snapshot_key
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
-from frazil.repository.files.file_cache import Files
+from frazil.repository.alpha.branches import read_first
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, Ancestor
-from frazil.repository.refs.branches import read_first
 
 __all__ = ["ancestry", "common_ancestor", "find_snapshots", "list_ids", "snapshot_file"]
 

@@ -10,8 +10,8 @@ from frazil.errors import FormatError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.refs import folder_of, needs_encoding
 from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ObjectId
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.snapshot_flags import has_freedoms
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.snapshot_flags import has_freedoms
 
 __all__ = ["GUARD", "add_guard", "check_deletion", "check_library_branch", "keep_library_out", "see_first_name"]
 
