@@ -5,6 +5,7 @@ How each dialect writes them lives in its own file; what codecs do with their ex
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter, is_
 from typing import Final, Literal, Self, TypeAlias
 
 import numpy as np
@@ -151,10 +152,7 @@ class ArrayMetadata(NodeMetadata):
         """Whether the shape is another, and all else but the attributes the very objects that another one has, as with_shape leaves them. False says nothing."""
         if not isinstance(other, ArrayMetadata) or self.shape == other.shape:
             return False
-        for name in _BESIDE_SHAPE:
-            if getattr(self, name) is not getattr(other, name):
-                return False
-        return True
+        return all(map(is_, _BESIDE_SHAPE(self), _BESIDE_SHAPE(other)))
 
     def with_attributes(self, attributes: Mapping[str, object]) -> ArrayMetadata:
         """The same array with these attributes instead of its own."""
@@ -209,7 +207,7 @@ class GroupMetadata(NodeMetadata):
         return GroupMetadata(attributes=self.attributes, zarr_format=self.zarr_format, unknown=self.unknown)
 
 
-_BESIDE_SHAPE: Final = tuple([name for name in ArrayMetadata.__slots__ if name not in ("shape", "attributes")])
+_BESIDE_SHAPE: Final = attrgetter(*[name for name in ArrayMetadata.__slots__ if name not in ("shape", "attributes")])
 
 
 def _check_grid(grid: ChunkGrid, shape: tuple[int, ...]) -> None:

@@ -151,7 +151,8 @@ class AlphaFormat(AlphaSnapshots):
         return branches.read_tip(self, branch)
 
     def tip(self, branch: str, known: Tip | None = None) -> Tip:
-        check_name("branch", branch)
+        if known is None or known.branch != branch:
+            check_name("branch", branch)
         return branches.open_tip(self, branch, known)
 
     def moved(self, tip: Tip) -> Tip | None:

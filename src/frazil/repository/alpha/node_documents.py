@@ -32,6 +32,7 @@ _Converted: TypeAlias = "tuple[ZarrArrayMetadata, ArrayMetadata]"
 
 _MOST_KNOWN: Final = 1024  # arrays, and attributes
 _SMALL: Final = 4096  # bytes of what is remembered
+_GROUP: Final = GroupMetadata()
 
 
 class NodeDocuments:
@@ -53,7 +54,7 @@ class NodeDocuments:
             if array is not None:
                 return array.with_plain_attributes(self._plain_attributes(attributes))
             if not metadata:
-                return GroupMetadata(attributes=self._plain_attributes(attributes))
+                return _GROUP.with_plain_attributes(self._plain_attributes(attributes))
         except FrazilError:  # told of with the whole node
             pass
         node = nodes.get(path)
