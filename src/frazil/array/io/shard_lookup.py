@@ -179,7 +179,7 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
         tables, slot = read_tables(access, level, region, spans, key)
     else:
         tables, slot = _parsed(access, level, fetched.sources, fetched.rows, fetched.sizes, key)
-    return Opened(region, spans, tables, slot, fetched.versions, fetched.young)
+    return Opened(region, spans, tables, slot, fetched.versions, fetched.version_may_repeat)
 
 
 def _parsed(

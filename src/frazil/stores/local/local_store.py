@@ -25,7 +25,7 @@ from frazil.stores.local.kernel_results import (
     answered,
     expected,
     has_suffix,
-    is_young,
+    is_recent,
     pack_version,
     raw,
     unknown_sizes,
@@ -144,15 +144,23 @@ class LocalStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, but with
         `once`: then the kernel opens it when it is read."""
-        if held is not None and UNKNOWN not in held.status:
-            return answered(held.sources, held.versions, held.sizes, held.young, (), spans, expect)
+        if continue_from is not None and UNKNOWN not in continue_from.status:
+            return answered(
+                continue_from.sources,
+                continue_from.versions,
+                continue_from.sizes,
+                continue_from.version_may_repeat,
+                (),
+                spans,
+                expect,
+            )
         folders.check_names(names)
-        if once and expect is None and not has_suffix(spans):
+        if single_read and expect is None and not has_suffix(spans):
             root = self._live()
             if root is not None:
                 try:
@@ -198,22 +206,28 @@ class LocalStore(Store):
         table = raw(stat)
         now = time.time_ns()
         versions: list[Version | None] = []
-        young: list[bool] = []
+        version_may_repeat: list[bool] = []
         folders: list[int] = []
         for i, (code, _, _, changed) in enumerate(stat.tolist()):
             if code == 0:
                 versions.append(table[32 * i + 8 : 32 * i + 32])
-                young.append(is_young(changed, now))
+                version_may_repeat.append(is_recent(changed, now))
             elif code in NOWHERE:
                 if code == errno.EISDIR:
                     folders.append(i)
                 stat[i, 2] = -1
                 versions.append(None)
-                young.append(False)
+                version_may_repeat.append(False)
             else:
                 del files  # closed now, not when the error is forgotten
                 raise refused("cannot be read", code, names[i])
-        return Sources(files, ()), versions, stat[:, 2], young if True in young else None, folders
+        return (
+            Sources(files, ()),
+            versions,
+            stat[:, 2],
+            version_may_repeat if True in version_may_repeat else None,
+            folders,
+        )
 
     def kernel_root(self) -> _Root | None:
         """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
@@ -496,5 +510,5 @@ def _one_found(
     if len(spans) and (spans.item(1) < 0 or spans.item(2) < 0):
         rows = spans.copy()
         rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
-    young = [True] if is_young(changed, time.time_ns()) else None
-    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, young)
+    version_may_repeat = [True] if is_recent(changed, time.time_ns()) else None
+    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, version_may_repeat)

@@ -301,7 +301,7 @@ class ShardWriter(Record):
         values: list[bytes | None] = [None] * len(reads)
         if not len(spans):
             return _Kept(Carried(group, number, Sources(None, ()), spans), rows, values)
-        fetched = fetch_spans(self.inner, batch.opened.names, spans, held=batch.opened.fetched)
+        fetched = fetch_spans(self.inner, batch.opened.names, spans, continue_from=batch.opened.fetched)
         if STALE in fetched.status or (fetched.rows[:, 0] == MISSING).any():
             return None
         count = int(reads.sum())
