@@ -85,14 +85,17 @@ class LocalStore(Store):
     path       the root; made by the first write. A store on a folder that is not there has no keys
     sync       values are on the medium, not only handed to the system, when a write returns
     read_only  writes raise ReadOnlyError
+    threads    that write many values at once; 0: one for each core that the process may use
 
     Readers see old values or new ones, whole, whatever happens; writers exclude each other, and tensorstore's, key by key. Links are not
     followed. Components of keys have at most 255 bytes (248 where they are written) and do not end in ".__lock". Where the
     disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused. Safe in many threads and after a fork; pickles (by path)."""
 
-    __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync")
+    __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync", "threads")
 
-    def __init__(self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False, threads: int = 0
+    ) -> None:
         if sys.platform == "win32":
             raise StoreError("LocalStore does not work on Windows yet", hint="use a Linux or macOS machine, or WSL")
         named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
@@ -100,7 +103,10 @@ class LocalStore(Store):
             raise InvalidInputError(f"not the path of a folder: {path!r}", hint="give a str or a pathlib.Path")
         self.path: Final = os.path.abspath(named)
         self.sync: Final = sync
+        if not isinstance(threads, int) or threads < 0:
+            raise InvalidInputError(f"threads is {threads!r}; it must be a whole number, 0 or more")
         self.read_only: Final = read_only
+        self.threads: Final = threads
         self._root: _Root | None = None
         self._folds: bool | None = None  # whether the disk folds case; None until it is certain
         self._can: Capabilities | None = None
@@ -110,7 +116,7 @@ class LocalStore(Store):
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (type(self), self.path, self.sync, self.read_only)
+        return _reopened, (type(self), self.path, self.sync, self.read_only, self.threads)
 
     @property
     def identity(self) -> str | None:
@@ -483,13 +489,13 @@ class LocalStore(Store):
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
         (files, buffers), rows, offsets = pieces
-        threads = cores() if len(names) > 1 else 1
+        threads = (self.threads or cores()) if len(names) > 1 else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result
 
 
-def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool) -> LocalStore:
-    return kind(path, sync=sync, read_only=read_only)
+def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool, threads: int = 0) -> LocalStore:
+    return kind(path, sync=sync, read_only=read_only, threads=threads)
 
 
 def _one_found(
