@@ -286,7 +286,9 @@ class Array:
         return self._indexer(partial(blocks, extents=self._outer))
 
     def _indexer(self, rules: Normalise) -> Indexer:
-        return Indexer(partial(self._select, rules), partial(self._read, out=None, scalar=True), self._write)
+        return Indexer(
+            partial(self._select, rules), partial(self._read, out=None, scalar=True), partial(self._write, rules)
+        )
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
         """a[selection] as an array; into `out` where it is given, which must have the result's shape and the array's dtype; any strides.
@@ -356,16 +358,17 @@ class Array:
         what is not assigned, also under concurrent writers.
 
         Raises ReadOnlyError, SelectionError, InvalidInputError, StoreError, DataError, ConflictError."""
+        self._place.require_writable()
         single = single_chunk(selection, self._shape, self._leaf)
         if single is None or not self._write_one(single, value):
-            self._write(self._select(basic, selection), value)
+            self._write(basic, selection, value)
 
     def _write_one(self, single: SingleChunk, value: ArrayLike) -> bool:
-        self._place.require_writable()
         return self._do(partial(write_single, self._access, single, self._shape, self._values(value)))
 
-    def _write(self, selection: Selection, value: ArrayLike) -> None:
+    def _write(self, normalise: Normalise, where: object, value: ArrayLike) -> None:
         self._place.require_writable()
+        selection = self._select(normalise, where)
         values, confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         self._do(partial(write, self._access, self._plan(selection), values, confirm))
 
@@ -427,6 +430,7 @@ class Array:
         gets a place of its own.
 
         Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array has taken the place, StoreError."""
+        self._place.require_writable()
         data, axis = self._values(values), checked_axis(axis, self.ndim, self.path or "/")
         old: list[tuple[int, ...]] = []
 
@@ -461,6 +465,7 @@ class Array:
 
     def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
         """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""
+        self._place.require_writable()
         with self._changing:
             self._place = followed(self._place, self._storage)
             written = change_node(self._place, ArrayMetadata, lambda stored: change(self._same(stored)))

@@ -22,7 +22,7 @@ Selection: TypeAlias = BoxSelection | PointSelection
 
 
 class Indexer:
-    """Brackets. select: what is written between them, as a selection; read and write: with that"""
+    """Brackets. select: makes a selection of what is written between them; read: takes a selection; write: takes what is between them"""
 
     __slots__ = ("_read", "_select", "_write")
 
@@ -30,7 +30,7 @@ class Indexer:
         self,
         select: Callable[[object], Selection],
         read: Callable[[Selection], Values | np.generic],
-        write: Callable[[Selection, ArrayLike], None],
+        write: Callable[[object, ArrayLike], None],
     ) -> None:
         self._select, self._read, self._write = select, read, write
 
@@ -38,7 +38,7 @@ class Indexer:
         return self._read(self._select(selection))
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
-        self._write(self._select(selection), value)
+        self._write(selection, value)
 
 
 def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Values:
