@@ -7,7 +7,7 @@ from typing import Final
 
 from frazil.metadata.layout import Candidate, KnownExtensions, Metadata
 from frazil.metadata.paths import check_name
-from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key, emit_node, parse_node
+from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key, emit_node, parse_node, remember_node
 from frazil.metadata.value import Value
 
 
@@ -53,6 +53,9 @@ class V3Layout(Value):
 
     def parse(self, key: str, value: bytes, known: KnownExtensions) -> Metadata:
         return parse_node(value, known.metadata, key=key)
+
+    def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
+        remember_node(value, metadata, known.metadata)
 
     def emit(self, metadata: Metadata) -> bytes:
         return emit_node(metadata)
