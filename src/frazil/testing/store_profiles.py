@@ -107,11 +107,6 @@ class _Over(WrappedStore):
         """What keys below a prefix of the suite's begin with."""
         return [prefix]
 
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return Store.append_many(self, names, pieces, expect)
-
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         if is_prefix(names):
             for inner in self._inner_prefixes(names[0]):

@@ -291,7 +291,7 @@ def _format(zarr_format: object) -> ZarrFormat | None:
     if chosen is None:
         raise InvalidInputError(
             f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}",
-            hint="Zarr v2 cannot be written yet" if zarr_format == 2 else None,
+            hint="Zarr v2 cannot be written yet" if isinstance(zarr_format, int) and zarr_format == 2 else None,
         )
     return chosen
 
