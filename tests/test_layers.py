@@ -107,6 +107,7 @@ EVERYTHING = {
     [
         imports.layer_breaks,
         imports.order_breaks,
+        imports.foreign_imports,
         imports.cycles,
         imports.hidden_imports,
         contents.missing_docstrings,

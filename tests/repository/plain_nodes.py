@@ -78,6 +78,12 @@ class PlainNodes:
     def move(self, path: str, to: str) -> None:
         raise NotImplementedError
 
+    def node_key(self, path: str) -> int | None:
+        return None
+
+    def node_path(self, key: int) -> str | None:
+        return None
+
     def array_path(self, path: str, chunks: ChunkStorage) -> str:
         return path
 
