@@ -53,10 +53,12 @@ class Interrupting(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self._done(lambda: self.inner.fetch(names, spans, expect=expect, held=held, once=once))
+        return self._done(
+            lambda: self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+        )
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

@@ -38,10 +38,10 @@ class Bare(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self.table.fetch(names, spans, expect=expect, held=held)
+        return self.table.fetch(names, spans, expect=expect, continue_from=continue_from)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

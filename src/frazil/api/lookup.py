@@ -16,7 +16,6 @@ from frazil.repository.format import RepositoryFormat
 if TYPE_CHECKING:
     from frazil.formats.json_values import Json
 
-__all__ = ["Commit", "as_of", "branch_hint", "commits", "lookup", "lookup_snapshot", "tag_hint"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # characters of an id that name a snapshot

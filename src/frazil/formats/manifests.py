@@ -175,6 +175,8 @@ def select_rows(manifest: Manifest, rows: Columns) -> Manifest:
 
 def order_manifest(manifest: Manifest) -> Manifest:
     """The same in order of node and coordinates, of rows with one key the last alone; itself where that is so already."""
+    if manifest.nodes.size < 2:
+        return manifest
     columns = (np.ascontiguousarray(column) for column in (manifest.nodes, manifest.starts, manifest.coordinates))
     order = _kernel.order_references(*columns)
     return manifest if order is None else select_rows(manifest, np.frombuffer(memoryview(order), np.int64))

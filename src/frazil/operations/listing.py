@@ -19,8 +19,6 @@ from frazil.runtime import DEFAULT
 from frazil.stores.repository_places import MAIN_FILES
 from frazil.stores.store import Store
 
-__all__ = ["Entry", "entries_of_node", "entries_of_place", "lines"]
-
 Kind = Literal["array", "group", "repository", "folder", "key", "unreadable"]
 
 

@@ -304,3 +304,6 @@ class RepositoryFormat(Protocol):
         """From metadata to a node without manifests. like: the node that it replaces; what means the same as there keeps its form.
 
         Raises InvalidInputError for what the format cannot hold; `path` names the member."""
+
+    def resized_node(self, node: NodeSnapshot, shape: tuple[int, ...]) -> NodeSnapshot:
+        """The node of an array with other lengths, as many as it had. Raises InvalidInputError as `node`."""

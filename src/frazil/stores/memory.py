@@ -130,17 +130,17 @@ class MemoryStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        if held is None:
+        if continue_from is None:
             objects = self._table.objects
             found = [objects.get(name, _NOTHING) for name in names]
             values, versions = [value for value, _ in found], [version for _, version in found]
             sources = Sources(None, values)
             sizes = np.array([-1 if version is None else len(value) for value, version in found], np.int64)
         else:
-            sources, versions, sizes = held.sources, list(held.versions), held.sizes
+            sources, versions, sizes = continue_from.sources, list(continue_from.versions), continue_from.sizes
         status = [ABSENT_KEY if version is None else FOUND for version in versions]
         if expect is not None:
             for i, wanted in enumerate(expect):

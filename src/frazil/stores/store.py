@@ -111,8 +111,8 @@ class Store(ABC):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """Byte ranges of objects, in one batch.
 
@@ -397,7 +397,9 @@ class Store(ABC):
         for _ in attempts(WRITES):
             spans = np.zeros((len(names), 3), np.int64)
             spans[:, 0], spans[:, 2] = np.arange(len(names)), -1
-            fetched = self.fetch(names, spans)  # kept until its versions have been expected: see Fetched.young
+            fetched = self.fetch(
+                names, spans
+            )  # kept until its versions have been expected: see Fetched.version_may_repeat
             old = read_values(fetched, names, spans)
             new = {key: value for key, value in zip(names, map(change, names, old), strict=True) if value is not None}
             present = dict(zip(names, (version or ABSENT for version in fetched.versions), strict=True))

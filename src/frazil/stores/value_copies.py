@@ -29,7 +29,7 @@ class _Source(Protocol):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
+        continue_from: Fetched | None = None,
     ) -> Fetched: ...
 
 
@@ -125,12 +125,12 @@ def _put_long(target: _Target, name: str, source: _Source, source_name: str, lim
     """An object that is larger than memory should hold; its size, -1 where it is gone."""
     nothing = np.zeros((0, 3), np.int64)
     for _ in attempts(_COPIES):
-        held = source.fetch([source_name], nothing)
-        if held.status[0] != FOUND:
+        continue_from = source.fetch([source_name], nothing)
+        if continue_from.status[0] != FOUND:
             return -1
-        size = int(held.sizes[0])
+        size = int(continue_from.sizes[0])
         try:
-            target.put_stream(name, size, pieces_of_object(source, source_name, held, limit))
+            target.put_stream(name, size, pieces_of_object(source, source_name, continue_from, limit))
         except ConflictError:
             continue
         return size
@@ -141,10 +141,10 @@ def _put_long(target: _Target, name: str, source: _Source, source_name: str, lim
     )
 
 
-def pieces_of_object(source: _Source, name: str, held: Fetched, limit: int) -> Iterator[bytes]:
+def pieces_of_object(source: _Source, name: str, continue_from: Fetched, limit: int) -> Iterator[bytes]:
     """The bytes of an object of known size, one after the other, of the version that `held` has; at most `limit` of them in memory. Raises ConflictError
     where it is replaced meanwhile, StoreError."""
-    size, version = int(held.sizes[0]), held.versions[0]
+    size, version = int(continue_from.sizes[0]), continue_from.versions[0]
     each = max(1, min(max(_SHORTEST, limit // _REQUESTS), limit))
     window = max(1, limit // each) * each
     for low in range(0, size, window):

@@ -108,7 +108,7 @@ class Fetched(Record):
     versions: Sequence[Version | None]
     sizes: Columns
     rows: Columns
-    young: Sequence[bool] | None = None
+    version_may_repeat: Sequence[bool] | None = None
 
 
 PAGE: Final = 2**16  # rows of a page, where a listing begins anew with each page

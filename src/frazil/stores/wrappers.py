@@ -39,10 +39,10 @@ class WrappedStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self.inner.fetch(names, spans, expect=expect, held=held, once=once)
+        return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -115,15 +115,15 @@ class BufferedStore(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        if held is not None:
-            if not isinstance(held.sources.buffers, HeldBuffers):
+        if continue_from is not None:
+            if not isinstance(continue_from.sources.buffers, HeldBuffers):
                 raise InvalidInputError("the answer to hold came from another store")
-            inner = held.sources.buffers.inner
-            return as_buffers(self.inner.fetch(names, spans, expect=expect, held=inner), names, spans)
-        pages = pages_of(len(names)) if once else ()
+            inner = continue_from.sources.buffers.inner
+            return as_buffers(self.inner.fetch(names, spans, expect=expect, continue_from=inner), names, spans)
+        pages = pages_of(len(names)) if single_read else ()
         return fetch_in_pages(self._fetch_buffers, names, spans, expect, pages)
 
     def _fetch_buffers(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:

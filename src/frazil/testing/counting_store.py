@@ -13,8 +13,6 @@ from frazil.stores.wrappers import BufferedStore
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["CountingStore", "Request"]
-
 
 class Request(Record):
     """One request. operation: "fetch" (a span), "look up" (a name without a span), "put" (a creation too), "append", "erase" or "list"; nbytes: of the values that it
@@ -58,15 +56,15 @@ class CountingStore(BufferedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        fetched = super().fetch(names, spans, expect=expect, held=held, once=once)
+        fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
         buffers = fetched.sources.buffers
         for (name, start, length), blob in zip(spans.tolist(), fetched.rows[:, 0].tolist(), strict=True):
             nbytes = 0 if blob == MISSING else len(buffers[-1 - blob])
             self.requests.append(Request("fetch", names[name], start, max(length, -1), nbytes))  # -1: up to the end
-        if held is None:  # else they are known
+        if continue_from is None:  # else they are known
             self.requests += [
                 Request("look up", names[row]) for row in sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
             ]

@@ -47,8 +47,6 @@ from frazil.stores.locations import Location, resolve
 from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, Changed, Version
 
-__all__ = ["MemoryFormat", "create_memory_repository", "open_memory_repository"]
-
 _NAME: Final = "state"
 _LOST: Final = 4  # answers of one update
 _RULES: Final = Rules(

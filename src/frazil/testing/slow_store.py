@@ -17,7 +17,6 @@ from frazil.stores.wrappers import BufferedStore
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["SlowStore", "StoreCall"]
 
 Operation = Literal["fetch", "put", "append", "erase", "list"]
 _OPERATIONS = ("fetch", "put", "append", "erase", "list")
@@ -88,12 +87,12 @@ class SlowStore(BufferedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        lookups = 0 if held is not None else len(names) - len(set(spans[:, 0].tolist()))
+        lookups = 0 if continue_from is not None else len(names) - len(set(spans[:, 0].tolist()))
         with self._call("fetch", len(spans) + lookups):
-            return super().fetch(names, spans, expect=expect, held=held, once=once)
+            return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

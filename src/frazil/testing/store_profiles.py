@@ -44,7 +44,6 @@ from frazil.stores.wrappers import WrappedStore
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["ANY_KEYS", "CHUNK_KEYS", "DOCUMENT_KEYS", "StoreProfile"]
 
 _DOCUMENT: Final = "zarr.json"
 _MARK: Final = " "  # ends the names of nodes that stand for whole keys: it comes before "/", so that they come before what lies below a node of that name
@@ -171,10 +170,16 @@ class _OnChunks(_Over):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self.inner.fetch([self._inner_key(name) for name in names], spans, expect=expect, held=held, once=once)
+        return self.inner.fetch(
+            [self._inner_key(name) for name in names],
+            spans,
+            expect=expect,
+            continue_from=continue_from,
+            single_read=single_read,
+        )
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -210,17 +215,17 @@ class _OnDocuments(_Over):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """Whole documents of `inner`, and the spans of their values."""
         inner = None
-        if held is not None:
-            assert isinstance(held.sources.buffers, HeldBuffers)
-            inner = held.sources.buffers.inner
+        if continue_from is not None:
+            assert isinstance(continue_from.sources.buffers, HeldBuffers)
+            inner = continue_from.sources.buffers.inner
         keys = [self._inner_key(name) for name in names]
         whole = np.array([(row, 0, -1) for row in range(len(keys))], np.int64).reshape(-1, 3)
-        fetched = self.inner.fetch(keys, whole, expect=expect, held=inner)
+        fetched = self.inner.fetch(keys, whole, expect=expect, continue_from=inner)
         values = [b"" if text is None else _value(text) for text in read_values(fetched, keys, whole)]
         there = [state == FOUND for state in fetched.status]
         sizes = np.array(

@@ -361,7 +361,7 @@ def test_a_session_for_reading() -> None:
 
 def test_an_answer_of_another_store_cannot_be_held() -> None:
     with pytest.raises(InvalidInputError):
-        plain_session().fetch(["a"], WHOLE, held=MemoryStore().fetch(["a"], WHOLE))
+        plain_session().fetch(["a"], WHOLE, continue_from=MemoryStore().fetch(["a"], WHOLE))
 
 
 def test_documents_that_others_change_meanwhile() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.errors import FormatError
 from frazil.formats.alpha.node_values import peek_id, peek_kind, read_attributes, read_manifests, read_node
-from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, read_metadata
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, packed_shape, read_metadata
 from frazil.formats.msgpack import Packed, Reader
 from frazil.formats.nodes import ArrayData, BrokenNode, Node, NodeSnapshot, Order, StoredNodes
 
@@ -61,8 +61,8 @@ class NodeIndex(StoredNodes):
     def following(
         self, data: bytes, at: int, key: str | None, order: Order, written: Mapping[str, NodeSnapshot | None]
     ) -> NodeIndex:
-        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. Of `written` nodes those are known
-        from the start whose attributes and metadata were decoded here."""
+        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. A few `written` nodes are known from the
+        start, as decoding their bytes would give the same."""
         same = self.paths == order.paths
         paths, rows, _, _ = find_nodes(data, at, len(order.paths), key)
         index = NodeIndex(data, key, [] if same else paths, rows)
@@ -71,15 +71,21 @@ class NodeIndex(StoredNodes):
         index._order = Order(order.keys, order.paths, True)
         index._metadata = self._metadata
         if len(written) <= _FEW:
-            index._nodes = {path: node for path, node in written.items() if node is not None and self._is_known(node)}
+            for path, node in written.items():
+                if node is not None and node.array is not None:
+                    assert isinstance(node.array.metadata, ZarrArrayMetadata)
+                    index._know(path, node, node.array.metadata)
         return index
 
-    def _is_known(self, node: NodeSnapshot) -> bool:
-        """Whether an array has the attributes and the metadata that its node has here, as they were handed out: then nobody else has them."""
-        known = self._nodes.get(node.path)
-        if known is None or known.array is None or node.array is None:
-            return False
-        return known.attributes is node.attributes and known.array.metadata is node.array.metadata
+    def _know(self, path: str, node: NodeSnapshot, metadata: ZarrArrayMetadata) -> None:
+        """Remembers an array that lies at a path."""
+        entry = self.entries[path]
+        start, end = self.rows[entry + _METADATA], self.rows[entry + _MANIFESTS]
+        if start >= 0:
+            self._nodes[path] = node
+            if len(self._metadata) >= _MOST_KNOWN:
+                self._metadata.clear()
+            self._metadata[self.data[start:end]] = metadata
 
     # --- one node ------------------------------------------------------------------------------------------------------------------
 
@@ -127,12 +133,19 @@ class NodeIndex(StoredNodes):
         return found
 
     def metadata_bytes(self, path: str, node: NodeSnapshot) -> Packed | None:
-        """The metadata of an array as it lies at its path, where that was decoded to the very value that the node has now; else None."""
+        """The metadata of an array as it lies at its path, where that was decoded to the very value that the node has now, but for the lengths; else None."""
         entry = self.entries.get(path)
         if entry is None or node.array is None or self.rows[entry + _METADATA] < 0:
             return None
-        data = self.data[self.rows[entry + _METADATA] : self.rows[entry + _MANIFESTS]]
-        return Packed(data) if self._metadata.get(data) is node.array.metadata else None
+        data, metadata = self.data[self.rows[entry + _METADATA] : self.rows[entry + _MANIFESTS]], node.array.metadata
+        known = self._metadata.get(data)
+        if known is metadata:
+            return Packed(data)
+        if known is not None and isinstance(metadata, ZarrArrayMetadata) and metadata.differs_in_shape_alone(known):
+            lengths = packed_shape(known)
+            if data.startswith(lengths):  # which may be written in a longer form
+                return Packed(packed_shape(metadata) + data[len(lengths) :])
+        return None
 
     def document(self, path: str) -> DocumentBytes | None:
         entry = self.entries.get(path)

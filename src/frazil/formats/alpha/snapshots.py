@@ -5,6 +5,7 @@ The nodes in them live in nodes.py."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from frazil.errors import FormatError
@@ -32,6 +33,7 @@ FORMAT_VERSION: Final = 0
 _U16: Final = 2**16 - 1
 _U32: Final = 2**32 - 1
 _SMALL_INFO, _MOST_INFOS = 2**10, 2**8  # bytes of one that is remembered, and how many are
+_MOST_FILES: Final = 4096  # that are remembered as bytes
 # how files of later versions begin
 _STARTS: Final = (
     ("ICE🧊CHUNK".encode(), "by Icechunk 0.1.0-alpha.10 or later, with a header before it"),
@@ -156,31 +158,34 @@ def encode_and_index(
     for value in (
         FORMAT_VERSION,
         flags,
-        _files(snapshot.manifest_files),
-        _files(snapshot.attribute_files),
-        total,
-        count,
     ):
         write_value(head, value)
+    for files in (snapshot.manifest_files, snapshot.attribute_files):
+        write_array(head, len(files))
+        for file in files:
+            head += _packed_file(file)
+    write_value(head, total)
+    write_value(head, count)
     write_array(head, len(snapshot.history))
+    known = {} if infos is None else infos
     for info in (*snapshot.history, snapshot.metadata):
-        head += _packed_info(info, {} if infos is None else infos)
+        head += known.get(info) or _packed_info(info, known)
     write_value(head, emit_time(snapshot.started_at))
     write_value(head, snapshot.properties)
     data = b"".join((head, encode_nodes(snapshot.nodes)))
     return data, snapshot._replace(nodes=index_nodes(snapshot.nodes, data, len(head), key))
 
 
-def _files(files: tuple[FileInfo, ...]) -> list[tuple[str, int]]:
-    return [(encode_id(file), checked(version, _U16, "the format version of a file")) for file, version in files]
+@lru_cache(_MOST_FILES)
+def _packed_file(file: FileInfo) -> bytes:
+    """Most files of a snapshot are those of the last one."""
+    return pack((encode_id(file.id), checked(file.version, _U16, "the format version of a file")))
 
 
 def _packed_info(info: SnapshotInfo, known: dict[SnapshotInfo, bytes]) -> bytes:
-    data = known.get(info)
-    if data is None:
-        data = pack((encode_id(info.id), emit_time(info.written_at), info.message))
-        if len(data) <= _SMALL_INFO:
-            if len(known) >= _MOST_INFOS:
-                known.clear()
-            known[info] = data
+    data = pack((encode_id(info.id), emit_time(info.written_at), info.message))
+    if len(data) <= _SMALL_INFO:
+        if len(known) >= _MOST_INFOS:
+            known.clear()
+        known[info] = data
     return data

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from frazil.formats.manifests import FileCheck
     from frazil.metadata.json_text import Json
 
-__all__ = ["scan_hdf5"]
 
 # what netCDF and the scales of dimensions keep in attributes for themselves
 _OWN: Final = frozenset(

@@ -23,19 +23,6 @@ from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import Location, resolve
 from frazil.stores.memory import MemoryStore
 
-__all__ = [
-    "HOW",
-    "How",
-    "Imported",
-    "far_places",
-    "folder_prefix",
-    "has_variable",
-    "import_scanned",
-    "import_size",
-    "is_named",
-    "without_skipped",
-]
-
 How: TypeAlias = Literal["copy", "virtual", "adopt"]
 HOW: Final[tuple[How, ...]] = ("copy", "virtual", "adopt")
 

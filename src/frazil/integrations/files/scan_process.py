@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from frazil.formats.manifests import FileCheck
     from frazil.integrations.files.scanned import ScannedFile
 
-__all__ = ["TIME_LIMIT", "scan_in_process"]
 
 TIME_LIMIT: Final = 60.0  # seconds
 _LATER: Final = 10.0  # seconds after which a process that nobody has ended ends itself

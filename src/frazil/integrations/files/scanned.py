@@ -19,17 +19,6 @@ from frazil.stores.values import Columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "ChunkColumns",
-    "ScannedArray",
-    "ScannedFile",
-    "Skipped",
-    "as_attribute",
-    "bytes_codec",
-    "check_shape",
-    "no_chunks",
-    "select_chunks",
-]
 
 _RANK_LIMIT: Final = 32
 

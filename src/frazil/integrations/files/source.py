@@ -16,8 +16,6 @@ from frazil.repository.virtual.virtual_fetch import open_places
 if TYPE_CHECKING:
     from frazil.repository.virtual.prefixes import Prefixes
 
-__all__ = ["Source", "open_file", "source_of", "state_of"]
-
 
 class Source(Record):
     """A file.

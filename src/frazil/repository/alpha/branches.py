@@ -253,7 +253,11 @@ def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = Fals
 
 def exists(files: Files) -> bool:
     """Whether there is a repository: one that has a branch `main`. Nothing of it is read."""
-    return any(_newest(files, folder) is not None for folder in _folders(files, "branch", MAIN))
+    folders = _folders(files, "branch", MAIN)
+    # nobody removes the first file of a branch: where a look-up costs no request, the folder is not listed
+    if files.store.capabilities.direct and files.store.exists(folders[0] + branch_file(0)):
+        return True
+    return any(_newest(files, folder) is not None for folder in folders)
 
 
 def require_repository(files: Files) -> None:

@@ -246,13 +246,18 @@ def _from_grid(metadata: ArrayMetadata) -> tuple[int, ...]:
             f"{_FORMAT} cannot hold the chunk grid {extension.name}", path="chunk_grid", hint="use a regular one"
         )
     grid = RegularGrid(lengths)
-    if max(grid.grid_shape(metadata.shape), default=0) > _GRID_LIMIT:
+    check_grid(grid.grid_shape(metadata.shape))
+    return grid.chunk_shape
+
+
+def check_grid(grid: tuple[int, ...]) -> None:
+    """Raises InvalidInputError for a grid, in chunks along each dimension, that is too large for a snapshot."""
+    if max(grid, default=0) > _GRID_LIMIT:
         raise InvalidInputError(
-            f"{_FORMAT} holds at most 2^32 chunks along a dimension, found a grid of {grid.grid_shape(metadata.shape)}",
+            f"{_FORMAT} holds at most 2^32 chunks along a dimension, found a grid of {grid}",
             path="chunk_grid.configuration.chunk_shape",
             hint="use larger chunks, with smaller ones inside (shards)",
         )
-    return grid.chunk_shape
 
 
 def _from_keys(metadata: ArrayMetadata, *, freedoms: bool) -> str:

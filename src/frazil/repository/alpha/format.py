@@ -16,7 +16,7 @@ from frazil.formats.snapshots import Snapshot
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.repository.alpha import branches, history
 from frazil.repository.alpha.alpha_library import add_guard, check_deletion, check_library_branch
-from frazil.repository.alpha.documents import from_attributes, from_metadata
+from frazil.repository.alpha.documents import check_grid, from_attributes, from_metadata
 from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
 from frazil.repository.alpha.node_documents import NodeDocuments
@@ -36,6 +36,7 @@ from frazil.repository.format import (
     Tip,
     Written,
 )
+from frazil.repository.manifests.coordinates import grid_of
 
 if TYPE_CHECKING:
     from frazil.formats.json_values import Json
@@ -117,6 +118,16 @@ class AlphaSnapshots(Files):
             raise
         return NodeSnapshot(0, path, attributes, array)
 
+    def resized_node(self, node: NodeSnapshot, shape: tuple[int, ...]) -> NodeSnapshot:
+        assert node.array is not None
+        metadata = node.array.metadata.with_shape(shape)
+        try:
+            check_grid(grid_of(metadata))
+        except FrazilError as error:
+            error.key = error.key or f"{node.path}/zarr.json".lstrip("/")
+            raise
+        return node._replace(array=node.array._replace(metadata=metadata))
+
 
 class AlphaFormat(AlphaSnapshots):
     """A repository whose branches are numbered files, each of which is created once. Arguments as those of Files."""
@@ -145,7 +156,8 @@ class AlphaFormat(AlphaSnapshots):
         return branches.read_tip(self, branch)
 
     def tip(self, branch: str, known: Tip | None = None) -> Tip:
-        check_name("branch", branch)
+        if known is None or known.branch != branch:
+            check_name("branch", branch)
         return branches.open_tip(self, branch, known)
 
     def moved(self, tip: Tip) -> Tip | None:

@@ -147,11 +147,11 @@ class _List:
         self.loaded: Mapping[ObjectId, Manifest] = {}
         self.written = order_manifest(array.written)
         rows, self.chunks = rows_of_array(self.written, array.node, array.rank)
-        if rows.size != self.written.size or not within(self.chunks, array.grid).all():
+        self.box = extents_of(self.chunks) if len(self.chunks) else None
+        if rows.size != self.written.size or not (self.box is None or self.box.lies_within(array.grid)):
             raise InvalidInputError("references are written that are not the array's", path=array.path)
         if array.removed.ndim != 2 or array.removed.shape[1] != array.rank or len(array.grid) != array.rank:
             raise InvalidInputError(f"chunks of this array have {array.rank} coordinates", path=array.path)
-        self.box = extents_of(self.chunks) if len(self.chunks) else None
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then nothing else is left
         self.removed = sorted_coordinates(array.removed)
         self.leaving = self.removed if freedoms else self._both()

@@ -74,19 +74,19 @@ class SessionStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says: one fetch of the chunks of each array. All comes as buffers."""
-        if held is None:
-            batches: Sequence[Batch] = self._batches(names, once=once)
-        elif isinstance(held.sources.buffers, HeldKeys):
-            batches = held.sources.buffers.batches
+        if continue_from is None:
+            batches: Sequence[Batch] = self._batches(names, single_read=single_read)
+        elif isinstance(continue_from.sources.buffers, HeldKeys):
+            batches = continue_from.sources.buffers.batches
         else:
             raise InvalidInputError("the answer to hold came from another store")
-        return fetch_batches(batches, names, spans, expect, once=once)
+        return fetch_batches(batches, names, spans, expect, single_read=single_read)
 
-    def _batches(self, names: Sequence[str], *, once: bool = False) -> list[Batch]:
+    def _batches(self, names: Sequence[str], *, single_read: bool = False) -> list[Batch]:
         """All names, in batches that are fetched at once. once: no more chunks each than there may be files open"""
         keys = grouped(names)
         found = {row: self._node(path) for row, path in keys.documents}
@@ -96,7 +96,7 @@ class SessionStore(Store):
             batch = self._chunk_batch(path, chunks)
             if batch is not None:
                 others[batch.rows] = False
-                parts = pages_of(len(batch.rows)) if once else [slice(None)]
+                parts = pages_of(len(batch.rows)) if single_read else [slice(None)]
                 batches += [batch._replace(rows=batch.rows[part], coords=batch.coords[part]) for part in parts]
         rows = np.flatnonzero(others)
         if len(rows) or not batches:

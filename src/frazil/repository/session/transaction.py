@@ -99,7 +99,8 @@ class Transaction(SessionState):
             if same and new == old:
                 return new
             touched = self.changes.touch(absolute)
-            before, made = touched.node, self._as_node(absolute, new, touched.node)
+            is_resized = same and isinstance(new, ArrayMetadata) and new.differs_in_shape_alone(old)
+            before, made = touched.node, self._changed_node(touched.node, new, resized=is_resized)
             if before.array is not None and made.array is not None:
                 was, now = before.array.metadata, made.array.metadata
                 if len(was.shape) != len(now.shape):
@@ -113,7 +114,13 @@ class Transaction(SessionState):
                     self._drop_beyond(touched, was, now)
                 made = made._replace(array=made.array._replace(manifests=before.array.manifests))
             touched.node = made._replace(id=before.id, attributes=before.attributes if same else made.attributes)
-            return self._readable(touched.node)
+            return new if is_resized else self._readable(touched.node)
+
+    def _changed_node(self, node: NodeSnapshot, new: Metadata, *, resized: bool) -> NodeSnapshot:
+        """A node with other metadata. resized: of which the shape alone is another. Raises as _as_node."""
+        if resized and isinstance(new, ArrayMetadata):
+            return self.files.resized_node(node, new.shape)
+        return self._as_node(node.path, new, node)
 
     def _readable(self, node: Node) -> Metadata:
         """The metadata of a node. Raises the error of one that cannot be read."""

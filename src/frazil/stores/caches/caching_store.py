@@ -71,7 +71,7 @@ class _Held(list["SourceBuffer"]):
 class _Answer:
     """An answer that is being put together. parts: for each span what is known of its bytes; None: they have to be fetched, or are not there."""
 
-    __slots__ = ("parts", "sizes", "spans", "status", "versions", "young")
+    __slots__ = ("parts", "sizes", "spans", "status", "version_may_repeat", "versions")
 
     def __init__(self, count: int, spans: Columns) -> None:
         self.spans: list[Span] = [tuple(span) for span in spans.tolist()]
@@ -79,7 +79,7 @@ class _Answer:
         self.status = [FOUND] * count
         self.versions: list[Version | None] = [None] * count
         self.sizes = np.full(count, -1, np.int64)
-        self.young = [False] * count
+        self.version_may_repeat = [False] * count
 
     def fetched(self, asked: _Asked | None, rows: Sequence[int]) -> Fetched:
         out = np.full((len(self.spans), 3), (MISSING, 0, 0), np.int64)
@@ -90,9 +90,9 @@ class _Answer:
                 first, count = resolve_span(start, length, sizes[name])
                 buffers.append(part.value)
                 out[i] = -len(buffers), first - part.start, count
-        young = self.young if True in self.young else None
+        version_may_repeat = self.version_may_repeat if True in self.version_may_repeat else None
         sources = Sources(None, _Held(buffers, asked, rows))
-        return Fetched(sources, self.status, self.versions, self.sizes, out, young)
+        return Fetched(sources, self.status, self.versions, self.sizes, out, version_may_repeat)
 
 
 class KeepingStore(WrappedStore):
@@ -127,13 +127,13 @@ class KeepingStore(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says. What was answered from memory, and is not there any more when it is held, is read of that version or STALE."""
-        if held is not None:
-            return self._fetch_held(names, spans, expect, held)
-        if once:
+        if continue_from is not None:
+            return self._fetch_held(names, spans, expect, continue_from)
+        if single_read:
             return fetch_in_pages(self._fetch, names, spans, expect, pages_of(len(names)))
         return self._fetch(names, spans, expect)
 
@@ -182,7 +182,7 @@ class KeepingStore(WrappedStore):
             if answer.versions[row] != version or version is None:
                 changed.add(row)
             answer.status[row], answer.versions[row], answer.sizes[row] = inner.status[at], version, inner.sizes[at]
-            answer.young[row] = bool(inner.young and inner.young[at])
+            answer.version_may_repeat[row] = bool(inner.version_may_repeat and inner.version_may_repeat[at])
         late = [i for i, (row, _, _) in enumerate(answer.spans) if row in changed and answer.parts[i] is not None]
         self._take(answer, names, missed, asked, place)
         self._take_held(answer, names, late, asked, place)
@@ -194,19 +194,23 @@ class KeepingStore(WrappedStore):
         return _Asked(names, self.inner.fetch(names, spans, expect=expect), filling)
 
     def _fetch_held(
-        self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, held: Fetched
+        self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
     ) -> Fetched:
-        before = held.sources.buffers
+        before = continue_from.sources.buffers
         if not isinstance(before, _Held):
             raise InvalidInputError("the answer to hold came from another store")
         answer = _Answer(len(names), spans)
-        answer.status, answer.versions, answer.sizes = list(held.status), list(held.versions), held.sizes
-        answer.young = list(held.young or answer.young)
+        answer.status, answer.versions, answer.sizes = (
+            list(continue_from.status),
+            list(continue_from.versions),
+            continue_from.sizes,
+        )
+        answer.version_may_repeat = list(continue_from.version_may_repeat or answer.version_may_repeat)
         missed: tuple[list[int], list[int]] = ([], [])  # of names that the store below holds, and of others
         for i, (row, start, length) in enumerate(answer.spans):
             if answer.status[row] == FOUND:
-                if self._keeps(names[row]) and (held.versions[row] is not None or before.rows[row] < 0):
-                    answer.parts[i] = self._kept.find(names[row], held.versions[row], start, length)
+                if self._keeps(names[row]) and (continue_from.versions[row] is not None or before.rows[row] < 0):
+                    answer.parts[i] = self._kept.find(names[row], continue_from.versions[row], start, length)
                 if answer.parts[i] is None:
                     missed[before.rows[row] < 0].append(i)
         if before.asked is not None:
@@ -215,7 +219,7 @@ class KeepingStore(WrappedStore):
             rows = sorted({answer.spans[i][0] for i in missed[1]})
             place = dict(zip(rows, range(len(rows)), strict=True))
             spans = _spans(answer, missed[1], place)
-            asked = self._ask([names[row] for row in rows], spans, [held.versions[row] for row in rows])
+            asked = self._ask([names[row] for row in rows], spans, [continue_from.versions[row] for row in rows])
             self._take(answer, names, missed[1], asked, place)
         self._kept.count(len(answer.spans) - len(missed[0]) - len(missed[1]), len(missed[0]) + len(missed[1]))
         for row, wanted in enumerate(() if expect is None else expect):
@@ -228,7 +232,7 @@ class KeepingStore(WrappedStore):
     ) -> None:
         """_take, of spans that are yet to be fetched of what is held."""
         if which:
-            fetched = self.inner.fetch(asked.names, _spans(answer, which, place), held=asked.fetched)
+            fetched = self.inner.fetch(asked.names, _spans(answer, which, place), continue_from=asked.fetched)
             self._take(answer, names, which, asked._replace(fetched=fetched), place)
 
     def _take(
@@ -251,7 +255,7 @@ class KeepingStore(WrappedStore):
                 continue
             part = answer.parts[i] = Part(clip_span(start, length, sizes[row])[0], value)
             version = answer.versions[row]
-            if keeps and (not self._validates(name) or (version is not None and not answer.young[row])):
+            if keeps and (not self._validates(name) or (version is not None and not answer.version_may_repeat[row])):
                 self._kept.add(asked.filling, name, version, sizes[row], part)
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
@@ -317,7 +321,7 @@ class CachingStore(KeepingStore):
               None (the default): as True where asking is no request (files and memory), as False elsewhere
 
     Writes and erases go through and drop what they change; a stale value makes none of them lose what others wrote, where `inner` is conditional, as they name the version
-    that they replace. A value whose version is not fit to be remembered (Fetched.young: a file in its first 50 ms) is not kept where it would have to be compared.
+    that they replace. A value whose version is not fit to be remembered (Fetched.version_may_repeat: a file in its first 50 ms) is not kept where it would have to be compared.
     What is not there is not kept. Safe to use from many threads; a fork and a pickle begin with an empty memory.
     Raises InvalidInputError for a limit below 0."""
 

@@ -31,7 +31,7 @@ __all__ = [
     "are_young",
     "expected",
     "has_suffix",
-    "is_young",
+    "is_recent",
     "numbers_of",
     "pack_version",
     "raw",
@@ -52,7 +52,7 @@ def has_suffix(spans: Columns) -> bool:
     return bool((spans[:, 1] < 0).any())
 
 
-def is_young(changed: int, now: int) -> bool:
+def is_recent(changed: int, now: int) -> bool:
     return changed > now - (_YOUNG_NS if changed % 1_000_000_000 else _YOUNG_SECONDS_NS)
 
 
@@ -71,7 +71,7 @@ def answered(
     sources: Sources,
     versions: Sequence[Version | None],
     sizes: Columns,
-    young: Sequence[bool] | None,
+    version_may_repeat: Sequence[bool] | None,
     folders: Sequence[int],
     spans: Columns,
     expect: Sequence[Version | None] | None,
@@ -85,7 +85,7 @@ def answered(
             if wanted is not None and wanted != (versions[i] or ABSENT):
                 status[i] = STALE
     rows = object_rows(spans, status, sizes, files=True)
-    return Fetched(sources, status, versions, sizes, rows, young)
+    return Fetched(sources, status, versions, sizes, rows, version_may_repeat)
 
 
 def raw(rows: Columns) -> bytes:

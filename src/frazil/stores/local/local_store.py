@@ -25,7 +25,7 @@ from frazil.stores.local.kernel_results import (
     answered,
     expected,
     has_suffix,
-    is_young,
+    is_recent,
     pack_version,
     raw,
     unknown_sizes,
@@ -85,14 +85,17 @@ class LocalStore(Store):
     path       the root; made by the first write. A store on a folder that is not there has no keys
     sync       values are on the medium, not only handed to the system, when a write returns
     read_only  writes raise ReadOnlyError
+    threads    that write many values at once; 0: one for each core that the process may use
 
     Readers see old values or new ones, whole, whatever happens; writers exclude each other, and tensorstore's, key by key. Links are not
     followed. Components of keys have at most 255 bytes (248 where they are written) and do not end in ".__lock". Where the
     disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused. Safe in many threads and after a fork; pickles (by path)."""
 
-    __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync")
+    __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync", "threads")
 
-    def __init__(self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False, threads: int = 0
+    ) -> None:
         if sys.platform == "win32":
             raise StoreError("LocalStore does not work on Windows yet", hint="use a Linux or macOS machine, or WSL")
         named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
@@ -100,7 +103,10 @@ class LocalStore(Store):
             raise InvalidInputError(f"not the path of a folder: {path!r}", hint="give a str or a pathlib.Path")
         self.path: Final = os.path.abspath(named)
         self.sync: Final = sync
+        if not isinstance(threads, int) or threads < 0:
+            raise InvalidInputError(f"threads is {threads!r}; it must be a whole number, 0 or more")
         self.read_only: Final = read_only
+        self.threads: Final = threads
         self._root: _Root | None = None
         self._folds: bool | None = None  # whether the disk folds case; None until it is certain
         self._can: Capabilities | None = None
@@ -110,7 +116,7 @@ class LocalStore(Store):
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (type(self), self.path, self.sync, self.read_only)
+        return _reopened, (type(self), self.path, self.sync, self.read_only, self.threads)
 
     @property
     def identity(self) -> str | None:
@@ -144,15 +150,23 @@ class LocalStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, but with
         `once`: then the kernel opens it when it is read."""
-        if held is not None and UNKNOWN not in held.status:
-            return answered(held.sources, held.versions, held.sizes, held.young, (), spans, expect)
+        if continue_from is not None and UNKNOWN not in continue_from.status:
+            return answered(
+                continue_from.sources,
+                continue_from.versions,
+                continue_from.sizes,
+                continue_from.version_may_repeat,
+                (),
+                spans,
+                expect,
+            )
         folders.check_names(names)
-        if once and expect is None and not has_suffix(spans):
+        if single_read and expect is None and not has_suffix(spans):
             root = self._live()
             if root is not None:
                 try:
@@ -198,22 +212,28 @@ class LocalStore(Store):
         table = raw(stat)
         now = time.time_ns()
         versions: list[Version | None] = []
-        young: list[bool] = []
+        version_may_repeat: list[bool] = []
         folders: list[int] = []
         for i, (code, _, _, changed) in enumerate(stat.tolist()):
             if code == 0:
                 versions.append(table[32 * i + 8 : 32 * i + 32])
-                young.append(is_young(changed, now))
+                version_may_repeat.append(is_recent(changed, now))
             elif code in NOWHERE:
                 if code == errno.EISDIR:
                     folders.append(i)
                 stat[i, 2] = -1
                 versions.append(None)
-                young.append(False)
+                version_may_repeat.append(False)
             else:
                 del files  # closed now, not when the error is forgotten
                 raise refused("cannot be read", code, names[i])
-        return Sources(files, ()), versions, stat[:, 2], young if True in young else None, folders
+        return (
+            Sources(files, ()),
+            versions,
+            stat[:, 2],
+            version_may_repeat if True in version_may_repeat else None,
+            folders,
+        )
 
     def kernel_root(self) -> _Root | None:
         """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
@@ -469,13 +489,13 @@ class LocalStore(Store):
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
         (files, buffers), rows, offsets = pieces
-        threads = cores() if len(names) > 1 else 1
+        threads = (self.threads or cores()) if len(names) > 1 else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result
 
 
-def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool) -> LocalStore:
-    return kind(path, sync=sync, read_only=read_only)
+def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool, threads: int = 0) -> LocalStore:
+    return kind(path, sync=sync, read_only=read_only, threads=threads)
 
 
 def _one_found(
@@ -496,5 +516,5 @@ def _one_found(
     if len(spans) and (spans.item(1) < 0 or spans.item(2) < 0):
         rows = spans.copy()
         rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
-    young = [True] if is_young(changed, time.time_ns()) else None
-    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, young)
+    version_may_repeat = [True] if is_recent(changed, time.time_ns()) else None
+    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, version_may_repeat)

@@ -171,15 +171,15 @@ class ObjectStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         wanted: list[Version | None] = [None] * len(names) if expect is None else list(expect)
-        if held is not None:
+        if continue_from is not None:
             # of what has no version none can be expected: see responses.py
             wanted = [
                 one if one is not None or (version is None and status == FOUND) else version or ABSENT
-                for one, version, status in zip(wanted, held.versions, held.status, strict=True)
+                for one, version, status in zip(wanted, continue_from.versions, continue_from.status, strict=True)
             ]
         asked = [
             Asked(names[name], start, 0 if wanted[name] == ABSENT else length, wanted[name] or None)
@@ -190,7 +190,7 @@ class ObjectStore(Store):
             of_name[name].append(i)
         count = len(spans)
         for name, rows in enumerate(of_name):
-            if not rows and held is None:
+            if not rows and continue_from is None:
                 of_name[name] = [len(asked)]
                 asked.append(Asked(names[name], 0, 0, wanted[name] or None))
         answers = self._answers(asked, of_name)
@@ -199,7 +199,7 @@ class ObjectStore(Store):
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
         for i, now in zip(stale, self._all(self._reader.answer, [Asked(asked[i].key) for i in stale]), strict=True):
             answers[i] = now._replace(state="changed")
-        return put_together(names, spans, answers[:count], of_name, answers, wanted, held)
+        return put_together(names, spans, answers[:count], of_name, answers, wanted, continue_from)
 
     def _tell_redirects(self) -> None:
         """Warns of servers that answers came from by a redirect, once each."""

@@ -114,8 +114,8 @@ class AdaptedStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says. Where the object has partial values but no versions, what was held is compared with the same bytes of now, and is STALE when
         they differ."""
@@ -124,15 +124,15 @@ class AdaptedStore(Store):
         for name, start, length in spans.tolist():
             wanted[names[name]][start, length] = None
         stale: Collection[str] = ()
-        if held is None:
+        if continue_from is None:
             objects = self._look(wanted)
         else:
-            if not isinstance(held.sources.buffers, _Buffers):
+            if not isinstance(continue_from.sources.buffers, _Buffers):
                 raise InvalidInputError("the answer to hold came from another store")
-            objects, stale = self._look_again(wanted, held.sources.buffers.objects)
+            objects, stale = self._look_again(wanted, continue_from.sources.buffers.objects)
         status = [STALE if name in stale else ABSENT_KEY if objects[name] is None else FOUND for name in names]
         if expect is not None:
-            now = self._versions_after(objects, names, expect) if held is None else {}
+            now = self._versions_after(objects, names, expect) if continue_from is None else {}
             for i, (name, version) in enumerate(zip(names, expect, strict=True)):
                 seen = objects[name]
                 if version is not None and version != now.get(name, ABSENT if seen is None else seen.version):
@@ -160,8 +160,8 @@ class AdaptedStore(Store):
         found = [objects[name] for name in names]
         versions = [None if seen is None else seen.version for seen in found]
         sizes = np.array([-1 if seen is None else seen.size for seen in found], np.int64)
-        young = None if self._exact else [seen is not None for seen in found]
-        return Fetched(Sources(None, buffers), status, versions, sizes, rows, young)
+        version_may_repeat = None if self._exact else [seen is not None for seen in found]
+        return Fetched(Sources(None, buffers), status, versions, sizes, rows, version_may_repeat)
 
     def _look(self, wanted: Mapping[str, Iterable[Span]], *, sized: bool = True, versioned: bool = True) -> Objects:
         """Objects as they are between two writes of this process: after a writer came between, once more, and then without any."""
@@ -186,20 +186,22 @@ class AdaptedStore(Store):
             "a value without a version", key=next(iter(wanted), None), hint="`version` knows all keys of `get`"
         )
 
-    def _look_again(self, wanted: Mapping[str, dict[Span, None]], held: Objects) -> tuple[Objects, Collection[str]]:
+    def _look_again(
+        self, wanted: Mapping[str, dict[Span, None]], continue_from: Objects
+    ) -> tuple[Objects, Collection[str]]:
         """The objects that were held, with the spans that are wanted now; those that are others by now. Without exact versions, what was read before is
         read again last, and must be the same."""
-        if not wanted.keys() <= held.keys():
+        if not wanted.keys() <= continue_from.keys():
             raise InvalidInputError("the answer to hold was of other names")
-        objects = {key: held[key] for key in wanted}
+        objects = {key: continue_from[key] for key in wanted}
         asked = {
             key: {**spans, **({} if self._exact else dict.fromkeys(seen.parts))}
             for key, spans in wanted.items()
-            if (seen := held[key]) is not None and not all(map(seen.has, spans))
+            if (seen := continue_from[key]) is not None and not all(map(seen.has, spans))
         }
         stale: set[str] = set()
         for key, now in self._look(asked, versioned=False).items() if asked else ():
-            seen = held[key]
+            seen = continue_from[key]
             if (
                 seen is None
                 or now is None

@@ -111,18 +111,18 @@ class ShardingStore(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says, of chunks by two fetches of `inner`: the indexes of all their shards, then what they say; with `held` by one. A range of
         a chunk is cut to it."""
-        if held is not None and isinstance(held.sources.buffers, HeldShards):
-            before = held.sources.buffers
+        if continue_from is not None and isinstance(continue_from.sources.buffers, HeldShards):
+            before = continue_from.sources.buffers
             return fetch_chunks(self.inner, before.opened, before.located, spans, expect)
         rows, places = self._places(names)
-        if held is not None or not rows:
-            return self.inner.fetch(names, spans, expect=expect, held=held, once=once)
-        if not once or len(places.shards) + len(names) - len(rows) <= OPEN_AT_ONCE:
+        if continue_from is not None or not rows:
+            return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+        if not single_read or len(places.shards) + len(names) - len(rows) <= OPEN_AT_ONCE:
             return self._fetch(names, spans, expect, (rows, places))
         plain = np.setdiff1d(np.arange(len(names)), rows)
         chunks = np.array(rows, np.int64)
