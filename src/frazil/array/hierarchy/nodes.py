@@ -32,8 +32,8 @@ from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.keys import check_key
-from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import ABSENT, ANY, Changed, Version, pieces_of
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, ANY, NO_SPANS, Changed, Version, pieces_of
 
 if TYPE_CHECKING:
     from frazil.metadata.types import variable_length
@@ -166,7 +166,7 @@ def find_nodes(place: Place, paths: Sequence[str]) -> dict[str, Metadata]:
 def _look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
     """What is there of these, in one batch of requests; what is wrong with a document stands in its place."""
     keys = [key for candidate in candidates for key in candidate.keys]
-    values = place.store.get_documents(keys)
+    values = place.store.get_many(keys)
     stored = dict(zip(keys, values, strict=True))
     found: dict[str, Metadata | FrazilError] = {}
     for candidate in candidates:

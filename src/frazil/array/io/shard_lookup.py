@@ -21,8 +21,7 @@ from frazil.indexing import BoxBatch, BoxUnits, PointBatch, PointUnits
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.store import NO_SPANS
-from frazil.stores.values import FOLDER, Columns, Fetched, Sources, Version
+from frazil.stores.values import FOLDER, NO_SPANS, Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from frazil.array.io import shard_append

@@ -18,10 +18,11 @@ from frazil import _kernel
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.runtime import cores
-from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.fetched.content import join_pieces
+from frazil.stores.keys import is_prefix
 from frazil.stores.local import case_folding, folders
-from frazil.stores.local.documents import read_documents
 from frazil.stores.local.kernel_results import (
+    NO_VERSION,
     answered,
     expected,
     has_suffix,
@@ -31,6 +32,7 @@ from frazil.stores.local.kernel_results import (
     unknown_sizes,
 )
 from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_hint, reason_of, refused
+from frazil.stores.port import StorePort
 from frazil.stores.retry import FREE_FILES, when_files_are_free
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -42,19 +44,20 @@ from frazil.stores.values import (
     Capabilities,
     Changed,
     Columns,
+    CreateOnly,
     Fetched,
     Page,
     Pieces,
     Sources,
     Version,
-    flat_buffer,
     resolve_span,
 )
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
+    from frazil.stores import append
     from frazil.stores.local import hard_links, new_files
 else:
+    append = LateModule("frazil.stores.append")
     hard_links = LateModule("frazil.stores.local.hard_links")
     new_files = LateModule("frazil.stores.local.new_files")
 
@@ -132,15 +135,18 @@ class LocalStore(Store):
             folds = case_folding.folds_by_path(self.path) if folds is None else folds
             may = not self.read_only
             can = Capabilities(
-                writable=may, erasable=may, case_sensitive=not folds, direct=True, appendable=True, local=True
+                writable=may,
+                erasable=may,
+                case_sensitive=not folds,
+                direct=True,
+                appendable=True,
+                streams=True,
+                erases_prefixes=True,
+                local=True,
             )
             if root is not None:
                 self._can = can
         return can
-
-    def _require(self, capability: str) -> None:
-        if capability != "readable":  # which it is; to know all that it can, the disk has to be asked
-            super()._require(capability)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -190,16 +196,6 @@ class LocalStore(Store):
             found = self._opened(root, names)
         return answered(*found, spans, expect)
 
-    def get_documents(self, keys: Sequence[str]) -> list[bytes | None]:
-        """As the port says."""
-        root = self.kernel_root()
-        folders.check_names(keys)
-        return (
-            super().get_documents(keys)
-            if root is None
-            else when_files_are_free(partial(read_documents, root.fd, keys), FREE_FILES)
-        )
-
     def _not_there(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
 
@@ -239,17 +235,6 @@ class LocalStore(Store):
         """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
         return self._live() if type(self).fetch is LocalStore.fetch else None
 
-    def has_version(self, key: str, version: Version) -> bool:
-        """As the port says, in one system call."""
-        root = self._open()
-        try:
-            stat = None if root is None else os.stat(key, dir_fd=root.fd, follow_symlinks=False)
-        except OSError:  # also where the root folder was removed, and made again
-            return False
-        if stat is None:
-            return False
-        return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns) == version
-
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
     def put_many(
@@ -258,7 +243,13 @@ class LocalStore(Store):
         """As the port says. Where one value fails, others of the call may have been published. Raises AlreadyExistsError on disks that fold case, for a
         key that differs from an existing one by case alone."""
         self._check_writable(names)
+        if pieces.append:
+            return append.append_by_put(self, names, pieces, expect)
         if len(names) == 1:
+            if pieces.parts is not None:
+                return [self._put_parts(names[0], pieces.parts)]
+            if isinstance(expect[0], CreateOnly):
+                return [when_files_are_free(partial(self._created, names[0], join_pieces(pieces)[0]))]
             return when_files_are_free(partial(self._put, names, pieces, expect))
         return self._put(names, pieces, expect)
 
@@ -288,13 +279,8 @@ class LocalStore(Store):
                 raise refused("cannot be written", code, names[i])
         return answers
 
-    def create(self, key: str, value: Buffer) -> bool:
-        """As the port says, without a lock file: nothing lies in the folder before the value is whole. Raises AlreadyExistsError as put_many does."""
-        check_key(key)
-        self._check_writable([key])
-        return when_files_are_free(partial(self._created, key, flat_buffer(value)))
-
-    def _created(self, key: str, value: bytes | memoryview) -> bool:
+    def _created(self, key: str, value: bytes) -> Version | Changed:
+        """Creates a file without a lock file: nothing lies in the folder before the value is whole."""
         code = errno.ENOENT
         for _ in range(2):
             root = self._made()
@@ -304,10 +290,29 @@ class LocalStore(Store):
                 break
         if code not in {0, errno.EEXIST}:
             raise failed_creation(code, key)
-        return code == 0
+        version = self._version(key)
+        return version if code == 0 else Changed(version)
+
+    def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:
+        """Writes a value without locks; memory holds one part at a time."""
+        root = self._made()
+        self._check_case(root, [key])
+        new_files.write_file(root.fd, key, parts, sync=self.sync)
+        return self._version(key)
+
+    def _version(self, key: str) -> Version:
+        """The version of a key; that of no file where it has gone meanwhile."""
+        try:
+            stat = os.stat(key, dir_fd=self._made().fd, follow_symlinks=False)
+        except OSError:
+            return NO_VERSION
+        return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        """As the port says. Folders stay (see erase_prefix)."""
+        """As the port says. Folders stay, but below a prefix: there the folders that are empty then go, and what crashed writers left."""
+        if is_prefix(names):
+            self._erase_below(names[0])
+            return [None]
         self._check_writable(names)
         if len(names) == 1:
             return when_files_are_free(partial(self._erase, names, expect))
@@ -333,24 +338,29 @@ class LocalStore(Store):
                 raise refused("cannot be erased", code, names[i])
         return answers
 
-    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
-        """As the port says: hard links, where the disk has them; versions stay."""
-        self._check_writable(names)
-        root = self._made()
-        self._check_case(root, names)
-        codes = hard_links.link_files(root.fd, names, sources, sync=self.sync)
-        copied = [i for i, code in enumerate(codes) if code in hard_links.NEEDS_A_COPY]
-        for i, found in zip(
-            copied, super().link_many(*([of[i] for i in copied] for of in (names, sources))), strict=True
-        ):
-            codes[i] = 0 if found else hard_links.ABSENT
-        for i, code in enumerate(codes):
-            if code > 0:
-                raise refused("cannot be written", code, names[i])
-        return [code == 0 for code in codes]
+    def _erase_below(self, prefix: str) -> None:
+        self.require("erasable")
 
-    def copy_in(self, names: Sequence[str], source: Store, sources: Sequence[str], *, limit: int = 2**26) -> list[int]:
-        """As the port says. From another folder the system copies, without locks; of what is not a file there is no value."""
+        def erase(keys: list[str]) -> None:
+            for first in range(0, len(keys), _ERASED_AT_ONCE):
+                part = keys[first : first + _ERASED_AT_ONCE]
+                self.erase_many(part, [None] * len(part))
+
+        self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
+
+    def copy_in(
+        self,
+        names: Sequence[str],
+        source: StorePort,
+        sources: Sequence[str],
+        *,
+        limit: int = 2**26,
+        shares: bool = False,
+    ) -> list[int]:
+        """As the port says. From another folder the system copies, without locks; of what is not a file there is no value. Shared: hard links, where the disk has them;
+        versions stay."""
+        if shares:
+            return self._linked(names, sources)
         if not isinstance(source, LocalStore):
             return super().copy_in(names, source, sources, limit=limit)
         self._check_writable(names)
@@ -362,24 +372,19 @@ class LocalStore(Store):
         self._check_case(root, names)
         return new_files.copy_files(there.fd, root.fd, sources, names, sync=self.sync)
 
-    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
-        """As the port says, without locks; memory holds one part at a time."""
-        self._check_writable([key])
+    def _linked(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
+        self._check_writable(names)
         root = self._made()
-        self._check_case(root, [key])
-        new_files.write_file(root.fd, key, parts, sync=self.sync)
-
-    def erase_prefix(self, prefix: str) -> None:
-        """Removes all keys that begin with prefix, what crashed writers left there, and the folders that are empty then."""
-        check_prefix(prefix)
-        self._require("erasable")
-
-        def erase(keys: list[str]) -> None:
-            for first in range(0, len(keys), _ERASED_AT_ONCE):
-                part = keys[first : first + _ERASED_AT_ONCE]
-                self.erase_many(part, [None] * len(part))
-
-        self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
+        self._check_case(root, names)
+        codes = hard_links.link_files(root.fd, names, sources, sync=self.sync)
+        copied = [i for i, code in enumerate(codes) if code in hard_links.NEEDS_A_COPY]
+        sizes = super().copy_in([names[i] for i in copied], self, [sources[i] for i in copied])
+        for i, size in zip(copied, sizes, strict=True):
+            codes[i] = hard_links.ABSENT if size < 0 else 0
+        for i, code in enumerate(codes):
+            if code > 0:
+                raise refused("cannot be written", code, names[i])
+        return codes
 
     # --- listing ---------------------------------------------------------------------------------------------------------------------
 
@@ -389,10 +394,6 @@ class LocalStore(Store):
         """As the port says. A page takes a look at each folder on the way; details cost one call of the system for each file."""
         look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
         return self._listed(prefix, look, NO_KEYS)
-
-    def is_empty(self, prefix: str = "") -> bool:
-        check_prefix(prefix)
-        return not self._listed(prefix, lambda root: folders.has_keys(root, prefix), False)
 
     def _listed(self, prefix: str, look: Callable[[int], T], nothing: T) -> T:
         root = self._live()
@@ -488,7 +489,7 @@ class LocalStore(Store):
     ) -> Columns:
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
-        (files, buffers), rows, offsets = pieces
+        (files, buffers), rows, offsets, *_ = pieces
         threads = (self.threads or cores()) if len(names) > 1 else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result

@@ -14,6 +14,7 @@ from frazil.codecs.shard import Level, StackedIndex
 from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
+from frazil.stores.append import append_many
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import read_values
@@ -340,7 +341,7 @@ class ShardWriter(Record):
 
     def _append(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
         pieces = appended(self.level, batch.tables[groups], batch.sizes[groups], new)
-        return self.inner.append_many(*_named(batch, groups, pieces))
+        return append_many(self.inner, *_named(batch, groups, pieces))
 
     def _erase(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
         names = [batch.names[row] for row in groups.tolist()]
