@@ -29,8 +29,8 @@ from frazil.operations.copy.run import Crew, Done, Route, erase_names, names_bel
 from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.record import Record
 from frazil.repository.alpha.reference_files import REFS
-from frazil.repository.session.session_store import SessionStore
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 from frazil.stores.repository_places import MAIN_FILES
@@ -93,7 +93,7 @@ def prepare_copy(
     store, root = resolve(source, path, requests_in_flight=requests, bytes_in_flight=nbytes)
     to_store, to_root = resolve(destination, to, requests_in_flight=requests, bytes_in_flight=nbytes)
     check_apart(address_of(store, root), address_of(to_store, to_root), "choose another destination")
-    into_session = isinstance(to_store, SessionStore)
+    into_session = isinstance(to_store, NodeStore)
     _check_stores(store, to_store)
     if store.is_empty(root):
         store.exists(f"{root}zarr.json")  # raises where the server answers with anything
@@ -104,7 +104,7 @@ def prepare_copy(
             path=root or "/",
             hint="finish that first, by the command that began it",
         )
-    is_repository = not isinstance(store, SessionStore) and not store.is_empty(root + MAIN_FILES)
+    is_repository = not isinstance(store, NodeStore) and not store.is_empty(root + MAIN_FILES)
     if is_repository and into_session:
         raise InvalidInputError(
             "a repository is not copied into another",
@@ -173,7 +173,7 @@ class CopyTask(Record):
         """Does it. report is called, by this thread, with the bytes that were copied since the last call."""
         begun = time.monotonic()
         route, to_store, to_root = self.route, self.route.to_store, self.route.to_root
-        into_session = isinstance(to_store, SessionStore)
+        into_session = isinstance(to_store, NodeStore)
         if into_session:
             if self.replace:
                 route.to_store.erase_prefix(route.to_root)

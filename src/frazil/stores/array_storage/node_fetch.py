@@ -1,6 +1,6 @@
 """Batches of a session's keys, fetched: documents, and the chunks of arrays, each array in one call, all as buffers.
 
-session_store.py finds out which nodes the keys belong to."""
+node_store.py finds out which nodes the keys belong to."""
 
 from __future__ import annotations
 
