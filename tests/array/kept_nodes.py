@@ -100,6 +100,9 @@ class KeptNodes:
     def node_path(self, key: int) -> str | None:
         return None
 
+    def require_writable(self) -> None:
+        pass
+
     def array_path(self, path: str, chunks: ChunkStorage) -> str:
         return path
 
