@@ -439,9 +439,7 @@ class Array:
             self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
         place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
-        edges = tuple(
-            [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
-        )
+        edges = tuple(min(-(-n // size) * size, INT64_MAX) for n, size in zip(grown.shape, self._outer, strict=True))
         single = single_chunk(place, edges, self._leaf)
         if single is None or not self._do(partial(write_single, self._access, single, edges, data, confirmed=True)):
             confirm = self._access.document.confirm_for(basic(place, grown.shape))
