@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
-from frazil.formats.alpha.snapshots import SnapshotInfo
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
+from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import parse_time
 from frazil.metadata.extensions import suggestion
 from frazil.repository.format import RepositoryFormat
 
 if TYPE_CHECKING:
-    from frazil.formats.msgpack import Json
+    from frazil.formats.json_values import Json
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ Which manifests an array has, and in which order, is in its snapshot. The bytes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError
-from frazil.formats.ids import ID_BYTES
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ __all__ = [
     "NO_FLAGS",
     "ROW_COLUMNS",
     "VIRTUAL",
+    "FileCheck",
     "Manifest",
     "columns_of",
     "join_manifests",
@@ -44,7 +44,7 @@ INLINE: Final = 0
 NATIVE: Final = 1
 VIRTUAL: Final = 2
 
-NO_FLAGS: Final = b"\x80"  # an empty map
+NO_FLAGS: Final[Mapping[bytes, bytes]] = {}
 
 _NO_TEXT: Final[Octets] = np.frombuffer(b"", np.uint8)
 _NO_STARTS: Final[Columns] = np.frombuffer(bytes(8), np.int64)
@@ -52,10 +52,24 @@ _NODE_LIMIT: Final = 2**32
 _INT64_MAX: Final = 2**63 - 1
 
 
+class FileCheck(Record):
+    """The state of a file in which virtual chunks lie. What is not known is -1 or "", and is not compared.
+
+    size      bytes
+    modified  when it was last written, in nanoseconds since 1970
+    tag       what else its store tells versions by, such as an ETag
+    place     where its prefix was mapped to. At another place only sizes are compared: a copy has other times and tags"""
+
+    size: int = -1
+    modified: int = -1
+    tag: str = ""
+    place: str = ""
+
+
 class Manifest(Record):
     """n chunk references. As decoded, rows are in order of node, then coordinates, and no two have the same; `order_manifest` makes them so."""
 
-    flags: bytes  # the map of flags, as MessagePack, kept as it is
+    flags: Mapping[bytes, bytes]  # what else the file says, by name, both as its format encodes them; kept
     nodes: NDArray[np.uint32]  # [n], ids of nodes
     starts: Columns  # [n + 1]: the coordinates of row i are coordinates[starts[i]:starts[i + 1]]
     coordinates: (
@@ -69,7 +83,7 @@ class Manifest(Record):
     locations: NDArray[np.int32]  # [n], number of the location; -1 unless VIRTUAL
     location_text: Octets  # the locations in UTF-8, one after the other
     location_starts: Columns  # [m + 1]: location i is location_text[location_starts[i]:location_starts[i + 1]]
-    version: int = 0  # of the format of its file
+    checks: Mapping[str, FileCheck] = {}  # by location, where the state of the file is known
 
     @property
     def size(self) -> int:
@@ -93,7 +107,7 @@ def nbytes_of(manifest: Manifest) -> int:
 
 
 def columns_of(manifest: Manifest) -> Sequence[NDArray[np.generic]]:
-    """All but flags and version, in the order of the fields."""
+    """All but flags and checks, in the order of the fields."""
     return manifest[1:-1]
 
 
@@ -111,7 +125,7 @@ def node_manifest(
     inline: FileBytes = b"",
     locations: NDArray[np.int32] | None = None,
     names: Sequence[str] = (),
-    flags: bytes = NO_FLAGS,
+    checks: Mapping[str, FileCheck] | None = None,
 ) -> Manifest:
     """The references of one node, whose coordinates are int64[n, d]; `locations` are numbers into `names`. In the order given."""
     if not 0 <= node < _NODE_LIMIT:
@@ -119,7 +133,7 @@ def node_manifest(
     count, rank = coordinates.shape
     text, text_starts = location_columns(names) if names else (_NO_TEXT, _NO_STARTS)
     return Manifest(
-        flags,
+        NO_FLAGS,
         np.full(count, node, np.uint32),
         np.arange(0, (count + 1) * rank, rank) if rank else np.zeros(count + 1, np.int64),
         np.ascontiguousarray(coordinates).reshape(-1),
@@ -131,6 +145,7 @@ def node_manifest(
         np.full(count, -1, np.int32) if locations is None else locations,
         text,
         text_starts,
+        {} if checks is None else checks,
     )
 
 
@@ -167,10 +182,10 @@ def order_manifest(manifest: Manifest) -> Manifest:
     return manifest if order is None else select_rows(manifest, np.frombuffer(memoryview(order), np.int64))
 
 
-def join_manifests(manifests: Sequence[Manifest], *, flags: bytes) -> Manifest:
-    """All references of several manifests, in order; where two have a key, the later manifest counts. The flags are the caller's to say."""
-    if not manifests:
-        return node_manifest(0, *_nothing(), flags=flags)
+def join_manifests(
+    manifests: Sequence[Manifest], *, flags: Mapping[bytes, bytes] = NO_FLAGS, checks: Mapping[str, FileCheck]
+) -> Manifest:
+    """All references of several manifests, at least one, in order; where two have a key, the later manifest counts. Flags and checks are those of the caller."""
     joined = {name: np.concatenate([getattr(part, name) for part in manifests]) for name in _SIDE_BY_SIDE}
     starts, offsets, locations, texts = [manifests[0].starts[:1]], [], [], [manifests[0].location_starts[:1]]
     for part, (row, inline, number, text) in zip(manifests, _places_before(manifests), strict=True):
@@ -181,7 +196,7 @@ def join_manifests(manifests: Sequence[Manifest], *, flags: bytes) -> Manifest:
     joined["starts"], joined["offsets"] = np.concatenate(starts), np.concatenate(offsets)
     joined["locations"] = np.concatenate(locations).astype(np.int32, copy=False)
     joined["location_starts"] = np.concatenate(texts)
-    return order_manifest(manifests[0]._replace(flags=flags, version=0, **joined))
+    return order_manifest(manifests[0]._replace(flags=flags, checks=checks, **joined))
 
 
 def _places_before(manifests: Sequence[Manifest]) -> Iterator[tuple[int, int, int, int]]:
@@ -197,11 +212,6 @@ def _places_before(manifests: Sequence[Manifest]) -> Iterator[tuple[int, int, in
 
 _SIDE_BY_SIDE: Final = ("nodes", "coordinates", "kinds", "ids", "lengths", "inline", "location_text")
 ROW_COLUMNS: Final = ("nodes", "kinds", "ids", "offsets", "lengths", "locations")
-
-
-def _nothing() -> tuple[Columns, Octets, Octets, Columns, Columns]:
-    none = np.zeros(0, np.int64)
-    return np.zeros((0, 0), np.int64), np.zeros(0, np.uint8), np.zeros((0, ID_BYTES), np.uint8), none, none
 
 
 def _starts(lengths: Columns) -> Columns:

@@ -11,10 +11,10 @@ from typing import Final, TypeAlias, TypeVar
 
 from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError, shown
+from frazil.formats.json_values import Json
 
 __all__ = [
     "DEPTH_LIMIT",
-    "Json",
     "Packed",
     "Reader",
     "checked",
@@ -25,7 +25,6 @@ __all__ = [
     "write_value",
 ]
 
-Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 T = TypeVar("T")
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha.snapshots import FORMAT_VERSION, check_format
+from frazil.formats.alpha.manifest_flags import read_flags, write_flags
+from frazil.formats.alpha.snapshots import check_format
 from frazil.formats.ids import ID_BYTES
 from frazil.formats.manifests import Manifest, columns_of, order_manifest
 
@@ -35,7 +36,8 @@ def decode_manifest(data: FileBytes, key: str | None = None) -> Manifest:
     flags, *rest = [memoryview(column) for column in columns]
     arrays = {name: np.frombuffer(column, dtype) for (name, dtype), column in zip(_TYPES.items(), rest, strict=True)}
     arrays["ids"] = arrays["ids"].reshape(-1, ID_BYTES)
-    return Manifest._make((bytes(flags), *arrays.values(), FORMAT_VERSION))
+    kept, checks = read_flags(bytes(flags), key)
+    return Manifest._make((kept, *arrays.values(), checks))
 
 
 def frozen_copy(manifest: Manifest) -> Manifest | None:
@@ -45,16 +47,14 @@ def frozen_copy(manifest: Manifest) -> Manifest | None:
     copies = [column.copy() for column in columns_of(manifest)]
     for column in copies:
         column.flags.writeable = False
-    return Manifest._make((manifest.flags, *copies, manifest.version))
+    return Manifest._make((manifest.flags, *copies, manifest.checks))
 
 
 def encode_manifest(manifest: Manifest) -> _kernel.Segment:
     """The file of a manifest: shortest forms, in order of node and coordinates; of rows with one key the last.
 
     InvalidInputError for columns that do not go together, or that the format cannot hold (node ids and coordinates are below 2**32)."""
-    if manifest.version != FORMAT_VERSION:
-        raise InvalidInputError(f"version {manifest.version} of the manifest format is not known")
-    columns: list[Buffer] = [manifest.flags]
+    columns: list[Buffer] = [write_flags(manifest.flags, manifest.checks)]
     for (name, dtype), column in zip(_TYPES.items(), columns_of(manifest), strict=True):
         if column.dtype != dtype or column.ndim != (2 if name == "ids" else 1):
             raise InvalidInputError(f"a manifest's {name} are {dtype.name}, not {column.dtype} of shape {column.shape}")

@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Final
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha.zarr_metadata import pack_metadata, read_metadata
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, pack_metadata, read_metadata
 from frazil.formats.ids import ObjectId, decode_id, encode_id
-from frazil.formats.msgpack import Fields, Json, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import Fields, Packed, Reader, checked, pack, write_array, write_value
 from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, NodeSnapshot
 
 __all__ = [
@@ -168,7 +169,10 @@ def _write_data(out: bytearray, array: ArrayData | None, metadata: Packed | None
         return
     out += _ARRAY
     write_array(out, 2)
-    out += pack_metadata(array.metadata) if metadata is None else metadata
+    if metadata is None:
+        assert isinstance(array.metadata, ZarrArrayMetadata)
+        metadata = pack_metadata(array.metadata)
+    out += metadata
     write_array(out, len(array.manifests))
     for reference in array.manifests:
         out += _packed_reference(reference)

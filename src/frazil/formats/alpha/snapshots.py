@@ -1,4 +1,4 @@
-"""Snapshot files <-> values (Icechunk specification, Snapshot Files; one MessagePack array of eleven, as the library of that time wrote it).
+"""SnapshotFile files <-> values (Icechunk specification, Snapshot Files; one MessagePack array of eleven, as the library of that time wrote it).
 
 The nodes in them live in nodes.py."""
 
@@ -10,17 +10,19 @@ from typing import Final
 
 from frazil.errors import FormatError
 from frazil.formats.alpha.node_values import read_id
-from frazil.formats.alpha.nodes import Nodes, read_nodes
+from frazil.formats.alpha.nodes import encode_nodes, index_nodes, read_nodes
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.formats.msgpack import Fields, Json, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import Fields, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.nodes import Nodes
+from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import emit_time, parse_time
 from frazil.record import Record
 
 __all__ = [
     "FORMAT_VERSION",
     "FileInfo",
-    "Snapshot",
-    "SnapshotInfo",
+    "SnapshotFile",
     "check_format",
     "decode_snapshot",
     "encode_and_index",
@@ -39,14 +41,6 @@ _STARTS: Final = (
 )
 
 
-class SnapshotInfo(Record):
-    """What a commit says of itself. written_at: nanoseconds since 1970 in UTC"""
-
-    id: ObjectId
-    written_at: int
-    message: str
-
-
 class FileInfo(Record):
     """A manifest or attribute file that a snapshot lists. version: of the file's format"""
 
@@ -54,7 +48,7 @@ class FileInfo(Record):
     version: int = FORMAT_VERSION
 
 
-class Snapshot(Record):
+class SnapshotFile(Record):
     """One snapshot file.
 
     metadata         its own id, time and message; of a repository's first snapshot the file has another id than this one
@@ -84,7 +78,7 @@ def check_format(data: bytes, key: str | None) -> None:
             raise FormatError(f"the file was written {by}; that format is not read here, at byte 0", key=key)
 
 
-def decode_snapshot(data: bytes, key: str | None = None) -> Snapshot:
+def decode_snapshot(data: bytes, key: str | None = None) -> SnapshotFile:
     """Reads a snapshot file; its nodes are found, but decoded when they are asked for. Raises FormatError, with `key` and the byte, for what breaks the
     format outside a node, for two nodes with one id, and for another version of the format."""
     check_format(data, key)
@@ -92,7 +86,7 @@ def decode_snapshot(data: bytes, key: str | None = None) -> Snapshot:
     fields = reader.struct("a snapshot", lambda *fields: fields, _FIELDS)
     _, flags, manifests, attributes, total, _, history, metadata, started, properties, nodes = fields
     reader.finish("the snapshot")
-    return Snapshot(metadata, started, history, total, manifests, attributes, flags, properties, nodes)
+    return SnapshotFile(metadata, started, history, total, manifests, attributes, flags, properties, nodes)
 
 
 def _read_version(reader: Reader, what: str) -> None:
@@ -150,8 +144,8 @@ _FIELDS: Final[Fields] = {
 
 
 def encode_and_index(
-    snapshot: Snapshot, key: str | None = None, infos: dict[SnapshotInfo, bytes] | None = None
-) -> tuple[bytes, Snapshot]:
+    snapshot: SnapshotFile, key: str | None = None, infos: dict[SnapshotInfo, bytes] | None = None
+) -> tuple[bytes, SnapshotFile]:
     """The bytes of a snapshot file, and the snapshot as decoding them would give it: what is written next copies its nodes. Raises InvalidInputError for what the
     format cannot hold.
 
@@ -178,8 +172,8 @@ def encode_and_index(
         head += known.get(info) or _packed_info(info, known)
     write_value(head, emit_time(snapshot.started_at))
     write_value(head, snapshot.properties)
-    data = b"".join((head, snapshot.nodes.encoded()))
-    return data, snapshot._replace(nodes=snapshot.nodes.indexed(data, len(head), key))
+    data = b"".join((head, encode_nodes(snapshot.nodes)))
+    return data, snapshot._replace(nodes=index_nodes(snapshot.nodes, data, len(head), key))
 
 
 @lru_cache(_MOST_FILES)

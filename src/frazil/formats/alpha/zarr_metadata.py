@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Json, Packed, Reader, pack, write_array, write_value
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Packed, Reader, pack, write_array, write_value
 from frazil.record import Record
 
 __all__ = [
@@ -86,6 +87,9 @@ class ZarrArrayMetadata(Record):
     codecs: tuple[NamedConfiguration, ...]
     storage_transformers: tuple[NamedConfiguration, ...] | None = None
     dimension_names: tuple[str | None, ...] | None = None
+
+    def with_shape(self, shape: tuple[int, ...]) -> ZarrArrayMetadata:
+        return self._replace(shape=shape)
 
     def differs_in_shape_alone(self, other: ZarrArrayMetadata) -> bool:
         """Whether all but the lengths, which are as many, is the same as in another one. False says nothing, as configurations are compared by identity: to Python 1, 1.0 and True are one."""

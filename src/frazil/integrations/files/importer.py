@@ -13,11 +13,11 @@ from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.errors import DataError, InvalidInputError, StoreError
+from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.scanned import ScannedArray, ScannedFile, Skipped
 from frazil.integrations.files.source import Source, source_of
 from frazil.operations.window import window
 from frazil.record import Record
-from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.locations import is_remote, parse_location
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import Location, resolve

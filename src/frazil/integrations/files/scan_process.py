@@ -21,8 +21,8 @@ from frazil.integrations.files.ranged_file import RangedFile
 from frazil.integrations.files.source import state_of
 
 if TYPE_CHECKING:
+    from frazil.formats.manifests import FileCheck
     from frazil.integrations.files.scanned import ScannedFile
-    from frazil.repository.virtual.file_checks import FileCheck
 
 
 TIME_LIMIT: Final = 60.0  # seconds

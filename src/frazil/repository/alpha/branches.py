@@ -37,7 +37,7 @@ from frazil.formats.alpha.refs import (
     parse_ref,
     snapshot_key,
 )
-from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.repository.alpha.alpha_library import keep_library_out, see_first_name
 from frazil.repository.alpha.file_cache import Files
@@ -285,7 +285,7 @@ def later_format(files: Files) -> str | None:
     return None if main != b"{" else "Icechunk 0.2 to 1"
 
 
-def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
+def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Tip:
     """Writes the first snapshot under a new id, then the first file of `main`, and returns that as the tip. Of two at once one wins.
 
     Raises AlreadyExistsError, CommitUnknownError; and what check_commits raises, before anything is written."""

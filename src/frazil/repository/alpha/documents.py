@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil.errors import InvalidInputError, MetadataError
-from frazil.formats import msgpack
+from frazil.formats import json_values, msgpack
 from frazil.formats.alpha.zarr_metadata import DATA_TYPES, FillValue, NamedConfiguration, ZarrArrayMetadata, kind_of
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import DefaultKeys
@@ -44,7 +44,7 @@ _SIGN, _EXPONENT, _QUIET, _PAYLOAD_SHIFT = 0x8000, 0x7C00, 0x0200, 13
 
 
 def to_metadata(
-    data: ZarrArrayMetadata, attributes: Mapping[str, msgpack.Json] | None, known: MetadataExtensions
+    data: ZarrArrayMetadata, attributes: Mapping[str, json_values.Json] | None, known: MetadataExtensions
 ) -> ArrayMetadata:
     """The metadata of an array with these attributes. Its codecs need not be known.
 
@@ -64,12 +64,12 @@ def to_metadata(
     )
 
 
-def to_attributes(attributes: Mapping[str, msgpack.Json] | None) -> dict[str, Json]:
+def to_attributes(attributes: Mapping[str, json_values.Json] | None) -> dict[str, Json]:
     """A copy of attributes as a document has them; None: there are none."""
     return _to_object(attributes, "attributes")
 
 
-def _to_object(value: Mapping[str, msgpack.Json] | None, path: str) -> dict[str, Json]:
+def _to_object(value: Mapping[str, json_values.Json] | None, path: str) -> dict[str, Json]:
     """Plain JSON; NaN and infinities, which MessagePack has and JSON has not, become the strings that stand for them in documents."""
     try:
         return check_object(as_json(value or {}, path), path)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import FrazilError
 from frazil.formats.alpha.node_values import read_attributes
-from frazil.formats.alpha.nodes import Nodes
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.msgpack import Reader
-from frazil.formats.nodes import AttributesReference, BrokenNode, Node
+from frazil.formats.nodes import AttributesReference, BrokenNode, Node, Nodes
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.json_text import copied
 from frazil.metadata.members import INT64_MAX
@@ -18,8 +18,7 @@ from frazil.metadata.types.variable_length import with_variable_length
 from frazil.repository.alpha.documents import to_attributes, to_metadata
 
 if TYPE_CHECKING:
-    from frazil.formats import msgpack
-    from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
+    from frazil.formats import json_values
     from frazil.metadata.json_text import Json
     from frazil.metadata.registry import MetadataExtensions
     from frazil.repository.alpha.file_cache import Files
@@ -83,12 +82,13 @@ class NodeDocuments:
             attributes = self._loaded(node.attributes)
             if node.array is None:
                 return GroupMetadata(attributes=to_attributes(attributes))
+            assert isinstance(node.array.metadata, ZarrArrayMetadata)
             return self._array(node.array.metadata, attributes)
         except FrazilError as error:
             error.path = error.path if error.path and error.path.startswith("/") else node.path
             return error
 
-    def _array(self, stored: ZarrArrayMetadata, attributes: Mapping[str, msgpack.Json] | None) -> ArrayMetadata:
+    def _array(self, stored: ZarrArrayMetadata, attributes: Mapping[str, json_values.Json] | None) -> ArrayMetadata:
         """The metadata of an array. What differs in the lengths alone, as that of an array which grows does, is converted once."""
         known = self._parts.get(id(stored.codecs))
         fits = max(stored.shape, default=0) <= INT64_MAX
@@ -101,8 +101,8 @@ class NodeDocuments:
         return found
 
     def _loaded(
-        self, attributes: Mapping[str, msgpack.Json] | AttributesReference | None
-    ) -> Mapping[str, msgpack.Json] | None:
+        self, attributes: Mapping[str, json_values.Json] | AttributesReference | None
+    ) -> Mapping[str, json_values.Json] | None:
         """Attributes, from their file where they have one."""
         if isinstance(attributes, AttributesReference):
             return self._files.attributes(attributes.id, attributes.location)

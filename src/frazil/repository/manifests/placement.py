@@ -11,7 +11,7 @@ SPLIT / 2 thereby is merged with the parts in whose boxes it has chunks, and spl
 one, or reach beyond a grid that has shrunk, are written again without it; those that have nothing else are dropped unread.
 
 Without freedoms written chunks are first taken out of the manifests that have them, extents are neither trusted nor written, and no file has references of two arrays
-(shared_manifests.py). Where extents are not trusted, or one makes no sense, all manifests of the array are loaded, and where the parts are not disjoint, all are merged.
+(repository/alpha/shared_manifests.py). Where extents are not trusted, or one makes no sense, all manifests of the array are loaded, and where the parts are not disjoint, all are merged.
 What this costs, and why it is so: docs/design/013-manifests-of-a-commit.md."""
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class _Application:
                     self.shifts.append(Shift(old, self.delta.name(old), change.key, *append, by))
                 append = append._replace(old=append.old + by, new=append.new + by)
                 shape[append.axis] = append.new
-            metadata = array.metadata._replace(shape=tuple(shape))
+            metadata = array.metadata.with_shape(tuple(shape))
         if any(now < then for now, then in zip(metadata.shape, array.metadata.shape, strict=True)):
             change.shrunk = True
         if append is None:

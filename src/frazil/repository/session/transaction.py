@@ -10,9 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
-from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.ids import encode_id
-from frazil.formats.nodes import Node, NodeSnapshot
+from frazil.formats.nodes import Node, NodeSnapshot, StoredMetadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
 from frazil.repository.session.array_chunks import ArrayChunks
@@ -130,7 +129,7 @@ class Transaction(SessionState):
             raise found
         return found
 
-    def _drop_beyond(self, touched: NodeChange, old: ZarrArrayMetadata, new: ZarrArrayMetadata) -> None:
+    def _drop_beyond(self, touched: NodeChange, old: StoredMetadata, new: StoredMetadata) -> None:
         """Removes the references beyond the old grid that a larger one would show again: of a shape that somebody set smaller without removing chunks, here or, in what
         other programs wrote, before."""
         if all(after <= before for before, after in zip(old.shape, new.shape, strict=True)):
