@@ -239,12 +239,12 @@ class Handless(WrappedStore):
             expect = list(continue_from.versions)
         return as_buffers(self.inner.fetch(names, spans, expect=expect), names, spans)
 
-    def append_many(
+    def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        if self.before:
+        if self.before and pieces.append:
             self.before.pop(0)()
-        return self.inner.append_many(names, pieces, expect)
+        return self.inner.put_many(names, pieces, expect)
 
 
 def nothing() -> None:

@@ -7,8 +7,8 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from frazil.errors import StoreError
-from frazil.stores.store import Columns, Fetched, Pieces, Store, Version
-from frazil.stores.values import Changed, Page
+from frazil.stores.store import Store
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import store as port
 from frazil.stores.memory import MemoryStore
 from frazil.stores.retry import Backoff
-from frazil.stores.store import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Pieces, Store, Version
-from frazil.stores.values import Page
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
 from frazil.testing.store_tests import StoreTests
 

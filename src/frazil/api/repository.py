@@ -387,10 +387,13 @@ def _files(
     cache_limit: int | None,
 ) -> AlphaFormat:
     store, prefix = resolve(
-        location, requests_in_flight=runtime.requests_in_flight, bytes_in_flight=runtime.bytes_in_flight
+        location,
+        requests_in_flight=runtime.requests_in_flight,
+        bytes_in_flight=runtime.bytes_in_flight,
+        threads=runtime.threads,
     )
     if isinstance(store, LocalStore) and durable != store.sync:
-        store = LocalStore(store.path, sync=durable, read_only=store.read_only)
+        store = LocalStore(store.path, sync=durable, read_only=store.read_only, threads=store.threads)
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit, [prefix + kind for kind in UNCHANGING])
     return AlphaFormat(store, prefix, cache_bytes=runtime.cache_bytes)

@@ -148,22 +148,7 @@ class MemoryStore(Store):
                     status[i] = STALE
         return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
-    def has_version(self, key: str, version: Version) -> bool:
-        return self._table.objects.get(key, _NOTHING)[1] == version
-
     def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        values = join_pieces(pieces)
-        table = self._table
-        answers: list[Version | Changed] = []
-        with table.lock:
-            for name, value, wanted in zip(names, values, expect, strict=True):
-                present = table.present(name)
-                answers.append(table.put(name, value) if wanted is None or wanted == present else Changed(present))
-        return answers
-
-    def append_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         values = join_pieces(pieces)
@@ -174,7 +159,7 @@ class MemoryStore(Store):
                 old, version = table.objects.get(name, _NOTHING)
                 present = version or ABSENT
                 fits = wanted is None or wanted == present
-                answers.append(table.put(name, old + value) if fits else Changed(present))
+                answers.append(table.put(name, old + value if pieces.append else value) if fits else Changed(present))
         return answers
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
@@ -189,15 +174,6 @@ class MemoryStore(Store):
                 else:
                     answers.append(Changed(present))
         return answers
-
-    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
-        table = self._table
-        with table.lock:
-            found = [table.objects.get(source, _NOTHING) for source in sources]
-            for name, (value, version) in zip(names, found, strict=True):
-                if version is not None:
-                    table.put(name, value)
-        return [version is not None for _, version in found]
 
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from frazil.record import Record
 from frazil.stores.store import Store
-from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version, pieces_of
+from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import BufferedStore
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
+    pass
 
 
 class Request(Record):
@@ -73,18 +73,8 @@ class CountingStore(BufferedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        self._count_written("put", names, pieces)
+        self._count_written("append" if pieces.append else "put", names, pieces)
         return super().put_many(names, pieces, expect)
-
-    def create(self, key: str, value: Buffer) -> bool:
-        self._count_written("put", [key], pieces_of([value]))
-        return self._create_inside(key, value)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        self._count_written("append", names, pieces)
-        return super().append_many(names, pieces, expect)
 
     def _count_written(self, operation: str, names: Sequence[str], pieces: Pieces) -> None:
         offsets = pieces.offsets.tolist()

@@ -16,7 +16,7 @@ from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Source
 from frazil.stores.wrappers import BufferedStore
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
+    pass
 
 
 Operation = Literal["fetch", "put_many", "erase_many", "list"]
@@ -103,17 +103,6 @@ class FaultyStore(BufferedStore):
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         return self._written(super().put_many, names, pieces, expect)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return self._written(super().append_many, names, pieces, expect)
-
-    def create(self, key: str, value: Buffer) -> bool:
-        kind = self._begin("put_many", [key])
-        created = kind != "cut" and self._create_inside(key, value)
-        self._end("put_many", kind, [key])
-        return created
 
     def _written(
         self,

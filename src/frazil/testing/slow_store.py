@@ -15,7 +15,7 @@ from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Versio
 from frazil.stores.wrappers import BufferedStore
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
+    pass
 
 
 Operation = Literal["fetch", "put", "append", "erase", "list"]
@@ -97,18 +97,8 @@ class SlowStore(BufferedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        with self._call("put", len(names)):
+        with self._call("append" if pieces.append else "put", len(names)):
             return super().put_many(names, pieces, expect)
-
-    def create(self, key: str, value: Buffer) -> bool:
-        with self._call("put", 1):
-            return self._create_inside(key, value)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        with self._call("append", len(names)):
-            return super().append_many(names, pieces, expect)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         with self._call("erase", len(names)):

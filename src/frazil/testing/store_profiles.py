@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.stores.fetched.content import HeldBuffers, join_pieces, read_values
-from frazil.stores.keys import check_prefix
+from frazil.stores.keys import is_prefix
 from frazil.stores.listing import first_level, page_of, with_details
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
     ANY,
     FOUND,
+    Capabilities,
     Changed,
     Columns,
     Fetched,
@@ -107,12 +108,15 @@ class _Over(WrappedStore):
         return [prefix]
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        if is_prefix(names):
+            for inner in self._inner_prefixes(names[0]):
+                self.inner.erase_prefix(inner)
+            return [None]
         return self.inner.erase_many([self._inner_key(name) for name in names], expect)
 
-    def erase_prefix(self, prefix: str) -> None:
-        check_prefix(prefix)
-        for inner in self._inner_prefixes(prefix):
-            self.inner.erase_prefix(inner)
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(appendable=False, streams=False, erases_prefixes=True)
 
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
@@ -191,11 +195,6 @@ class _OnChunks(_Over):
         self.inner.put_many(missing, documents, [ABSENT if self.inner.capabilities.expects else ANY] * len(missing))
         return self.inner.put_many([self._inner_key(name) for name in names], pieces, expect)
 
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return Store.append_many(self, names, pieces, expect)
-
 
 class _OnDocuments(_Over):
     """Documents as any keys and values. Of keys of an even length they are a group's, of others an array's."""
@@ -240,11 +239,6 @@ class _OnDocuments(_Over):
     ) -> list[Version | Changed]:
         documents = [_document(name, value) for name, value in zip(names, join_pieces(pieces), strict=True)]
         return self.inner.put_many([self._inner_key(name) for name in names], pieces_of(documents), expect)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return Store.append_many(self, names, pieces, expect)
 
 
 # --- documents -----------------------------------------------------------------------------------------------------------------------

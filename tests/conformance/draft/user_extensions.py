@@ -117,9 +117,6 @@ class InFolder(WrappedStore):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many(self._inside(names), expect)
 
-    def erase_prefix(self, prefix: str) -> None:
-        self.inner.erase_prefix(self.folder + prefix)
-
     def list_page(self, prefix: str = "", after: str = "", **named: object) -> Page:  # type: ignore[override]
         page = self.inner.list_page(self.folder + prefix, after and self.folder + after, **named)  # type: ignore[arg-type]
         following = None if page.next is None else page.next.removeprefix(self.folder)

@@ -30,10 +30,12 @@ from frazil.stores.array_storage.shared_objects import fetch_located, object_spa
 from frazil.stores.fetched.content import read_values
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
-from frazil.stores.store import (
+from frazil.stores.store import Store
+from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
     ANY,
+    FOLDER,
     FOUND,
     MISSING,
     NO_SPANS,
@@ -44,10 +46,9 @@ from frazil.stores.store import (
     Columns,
     Fetched,
     Pieces,
-    Store,
     Version,
+    pieces_of,
 )
-from frazil.stores.values import FOLDER, pieces_of
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing.counting_store import CountingStore
 from frazil.testing.store_base import columns

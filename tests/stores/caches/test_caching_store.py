@@ -259,7 +259,7 @@ def test_a_store_without_versions() -> None:
         lambda store: store.set_partial_values([("a", 1, b"new")]),
         lambda store: store.erase("a"),
         lambda store: store.erase_prefix(""),
-        lambda store: store.link_many(["a"], ["b"]),
+        lambda store: store.copy_in(["a"], store, ["b"], shares=True),
     ],
 )
 def test_writes_drop_what_they_change(write: Callable[[Store], object]) -> None:

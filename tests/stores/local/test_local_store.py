@@ -20,7 +20,8 @@ from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores.fetched.content import read_values
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.store import ABSENT, ABSENT_KEY, ANY, FOUND, NO_SPANS, STALE, UNKNOWN, WHOLE, Changed, Store
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, FOUND, NO_SPANS, STALE, UNKNOWN, WHOLE, Changed
 from frazil.testing.checks import refusal
 from frazil.testing.store_base import columns
 from frazil.testing.store_tests import StoreTests

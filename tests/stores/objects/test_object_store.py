@@ -21,7 +21,7 @@ from frazil.errors import InvalidInputError, StoreError
 from frazil.operations.location_overlap import address_of
 from frazil.stores import CachingStore, MemoryStore, ObjectStore, Store
 from frazil.stores.locations import resolve
-from frazil.stores.store import STALE, WHOLE
+from frazil.stores.values import STALE, WHOLE
 from frazil.testing.store_tests import StoreTests
 
 obstore = pytest.importorskip("obstore")

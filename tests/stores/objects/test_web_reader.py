@@ -18,7 +18,7 @@ from frazil.errors import RedirectWarning, StoreError
 from frazil.stores import MemoryStore
 from frazil.stores.caches.disk_cache import DiskCache
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.store import WHOLE
+from frazil.stores.values import WHOLE
 
 MOMENT = timedelta(milliseconds=1)
 QUICK = {"retry_config": {"max_retries": 1, "backoff": {"init_backoff": MOMENT, "max_backoff": 2 * MOMENT, "base": 2}}}

@@ -19,8 +19,7 @@ import frazil
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import ABSENT, AdaptedStore, Changed, MemoryStore, Store, StoreWithPartialAccess, adapt, read_only
 from frazil.stores.fetched.content import read_values
-from frazil.stores.store import WHOLE
-from frazil.stores.values import ABSENT_KEY, FOUND, STALE
+from frazil.stores.values import ABSENT_KEY, FOUND, STALE, WHOLE
 from frazil.testing import StoreTests
 from frazil.testing.checks import refusal, run_threads
 from frazil.testing.store_base import columns

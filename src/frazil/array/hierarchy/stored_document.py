@@ -16,8 +16,7 @@ from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
 from frazil.stores.fetched.content import read_values
-from frazil.stores.store import WHOLE
-from frazil.stores.values import Version
+from frazil.stores.values import WHOLE, Version
 
 if TYPE_CHECKING:
     import threading

@@ -27,8 +27,8 @@ from frazil.runtime import Runtime
 from frazil.stores.fetched.content import read_values
 from frazil.stores.local.mtimes import changed_at, written_at
 from frazil.stores.retry import lacks_files
-from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import ANY, FOLDER, FOUND, Columns, Fetched, Pieces, Sources
+from frazil.stores.store import Store
+from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources
 
 _AT_FIRST = 32  # objects of the first batch of an array: they show how large its objects are
 _BATCH = (
@@ -142,7 +142,7 @@ def _fitting(sizes: Columns, limit: int) -> int:
 
 def _link(store: Store, names: Sequence[str], targets: Sequence[str]) -> Moved:
     sizes = store.sizes(names)
-    store.link_many(targets, names)
+    store.copy_in(targets, store, names, shares=True)
     return Moved.of(sizes)
 
 

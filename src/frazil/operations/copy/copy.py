@@ -252,7 +252,7 @@ def _values(store: Store, root: str) -> dict[str, bytes]:
     for names in names_below(store, root + REFS):
         for low in range(0, len(names), _AT_ONCE):
             part = [REFS + name for name in names[low : low + _AT_ONCE]]
-            values = store.get_partial_values([(root + name, (0, None)) for name in part])
+            values = store.get_many([root + name for name in part], largest=None)
             found.update((name, value) for name, value in zip(part, values, strict=True) if value is not None)
     return found
 

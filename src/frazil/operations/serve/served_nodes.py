@@ -50,7 +50,7 @@ def _find(store: Store, documents: Sequence[str], key: str) -> str | None:
     if not documents:
         return None
     try:
-        values = store.get_documents(documents)
+        values = store.get_many(documents)
     except FrazilError as error:
         error.key = key
         raise

@@ -11,8 +11,8 @@ import numpy as np
 from frazil.errors import ConflictError, StoreError
 from frazil.stores.fetched.content import read_values
 from frazil.stores.retry import READS, attempts, replaced
-from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import FOUND, STALE, Columns, Fetched, clip_span
+from frazil.stores.store import Store
+from frazil.stores.values import FOUND, NO_SPANS, STALE, Columns, Fetched, clip_span
 
 PIECE: Final = 2**21  # bytes read at once: what each request keeps in memory
 

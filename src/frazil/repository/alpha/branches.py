@@ -135,7 +135,7 @@ def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
     folder = _folder(files, tip)
     names = [folder + branch_file(number) for number in (tip.sequence, tip.sequence + 1) if number <= LAST_SEQUENCE]
     if files.store.capabilities.direct:  # every commit comes here: in one call of the kernel
-        own, *following = files.store.get_documents(names)
+        own, *following = files.store.get_many(names)
     else:
         spans = _HEADS[: len(names)]
         own, *following = read_values(files.store.fetch(names, spans), names, spans)
@@ -219,7 +219,7 @@ def check_conditions(files: Files, snapshot: ObjectId) -> None:
     """Refuses a server that ignores conditions, with a StoreError, before a branch names a snapshot that was just written: it must not be possible to create its file again. The
     file goes where it is. See docs/design/041-servers-that-ignore-conditions.md."""
     name = snapshot_key(snapshot)
-    if files.store.keeps_conditions(files.key(name)):
+    if files.store.capabilities.conditions_seen or not files.store.create(files.key(name), b""):
         return
     files.erase([name])
     raise StoreError(

@@ -149,7 +149,7 @@ class Files:
     def _read(self, names: Sequence[str]) -> list[bytes]:
         keys = [self.key(name) for name in names]
         values: list[bytes] = []
-        for key, value in zip(keys, self.store.get_partial_values([(key, (0, None)) for key in keys]), strict=True):
+        for key, value in zip(keys, self.store.get_many(keys, largest=None), strict=True):
             if value is None:
                 kind, _, _ = key.removeprefix(self.prefix).partition("/")
                 raise NotFoundError(

@@ -21,8 +21,7 @@ from frazil.repository.session.transaction import Transaction
 from frazil.repository.virtual.virtual_fetch import VirtualPlaces
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import location_text
-from frazil.stores.store import NO_SPANS, WHOLE
-from frazil.stores.values import FOUND, Pieces
+from frazil.stores.values import FOUND, NO_SPANS, WHOLE, Pieces
 
 __all__ = ["Check", "adopt_file", "set_adopted", "set_virtual"]
 

@@ -19,8 +19,8 @@ from frazil.repository.virtual.prefixes import Prefixes, VirtualPlace, make_plac
 from frazil.runtime import DEFAULT
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.fetched.composed_values import joined_sources
-from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, STALE, Columns, Fetched, Sources
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, NO_SPANS, STALE, Columns, Fetched, Sources
 
 __all__ = ["NO_PLACES", "VirtualPlaces", "open_places"]
 

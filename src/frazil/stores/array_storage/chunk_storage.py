@@ -16,9 +16,10 @@ from frazil.metadata.chunk_keys import SeparatedKeys, decode_each
 from frazil.record import Record
 from frazil.stores.fetched.merged_spans import merge_spans
 from frazil.stores.keys import check_prefix
-from frazil.stores.store import NO_SPANS, KernelRoot, Store
+from frazil.stores.store import KernelRoot, Store
 from frazil.stores.values import (
     ANY,
+    NO_SPANS,
     Changed,
     Columns,
     Fetched,

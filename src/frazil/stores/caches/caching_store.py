@@ -5,7 +5,7 @@ The memory itself is cached_ranges.py; the store that keeps files on disk is dis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Final
@@ -17,8 +17,7 @@ from frazil.record import Record
 from frazil.stores.caches.cached_ranges import Filling, MemoryRanges, Part, RangeCache
 from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.keys import check_key
-from frazil.stores.operations.partial_values import grouped_writes
+from frazil.stores.port import StorePort
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -40,7 +39,6 @@ from frazil.stores.values import (
 from frazil.stores.wrappers import WrappedStore
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
     from frazil.stores.values import SourceBuffer
 
 __all__ = ["CachingStore", "KeepingStore"]
@@ -266,7 +264,10 @@ class KeepingStore(WrappedStore):
         try:
             yield
         finally:
-            self._kept.drop(list(names))
+            self._kept.drop([name for name in names if name and name[-1] != "/"])
+            for prefix in names:
+                if prefix == "" or prefix[-1] == "/":
+                    self._kept.drop_below(prefix)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -274,42 +275,22 @@ class KeepingStore(WrappedStore):
         with self._dropped(names):
             return self.inner.put_many(names, pieces, expect)
 
-    def create(self, key: str, value: Buffer) -> bool:
-        check_key(key)
-        with self._dropped([key]):
-            return self._create_inside(key, value)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        with self._dropped(names):
-            return self.inner.append_many(names, pieces, expect)
-
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         with self._dropped(names):
             return self.inner.erase_many(names, expect)
 
-    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
+    def copy_in(
+        self,
+        names: Sequence[str],
+        source: StorePort,
+        sources: Sequence[str],
+        *,
+        limit: int = 2**26,
+        shares: bool = False,
+    ) -> list[int]:
         with self._dropped(names):
-            return self.inner.link_many(names, sources)
-
-    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-        """As the port says; the old values are read of the store below, not from memory."""
-        items = list(key_start_values)
-        with self._dropped(list(grouped_writes(items))):
-            self.inner.set_partial_values(items)
-
-    def _update_many(
-        self, names: list[str], change: Callable[[str, bytes | None], Buffer | None]
-    ) -> list[Version | None]:
-        with self._dropped(names):
-            return self.inner._update_many(names, change)
-
-    def erase_prefix(self, prefix: str) -> None:
-        try:
-            super().erase_prefix(prefix)
-        finally:
-            self._kept.drop_below(prefix)
+            below = self.inner if source is self else source
+            return self.inner.copy_in(names, below, sources, limit=limit, shares=shares)
 
 
 class CachingStore(KeepingStore):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.stores.values import MISSING, Columns, Fetched, Sources, Version
+from frazil.stores.values import MISSING, OPEN_AT_ONCE, Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["OPEN_AT_ONCE", "fetch_in_pages", "pages_of"]
-
-OPEN_AT_ONCE: Final = 256  # a process may often have 1024 files open
+__all__ = ["fetch_in_pages", "pages_of"]
 
 Fetch = Callable[[Sequence[str], Columns, Sequence[Version | None] | None], Fetched]
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "NO_VERSION",
     "answered",
     "are_young",
     "expected",
@@ -40,7 +41,7 @@ __all__ = [
 
 _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
-_NEVER: Final[Version] = b"\xff" * 24  # the version of no file
+NO_VERSION: Final[Version] = b"\xff" * 24  # the version of no file
 _YOUNG_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
 _YOUNG_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
 
@@ -95,7 +96,7 @@ def raw(rows: Columns) -> bytes:
 
 def expected(version: Version | None) -> Version | None:
     """The version in the kernel's form; what is no version of this store is that of no file."""
-    return version if version is None or len(version) in {0, 24} else _NEVER
+    return version if version is None or len(version) in {0, 24} else NO_VERSION
 
 
 def pack_version(inode: int, size: int, changed: int) -> Version:
@@ -105,4 +106,6 @@ def pack_version(inode: int, size: int, changed: int) -> Version:
 
 def numbers_of(versions: Sequence[Version | None]) -> Columns:
     """The numbers of versions, int64[n, 3]: inode, size, time of change in ns since 1970; -1 where there is none."""
-    return np.frombuffer(b"".join([version or _NEVER for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)
+    return (
+        np.frombuffer(b"".join([version or NO_VERSION for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)
+    )

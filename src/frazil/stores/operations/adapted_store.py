@@ -12,11 +12,11 @@ import numpy as np
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.key_locks import GuardState, guard_of
-from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.keys import is_prefix
 from frazil.stores.listing import page_of, with_details
 from frazil.stores.operations import fallbacks
 from frazil.stores.operations.fallbacks import Seen, Span
-from frazil.stores.operations.partial_values import checked_ranges, grouped_writes
+from frazil.stores.operations.partial_access import PartialWriter, write_by_put
 from frazil.stores.operations.protocols import (
     MISSING_ERRORS,
     Operations,
@@ -47,6 +47,7 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
+    from frazil.stores.operations.partial_access import Writes
     from frazil.stores.values import SourceBuffer
 
     Adaptable = Readable | PartlyReadable | Writable | PartlyWritable | Mapping[str, Buffer]
@@ -57,7 +58,7 @@ __all__ = ["AdaptedStore", "StoreWithPartialAccess", "adapt"]
 _AT_ONCE: Final = 1000  # keys of one erase_values
 
 
-class AdaptedStore(Store):
+class AdaptedStore(Store, PartialWriter):
     """A store over an object that has some of the operations of the document; made by `adapt`, which tells which."""
 
     __slots__ = ("_can", "_guard", "_known_as", "_ops", "inner", "sole_writer")
@@ -88,6 +89,7 @@ class AdaptedStore(Store):
             conditional=conditional,
             direct=ops.get_partial_values is None,
             guarded=writable and readable and not conditional,
+            erases_prefixes=ops.erase_prefix is not None,
         )
 
     def __repr__(self) -> str:
@@ -119,7 +121,7 @@ class AdaptedStore(Store):
     ) -> Fetched:
         """As the port says. Where the object has partial values but no versions, what was held is compared with the same bytes of now, and is STALE when
         they differ."""
-        self._require("readable")
+        self.require("readable")
         wanted: dict[str, dict[Span, None]] = {name: {} for name in names}
         for name, start, length in spans.tolist():
             wanted[names[name]][start, length] = None
@@ -237,34 +239,6 @@ class AdaptedStore(Store):
             )
         return version
 
-    def get(self, key: str) -> bytes | None:
-        check_key(key)
-        self._require("readable")
-        seen = self._look({key: [(0, -1)]}, sized=False, versioned=False)[key]
-        return None if seen is None else seen.value((0, -1))
-
-    def get_documents(self, keys: Sequence[str]) -> list[bytes | None]:
-        if len(keys) == 1:
-            return [self.get(keys[0])]
-        return self.get_partial_values((key, (0, None)) for key in keys) if keys else []
-
-    def get_partial_values(
-        self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]
-    ) -> builtins.list[bytes | None]:
-        self._require("readable")
-        asked = checked_ranges(key_ranges)
-        wanted: dict[str, dict[Span, None]] = {}
-        for key, start, length in asked:
-            wanted.setdefault(key, {})[start, length] = None
-        objects = self._look(wanted, sized=False, versioned=False)
-        found = ((objects[key], (start, length)) for key, start, length in asked)
-        return [None if seen is None else seen.value(span) for seen, span in found]
-
-    def exists(self, key: str) -> bool:
-        check_key(key)
-        self._require("readable")
-        return fallbacks.exists(self._ops, key)
-
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
     def put_many(
@@ -272,7 +246,7 @@ class AdaptedStore(Store):
     ) -> builtins.list[Version | Changed]:
         """As the port says, as far as the object goes: whether others see a value in part is its affair. Where one value fails, others of the call may
         have been stored."""
-        self._require("writable")
+        self.require("writable")
         values = dict(zip(names, join_pieces(pieces), strict=True))
         wanted = dict(zip(names, expect, strict=True))
         with self._guard.writing(names) as fresh:
@@ -292,7 +266,10 @@ class AdaptedStore(Store):
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
         """As the port says, as far as the object goes."""
-        self._require("erasable")
+        if is_prefix(names):
+            self._erase_below(names[0])
+            return [None]
+        self.require("erasable")
         wanted = dict(zip(names, expect, strict=True))
         with self._guard.writing(names) as fresh:
             if self._ops.erase_if is not None and self._ops.version is not None:
@@ -322,30 +299,28 @@ class AdaptedStore(Store):
                     del fresh[key]
         return changed
 
-    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-        """As the port says; by the object's own operation where it has that, else by a new value (see `update`). An object that cannot be read has to refuse
+    def write_parts(self, writes: Writes) -> None:
+        """As the class says; by the object's own operation where it has that, else by a new value (see `update`). An object that cannot be read has to refuse
         a start beyond the end of a value itself."""
         if self._ops.set_partial_values is None:
-            super().set_partial_values(key_start_values)
+            write_by_put(self, writes)
             return
-        writes = grouped_writes(key_start_values)
         with self._guard.writing(writes.keys()):
             fallbacks.patch(self._ops, writes)
 
-    def erase_prefix(self, prefix: str) -> None:
-        """Removes all keys that begin with prefix; "" is everything. By erase_prefix of the object, where it has that."""
-        check_prefix(prefix)
+    def _erase_below(self, prefix: str) -> None:
+        """By erase_prefix of the object, where it has that."""
         ops = self._ops
         if ops.erase_prefix is None or (prefix == "" and self._can.erasable and self._can.listable):
-            self._require("erasable")
-            self._require("listable")
+            self.require("erasable")
+            self.require("listable")
             keys = fallbacks.keys_below(ops, prefix)
             for first in range(0, len(keys), _AT_ONCE):
                 part = keys[first : first + _AT_ONCE]
                 with self._guard.writing(part):
                     fallbacks.erase(ops, part)
             return
-        self._require("writable")
+        self.require("writable")
         with self._guard.writing_all():
             try:
                 ops.erase_prefix(prefix)
@@ -358,17 +333,10 @@ class AdaptedStore(Store):
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         """As the port says; each page is a whole listing of the object."""
-        self._require("listable")  # the engine lists chunks by this, without the checks of `list_prefix`
+        self.require("listable")  # the engine lists chunks by this, without the checks of `list_prefix`
         list_rows = fallbacks.rows_below if delimited else fallbacks.keys_below
         page = page_of(list_rows(self._ops, prefix), after, limit)
         return with_details(page, self.fetch) if details else page
-
-    def is_empty(self, prefix: str = "") -> bool:
-        check_prefix(prefix)
-        self._require("listable")
-        if self._ops.list_dir is not None:
-            return next(fallbacks.walk(self._ops, prefix), None) is None
-        return not fallbacks.keys_below(self._ops, prefix)
 
 
 class _Buffers(list["SourceBuffer"]):

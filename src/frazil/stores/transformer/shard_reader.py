@@ -14,13 +14,14 @@ from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
 from frazil.stores.array_storage.shared_objects import object_spans
 from frazil.stores.fetched.content import HeldBuffers, as_buffers, read_values
-from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.store import Store
 from frazil.stores.transformer.shard_keys import Places
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
     FOUND,
     MISSING,
+    NO_SPANS,
     STALE,
     Columns,
     Fetched,
