@@ -151,7 +151,7 @@ def _decode_chunks(access: Access, target: Target, located: Located, units: Unit
     """A unit for each row of `located`."""
     spans = np.zeros((units.count, 3), np.int64)
     spans[:, 0], spans[:, 2] = np.arange(units.count), -1
-    fetched = access.storage.fetch(located, spans, once=True)
+    fetched = access.storage.fetch(located, spans, single_read=True)
     for unit, code, text in decode(access, target, fetched.sources, fetched.rows, None, units):
         raise failure(access, code, text, located.key(unit), chunk_of(units, unit))
 
@@ -204,9 +204,11 @@ def _find(
         shared.missing = not found and not stale
         if found:
             first, (version,) = found[0].first, found[0].expect
-            young = found[0].fetched is not None and found[0].fetched.young is not None
+            may_repeat = found[0].fetched is not None and found[0].fetched.version_may_repeat is not None
             shared.slot = (
-                (IndexTables(first.shards.indexes.tables, [version]), 0) if version is not None and not young else None
+                (IndexTables(first.shards.indexes.tables, [version]), 0)
+                if version is not None and not may_repeat
+                else None
             )
         return found, stale
 

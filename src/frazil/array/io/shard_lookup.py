@@ -21,8 +21,7 @@ from frazil.indexing import BoxBatch, BoxUnits, PointBatch, PointUnits
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.store import NO_SPANS
-from frazil.stores.values import FOLDER, Columns, Fetched, Sources, Version
+from frazil.stores.values import FOLDER, NO_SPANS, Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from frazil.array.io import shard_append
@@ -173,7 +172,7 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
         index = _read_indexes(access, level, region, spans, key)
     else:
         index = _parsed(access, level, fetched.sources, fetched.rows, fetched.sizes, key)
-    return Opened(Shards(region, spans, index), fetched.versions, fetched.young)
+    return Opened(Shards(region, spans, index), fetched.versions, fetched.version_may_repeat)
 
 
 def _parsed(access: Access, level: Level, sources: Sources, rows: Columns, sizes: Columns, key: Key) -> StackedIndex:

@@ -57,8 +57,18 @@ from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import WRITES, attempts
-from frazil.stores.store import NO_SPANS
-from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    ANY,
+    NO_SPANS,
+    Changed,
+    Columns,
+    Pieces,
+    Sources,
+    Version,
+    pieces_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -332,6 +342,13 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
     """Shards that are kept in part. whole: they are replaced, not changed in place."""
     coords = batch.shards[rows]
     located = access.storage.locate(coords)
+    if not whole and source.encoded is None and access.options.shard_writes == "append":
+        units = batch.units(rows)
+        yield write_chunks_cost(access, units.count)
+        encoded = partial(encode, access, units, source, old=None, groups=units.offsets, keyed=located)
+        answers = shard_append.append_remembered(access, units, coords, located.names, encoded, source.confirm)
+        if answers is not None:
+            return (yield from _replace_others(access, batch, rows, source, *answers))
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, coords, fetched)
@@ -343,7 +360,7 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
         if whole or access.options.shard_writes == "rewrite":
             changed = yield from _replace_shards(access, batch, rows, located, opened.shards, expect, source)
         else:
-            changed = yield from _change_in_place(access, batch, rows, located, opened, source)
+            return (yield from _change_in_place(access, batch, rows, located, opened, source))
         if access.indexes is not None:  # a stale index would cost a reader of this handle a request to find out
             access.indexes.drop(index_names(access, coords, located))
         return changed
@@ -383,20 +400,18 @@ def _change_in_place(
     values = outer_values(Call(access, steps, units, located, gathering, order), values, kept)
     if source.confirm is not None:
         source.confirm()
-    names, tables = located.names, stacked[slot]
-    if appends:
-        changed, others = shard_append.append_chunks(
-            access, names, sizes, opened.versions, tables, group, number, values, gathering.buffers
-        )
-    else:
-        entries = opened.shards.indexes.entries(group, number)
-        changed, others = shard_append.overwrite_chunks(
-            access, names, opened.versions, entries, group, values, gathering.buffers
-        )
+    shards = shard_append.Shards(batch.shards[rows], located.names, sizes, opened.versions, stacked[slot])
+    answers = shard_append.change_chunks(access, shards, group, number, values, gathering.buffers)
+    return (yield from _replace_others(access, batch, rows, source, *answers))
+
+
+def _replace_others(
+    access: Access, batch: Batch, rows: Columns, source: Source, changed: list[int], others: list[int]
+) -> Attempt:
+    """Replaces whole what could not be changed in place. changed, others: as shard_append.change_chunks answers"""
     if others:
-        some = np.array(others, np.int64)
-        again = yield from _change_shards(access, batch, rows[some], source, whole=True)
-        changed += some[again].tolist()
+        again = yield from _change_shards(access, batch, rows[others], source, whole=True)
+        changed += [others[i] for i in again]
     return sorted(changed)
 
 

@@ -19,8 +19,6 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
 from frazil.stores.values import Columns
 
-__all__ = ["Composed", "Objects", "ShardForms", "compose", "shard_forms"]
-
 Raw = NDArray[np.uint8]
 
 

@@ -14,6 +14,7 @@ from frazil.codecs.shard import Level, StackedIndex
 from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
+from frazil.stores.append import append_many
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import read_values
@@ -300,7 +301,7 @@ class ShardWriter(Record):
         values: list[bytes | None] = [None] * len(reads)
         if not len(spans):
             return _Kept(Carried(group, number, Sources(None, ()), spans), rows, values)
-        fetched = fetch_spans(self.inner, batch.opened.names, spans, held=batch.opened.fetched)
+        fetched = fetch_spans(self.inner, batch.opened.names, spans, continue_from=batch.opened.fetched)
         if STALE in fetched.status or (fetched.rows[:, 0] == MISSING).any():
             return None
         count = int(reads.sum())
@@ -340,7 +341,7 @@ class ShardWriter(Record):
 
     def _append(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
         pieces = appended(self.level, batch.tables[groups], batch.sizes[groups], new)
-        return self.inner.append_many(*_named(batch, groups, pieces))
+        return append_many(self.inner, *_named(batch, groups, pieces))
 
     def _erase(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
         names = [batch.names[row] for row in groups.tolist()]
