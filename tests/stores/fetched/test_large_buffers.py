@@ -29,7 +29,7 @@ def test_a_whole_piece_is_not_copied() -> None:
     whole = Pieces(Sources(None, BUFFERS), np.array([(-1, 0, 200)]), np.array([0, 1]))
     assert joined_value(whole) is BUFFERS[0]
     outside = Pieces(Sources(None, BUFFERS), np.array([(-1, 0, 201)]), np.array([0, 1]))
-    with pytest.raises(StoreError, match="reaches outside"):
+    with pytest.raises(StoreError, match="changed while it was read"):
         joined_value(outside)
 
 

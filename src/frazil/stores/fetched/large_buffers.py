@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil import _kernel
-from frazil.errors import StoreError
+from frazil.stores.fetched.content import read_error
 from frazil.stores.values import Pieces
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
 
 def joined_value(pieces: Pieces) -> bytes | memoryview:
     """The bytes of one value; a single piece that is a whole `bytes` object is not copied. Raises StoreError for a piece that cannot be read."""
-    (files, buffers), rows, _ = pieces
+    (files, buffers), rows = pieces.sources, pieces.rows
     if not len(rows):
         return b""
     if len(rows) == 1 and rows[0, 0] < 0:
@@ -43,5 +43,5 @@ def joined_value(pieces: Pieces) -> bytes | memoryview:
     ends = np.concatenate(([0], np.cumsum(rows[:, 2])))
     value = empty_buffer(int(ends[-1]))
     for _, code, text in _kernel.read_rows(files, buffers, rows, value, ends, 1):
-        raise StoreError(f"a piece of a value could not be read: {text}" if code == _kernel.FAILED_IO else text)
+        raise read_error(code, text, None)
     return value.data
