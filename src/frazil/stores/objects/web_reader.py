@@ -9,9 +9,8 @@ from email.utils import parsedate_to_datetime
 from errno import ECONNRESET, EPROTO
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from frazil.errors import StoreError
+from frazil.stores.fetched.large_buffers import empty_buffer
 from frazil.stores.objects.client_errors import status_failure
 from frazil.stores.objects.range_requests import (
     SHORT,
@@ -202,7 +201,7 @@ class WebReader:
         """`length` bytes, which are known to be no more than the caller wants."""
         if asked.length < 0:
             check_length(length, most_bytes(asked, self._limit), asked.key, self._client.place)
-        data = np.empty(length, np.uint8).data
+        data = empty_buffer(length).data
         if answer.fill(data) != length:
             raise StoreError(SHORT, errno=ECONNRESET)
         return data
