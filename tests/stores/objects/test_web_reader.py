@@ -18,7 +18,7 @@ from frazil.errors import RedirectWarning, StoreError
 from frazil.stores import MemoryStore
 from frazil.stores.caches.disk_cache import DiskCache
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.store import WHOLE
+from frazil.stores.values import WHOLE
 
 MOMENT = timedelta(milliseconds=1)
 QUICK = {"retry_config": {"max_retries": 1, "backoff": {"init_backoff": MOMENT, "max_backoff": 2 * MOMENT, "base": 2}}}
@@ -297,12 +297,12 @@ def test_a_time_of_change_that_is_just_over_is_no_version_to_remember(tmp_path: 
     with scripted(script) as server:
         store = ObjectStore(server.url)
         cached = DiskCache(store, tmp_path / "cache")
-        assert store.fetch(["a"], WHOLE).young == [True]
+        assert store.fetch(["a"], WHOLE).version_may_repeat == [True]
         assert cached.get("a") == values[0]
         values[0] = b"1" * 2**17
         assert cached.get("a") == values[0], "the first was kept"
         now[0] += 10
-        assert store.fetch(["a"], WHOLE).young is None
+        assert store.fetch(["a"], WHOLE).version_may_repeat is None
         assert cached.get("a") == values[0]
         before = len(server.requests)
         assert cached.get("a") == values[0]
@@ -311,7 +311,7 @@ def test_a_time_of_change_that_is_just_over_is_no_version_to_remember(tmp_path: 
 
 def test_without_a_clock_of_the_server_no_time_is_trusted() -> None:
     with scripted(lambda _: answer(200, BODY, Last_Modified=formatdate(1_000_000_000, usegmt=True))) as server:
-        assert ObjectStore(server.url).fetch(["a"], WHOLE).young == [True]
+        assert ObjectStore(server.url).fetch(["a"], WHOLE).version_may_repeat == [True]
 
 
 # --- time-outs -----------------------------------------------------------------------------------------------------------------------------
