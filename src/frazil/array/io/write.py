@@ -55,18 +55,8 @@ from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import WRITES, attempts
-from frazil.stores.values import (
-    ABSENT,
-    ABSENT_KEY,
-    ANY,
-    NO_SPANS,
-    Changed,
-    Columns,
-    Pieces,
-    Sources,
-    Version,
-    pieces_of,
-)
+from frazil.stores.store import NO_SPANS
+from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
