@@ -402,7 +402,10 @@ def _place(
     if named is not None:
         return _in_repository(named, read_only, registry, runtime, cache, cache_limit).through(added)
     store, prefix = resolve(
-        location, requests_in_flight=runtime.requests_in_flight, bytes_in_flight=runtime.bytes_in_flight
+        location,
+        requests_in_flight=runtime.requests_in_flight,
+        bytes_in_flight=runtime.bytes_in_flight,
+        threads=runtime.threads,
     )
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit)

@@ -415,7 +415,7 @@ class Array:
             shrinks = any(after < before for before, after in zip(stored.shape, lengths, strict=True))
             return stored if shrinks and stored.shape != cleared else new
 
-        while self._change(change).shape != lengths:
+        while self._change(change, lengths_only=True).shape != lengths:
             cleared = found[0]  # anew, should somebody else change the lengths meanwhile
             cut = resize.Cut(self._access, self._compiled, self._outer, cleared, lengths)
             self._do(cut.clear)
@@ -434,14 +434,18 @@ class Array:
             old[:] = [stored.shape]
             return stored.with_shape(grown_shape(stored.shape, data.shape, axis, self.path or "/"))
 
-        grown = self._change(change)
+        grown = self._change(change, lengths_only=True)
         if data.shape[axis]:
             self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
         place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
-        edges = [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
-        confirm = self._access.document.confirm_for(basic(place, grown.shape))
-        self._do(partial(write, self._access, self._plan(basic(place, tuple(edges))), data, confirm, confirmed=True))
+        edges = tuple(
+            [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
+        )
+        single = single_chunk(place, edges, self._leaf)
+        if single is None or not self._do(partial(write_single, self._access, single, edges, data, confirmed=True)):
+            confirm = self._access.document.confirm_for(basic(place, grown.shape))
+            self._do(partial(write, self._access, self._plan(basic(place, edges)), data, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:
@@ -459,11 +463,13 @@ class Array:
         place = self._place.through(transformers)
         return self if len(place.transformers) == len(self._place.transformers) else Array(place, self._metadata)
 
-    def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
-        """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""
+    def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata], lengths_only: bool = False) -> ArrayMetadata:
+        """Changes the stored document, as change_node. The lock keeps the order: of several threads the last to change it is the last to take it over."""
         with self._changing:
             self._place = followed(self._place, self._storage)
-            written = change_node(self._place, ArrayMetadata, lambda stored: change(self._same(stored)))
+            written = change_node(
+                self._place, ArrayMetadata, lambda stored: change(self._same(stored)), lengths_only=lengths_only
+            )
             self._take(written)
         return written
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.generic]
 
-__all__ = ["Indexer", "as_values", "check_out", "checked_axis", "empty_values", "grown_shape"]
 
 Selection: TypeAlias = BoxSelection | PointSelection
 

@@ -13,8 +13,6 @@ from frazil.stores.wrappers import BufferedStore
 if TYPE_CHECKING:
     pass
 
-__all__ = ["CountingStore", "Request"]
-
 
 class Request(Record):
     """One request. operation: "fetch" (a span), "look up" (a name without a span), "put" (a creation too), "append", "erase" or "list"; nbytes: of the values that it

@@ -18,7 +18,6 @@ from frazil.stores.wrappers import BufferedStore
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Fault", "FaultPlan", "FaultyStore"]
 
 Operation = Literal["fetch", "put_many", "erase_many", "list"]
 Kind = Literal["fail", "cut", "lose"]

@@ -17,7 +17,6 @@ from frazil.stores.wrappers import BufferedStore
 if TYPE_CHECKING:
     pass
 
-__all__ = ["SlowStore", "StoreCall"]
 
 Operation = Literal["fetch", "put", "append", "erase", "list"]
 _OPERATIONS = ("fetch", "put", "append", "erase", "list")

@@ -12,8 +12,6 @@ from frazil.stores.store import Store
 from frazil.stores.values import Columns, Fetched, Version
 from frazil.testing.store_profiles import ANY_KEYS, StoreProfile
 
-__all__ = ["NINE_BAD_KEYS", "StoreTestBase", "columns"]
-
 NINE_BAD_KEYS = ["", "/", "/a", "a/", "a//b", ".", "a/../b", "a\0b", "a/\udc80"]
 
 

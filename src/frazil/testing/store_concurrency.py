@@ -8,8 +8,6 @@ from frazil.stores.values import ABSENT, Changed, pieces_of
 from frazil.testing.checks import run_threads
 from frazil.testing.store_base import StoreTestBase
 
-__all__ = ["StoreConcurrencyTests"]
-
 THREADS = 16
 
 

@@ -45,7 +45,6 @@ from frazil.stores.wrappers import WrappedStore
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["ANY_KEYS", "CHUNK_KEYS", "DOCUMENT_KEYS", "StoreProfile"]
 
 _DOCUMENT: Final = "zarr.json"
 _MARK: Final = " "  # ends the names of nodes that stand for whole keys: it comes before "/", so that they come before what lies below a node of that name

@@ -11,8 +11,6 @@ from frazil.stores.values import ABSENT, ABSENT_KEY, FOUND, MISSING, STALE, UNKN
 from frazil.testing.checks import refusal
 from frazil.testing.store_base import NINE_BAD_KEYS, StoreTestBase, columns
 
-__all__ = ["StoreReadingTests"]
-
 TREE = ["b", "a/b", "a/c", "a/d/e", "a/f/g", "a/d/h/i", "a!/x", "a0", "é/\U0001f600", "ab", "Z", "a/d0"]
 
 

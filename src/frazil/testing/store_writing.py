@@ -21,8 +21,6 @@ from frazil.testing.store_base import NINE_BAD_KEYS, StoreTestBase, columns
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
 
-__all__ = ["StoreWritingTests"]
-
 
 class StoreWritingTests(StoreTestBase):
     # --- whole values ----------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 else:
     threading = LateModule("threading")
 
-__all__ = ["Confirmation", "StoredDocument", "check_in_place", "check_same_array", "followed"]
 
 # what an array keeps as long as it lives
 _FIXED: Final = (
@@ -41,8 +40,10 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
     Raises NotFoundError where no array is stored, ConflictError where another array is."""
     if not isinstance(stored, ArrayMetadata):
         raise NotFoundError("the array is gone", path=path or "/", hint="somebody removed it; open or create another")
-    if any(getattr(stored, member) != getattr(opened, member) for member in _FIXED):
-        raise ConflictError("another array has taken this place", path=path or "/", hint="open it anew")
+    for member in _FIXED:
+        now, then = getattr(stored, member), getattr(opened, member)
+        if now is not then and now != then:
+            raise ConflictError("another array has taken this place", path=path or "/", hint="open it anew")
     return stored
 
 

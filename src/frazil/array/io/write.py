@@ -25,11 +25,12 @@ from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.chunk_regions import Gathering, MemoryRegion
 from frazil.array.io.read import chunk_of
 from frazil.array.io.scheduler import Cost, Scheduler, Task
-from frazil.array.io.shard_assembly import Call, assemble, keep, outer_values, touched
+from frazil.array.io.shard_assembly import Call, assembled, keep, outer_values, touched
 from frazil.array.io.shard_lookup import (
     Batch,
     Keyed,
     Opened,
+    Shards,
     Units,
     Unlocated,
     fetch_indexes,
@@ -49,6 +50,7 @@ from frazil.array.io.task_costs import (
     write_cost,
 )
 from frazil.codecs.leaf import encode_units
+from frazil.codecs.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
@@ -319,8 +321,8 @@ def _publish_shards(
     coords = batch.shards[rows]
     nowhere = np.full((len(rows), 3), -1, np.int64)
     none = np.empty((0, access.chain.levels[0].total, 2), np.int64)
-    opened = Opened(MemoryRegion(()), nowhere, none, nowhere[:, 0], expect, None)
-    changed = yield from _replace_shards(access, batch, rows, Unlocated(access, coords), opened, expect, source)
+    shards = Shards(MemoryRegion(()), nowhere, StackedIndex(none, nowhere[:, 0]))
+    changed = yield from _replace_shards(access, batch, rows, Unlocated(access, coords), shards, expect, source)
     if access.indexes is not None and access.indexes.by_coordinates:
         access.indexes.drop(map(tuple, coords.tolist()))
     return changed
@@ -330,18 +332,25 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
     """Shards that are kept in part. whole: they are replaced, not changed in place."""
     coords = batch.shards[rows]
     located = access.storage.locate(coords)
+    if not whole and source.encoded is None and access.options.shard_writes == "append":
+        units = batch.units(rows)
+        yield write_chunks_cost(access, units.count)
+        encoded = partial(encode, access, units, source, old=None, groups=units.offsets, keyed=located)
+        answers = shard_append.append_remembered(access, units, coords, located.names, encoded, source.confirm)
+        if answers is not None:
+            return (yield from _replace_others(access, batch, rows, source, *answers))
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, coords, fetched)
         yield write_cost(access, opened, batch.units(rows).count)
         expect = [
             version if slot >= 0 else ABSENT
-            for version, slot in zip(opened.versions, opened.slot.tolist(), strict=True)
+            for version, slot in zip(opened.versions, opened.shards.indexes.slot.tolist(), strict=True)
         ]
         if whole or access.options.shard_writes == "rewrite":
-            changed = yield from _replace_shards(access, batch, rows, located, opened, expect, source)
+            changed = yield from _replace_shards(access, batch, rows, located, opened.shards, expect, source)
         else:
-            changed = yield from _change_in_place(access, batch, rows, located, opened, source)
+            return (yield from _change_in_place(access, batch, rows, located, opened, source))
         if access.indexes is not None:  # a stale index would cost a reader of this handle a request to find out
             access.indexes.drop(index_names(access, coords, located))
         return changed
@@ -356,12 +365,11 @@ def _change_in_place(
 ) -> Attempt:
     """Shards that are changed in place, so far as that is possible; as _change_shards."""
     units = batch.units(rows)
-    first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
+    region, sizes, (stacked, slot) = opened.shards.region, opened.shards.spans[:, 2], opened.shards.indexes
+    first = first_step(access, units, opened.shards, np.arange(len(rows)))
     steps, spans = walk(access, units, located, first)
     group, number = touched(steps, 0)
-    worth = shard_append.is_worth_appending(
-        access, opened.spans[:, 2], opened.versions, opened.tables, opened.slot, group, number
-    )
+    worth = shard_append.is_worth_appending(access, sizes, opened.versions, stacked, slot, group, number)
     if not worth.all():  # those that are not worth it are replaced; the others are looked up again
         changed: list[int] = []
         for some, whole in ((np.flatnonzero(worth), False), (np.flatnonzero(~worth), True)):
@@ -372,7 +380,7 @@ def _change_in_place(
     spans[units.whole() if source.encoded is None else slice(None)] = -1
     gathering, order = Gathering(), None
     kept = keep(steps, spans, gathering)
-    if opened.region.stale:
+    if region.stale:
         return list(range(len(rows)))
     appends = access.options.shard_writes == "append"
     if source.encoded is None:
@@ -382,21 +390,18 @@ def _change_in_place(
     values = outer_values(Call(access, steps, units, located, gathering, order), values, kept)
     if source.confirm is not None:
         source.confirm()
-    names, tables = located.names, opened.tables[opened.slot]
-    if appends:
-        sizes = opened.spans[:, 2]
-        changed, others = shard_append.append_chunks(
-            access, names, sizes, opened.versions, tables, group, number, values, gathering.buffers
-        )
-    else:
-        entries = first.entries(group, number)
-        changed, others = shard_append.overwrite_chunks(
-            access, names, opened.versions, entries, group, values, gathering.buffers
-        )
+    shards = shard_append.Shards(batch.shards[rows], located.names, sizes, opened.versions, stacked[slot])
+    answers = shard_append.change_chunks(access, shards, group, number, values, gathering.buffers)
+    return (yield from _replace_others(access, batch, rows, source, *answers))
+
+
+def _replace_others(
+    access: Access, batch: Batch, rows: Columns, source: Source, changed: list[int], others: list[int]
+) -> Attempt:
+    """Replaces whole what could not be changed in place. changed, others: as shard_append.change_chunks answers"""
     if others:
-        some = np.array(others, np.int64)
-        again = yield from _change_shards(access, batch, rows[some], source, whole=True)
-        changed += some[again].tolist()
+        again = yield from _change_shards(access, batch, rows[others], source, whole=True)
+        changed += [others[i] for i in again]
     return sorted(changed)
 
 
@@ -405,28 +410,28 @@ def _replace_shards(
     batch: Batch,
     rows: Columns,
     keyed: Keyed,
-    opened: Opened,
+    shards: Shards,
     expect: Sequence[Version | None],
     source: Source,
 ) -> Attempt:
     units = batch.units(rows)
-    first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
+    first = first_step(access, units, shards, np.arange(len(rows)))
     steps, spans = walk(access, units, keyed, first)
     spans[units.whole() if source.encoded is None else slice(None)] = -1
     gathering, order = Gathering(), None
     kept = keep(steps, spans, gathering)
-    if opened.region.stale:  # what is kept would be kept of another version
+    if shards.region.stale:  # what is kept would be kept of another version
         return list(range(len(rows)))
     if source.encoded is None:
         values = encode(access, units, source, gathering, kept.old, units.offsets, keyed)
     else:
         values, order = source.encoded.rows(units, gathering)
-    shards = assemble(Call(access, steps, units, keyed, gathering, order), values, kept)
-    present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
-    yield _publish_cost(access, gathering, shards.pieces)
+    there, pieces = assembled(Call(access, steps, units, keyed, gathering, order), values, kept)
+    present, empty = np.flatnonzero(there), np.flatnonzero(~there)
+    yield _publish_cost(access, gathering, pieces)
     if source.confirm is not None:
         source.confirm()
-    return replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
+    return replace(access, batch.shards[rows], pieces, present, empty, expect)
 
 
 def _publish_cost(access: Access, gathering: Gathering, pieces: Pieces) -> Cost:

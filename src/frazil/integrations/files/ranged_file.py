@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from frazil.stores.values import Version
 
-__all__ = ["RangedFile"]
 
 PAGE: Final = 2**16  # bytes that are asked for at least
 _AHEAD: Final = (

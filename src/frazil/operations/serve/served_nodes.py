@@ -10,8 +10,6 @@ from frazil.errors import FrazilError
 from frazil.operations.serve.served_keys import DraftNode, chunk_documents, draft_nodes
 from frazil.stores.store import Store
 
-__all__ = ["ServedNodes"]
-
 _MOST: Final = 4096  # documents that are remembered
 
 

@@ -14,8 +14,6 @@ from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.values import FOUND, NO_SPANS, STALE, Columns, Fetched, clip_span
 
-__all__ = ["PIECE", "Value", "find_value"]
-
 PIECE: Final = 2**21  # bytes read at once: what each request keeps in memory
 
 

@@ -185,11 +185,12 @@ class ArrayChunks:
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         owner = self._owner
         lengths = _value_lengths(pieces)
-        if len(coords) == 1 and lengths.item(0) <= INLINE_LIMIT:
+        limit = PACK_LIMIT if owner.packing else INLINE_LIMIT
+        if len(coords) == 1 and lengths.item(0) <= limit:
             return [self._publish_one(coords, pieces, lengths, expect[0])]
         with owner.lock:
             owner.change_of(self._key).changed_references()  # says at once where nothing can be written
-        large = lengths > (PACK_LIMIT if owner.packing else INLINE_LIMIT)
+        large = lengths > limit
         ids = np.frombuffer(os.urandom(ID_BYTES * int(large.sum())), np.uint8).reshape(-1, ID_BYTES)
         if len(ids):
             names = [owner.files.key(f"chunks/{text}") for text in encode_ids(ids)]

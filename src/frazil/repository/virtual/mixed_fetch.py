@@ -19,7 +19,7 @@ from frazil.stores.values import FOUND, STALE, Fetched, Version
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.repository.virtual.file_checks import FileCheck
+    from frazil.formats.manifests import FileCheck
     from frazil.repository.virtual.virtual_fetch import VirtualPlaces
     from frazil.stores.store import Store
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import DataError, InvalidInputError, StoreError
+from frazil.formats.manifests import FileCheck
 from frazil.record import Record
-from frazil.repository.virtual.file_checks import FileCheck, plain_location, what_differs
+from frazil.repository.virtual.file_checks import plain_location, what_differs
 from frazil.repository.virtual.locations import parse_location
 from frazil.repository.virtual.prefixes import Prefixes, VirtualPlace, make_places
 from frazil.runtime import DEFAULT

@@ -32,6 +32,7 @@ from frazil.stores.local.kernel_results import (
     raw,
     unknown_sizes,
 )
+from frazil.stores.local.root_folder import RootFolder
 from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_hint, reason_of, refused
 from frazil.stores.port import StorePort
 from frazil.stores.retry import FREE_FILES, when_files_are_free
@@ -66,35 +67,23 @@ T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
 
 
-class _Root:
-    """An open folder; closed when nobody uses it any more, so never under a call that runs."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self.fd)
-
-    def is_gone(self) -> bool:
-        return os.fstat(self.fd).st_nlink == 0
-
-
 class LocalStore(Store):
     """Keys as files beneath a folder of a local disk.
 
     path       the root; made by the first write. A store on a folder that is not there has no keys
     sync       values are on the medium, not only handed to the system, when a write returns
     read_only  writes raise ReadOnlyError
+    threads    that write many values at once; 0: one for each core that the process may use
 
     Readers see old values or new ones, whole, whatever happens; writers exclude each other, and tensorstore's, key by key. Links are not
     followed. Components of keys have at most 255 bytes (248 where they are written) and do not end in ".__lock". Where the
     disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused. Safe in many threads and after a fork; pickles (by path)."""
 
-    __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync")
+    __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync", "threads")
 
-    def __init__(self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False, threads: int = 0
+    ) -> None:
         if sys.platform == "win32":
             raise StoreError("LocalStore does not work on Windows yet", hint="use a Linux or macOS machine, or WSL")
         named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
@@ -102,8 +91,11 @@ class LocalStore(Store):
             raise InvalidInputError(f"not the path of a folder: {path!r}", hint="give a str or a pathlib.Path")
         self.path: Final = os.path.abspath(named)
         self.sync: Final = sync
+        if not isinstance(threads, int) or threads < 0:
+            raise InvalidInputError(f"threads is {threads!r}; it must be a whole number, 0 or more")
         self.read_only: Final = read_only
-        self._root: _Root | None = None
+        self.threads: Final = threads
+        self._root: RootFolder | None = None
         self._folds: bool | None = None  # whether the disk folds case; None until it is certain
         self._can: Capabilities | None = None
 
@@ -112,7 +104,7 @@ class LocalStore(Store):
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (type(self), self.path, self.sync, self.read_only)
+        return _reopened, (type(self), self.path, self.sync, self.read_only, self.threads)
 
     @property
     def identity(self) -> str | None:
@@ -197,7 +189,7 @@ class LocalStore(Store):
         return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
 
     def _opened(
-        self, root: _Root, names: Sequence[str]
+        self, root: RootFolder, names: Sequence[str]
     ) -> tuple[Sources, list[Version | None], Columns, list[bool] | None, list[int]]:
         """Sources, versions, sizes and version_may_repeat of a Fetched, and the names where folders lie."""
         stat = np.empty((len(names), 4), np.int64)
@@ -228,7 +220,7 @@ class LocalStore(Store):
             folders,
         )
 
-    def kernel_root(self) -> _Root | None:
+    def kernel_root(self) -> RootFolder | None:
         """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
         return self._live() if type(self).fetch is LocalStore.fetch else None
 
@@ -405,20 +397,20 @@ class LocalStore(Store):
 
     # --- the root folder -------------------------------------------------------------------------------------------------------------
 
-    def _open(self) -> _Root | None:
+    def _open(self) -> RootFolder | None:
         """The root, None where it is not there. Two threads may open it twice: the one that nobody keeps is closed."""
         return self._root or when_files_are_free(self._open_now, FREE_FILES)
 
-    def _open_now(self) -> _Root | None:
+    def _open_now(self) -> RootFolder | None:
         try:
-            root = self._root = _Root(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            root = self._root = RootFolder(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._no_root(error) from error
         return root
 
-    def _live(self) -> _Root | None:
+    def _live(self) -> RootFolder | None:
         """The root; the folder that now has its path, should it have been removed and made again."""
         root = self._open()
         if root is not None and root.is_gone():
@@ -426,7 +418,7 @@ class LocalStore(Store):
             root = self._open()
         return root
 
-    def _made(self) -> _Root:
+    def _made(self) -> RootFolder:
         root = self._live()
         if root is None:
             try:
@@ -447,7 +439,7 @@ class LocalStore(Store):
         reason, hint = reason_of(code)
         return StoreError(f"the store's folder cannot be opened: {reason}", errno=code, path=self.path, hint=hint)
 
-    def _folds_case(self, root: _Root, *, certain: bool) -> bool | None:
+    def _folds_case(self, root: RootFolder, *, certain: bool) -> bool | None:
         """Whether the disk folds case. Only where it must be certain, a file is made (and removed) if there is no other way to know."""
         if self._folds is None:
             try:
@@ -471,7 +463,7 @@ class LocalStore(Store):
             )
         folders.check_names(names)
 
-    def _check_case(self, root: _Root, names: Sequence[str]) -> None:
+    def _check_case(self, root: RootFolder, names: Sequence[str]) -> None:
         if self._folds_case(root, certain=True):
             clash = case_folding.find_clash(root.fd, names)
             if clash is not None:
@@ -482,15 +474,15 @@ class LocalStore(Store):
                 )
 
     def _published(
-        self, root: _Root, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+        self, root: RootFolder, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> Columns:
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
         (files, buffers), rows, offsets, *_ = pieces
-        threads = cores() if len(names) > 1 else 1
+        threads = (self.threads or cores()) if len(names) > 1 else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result
 
 
-def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool) -> LocalStore:
-    return kind(path, sync=sync, read_only=read_only)
+def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool, threads: int = 0) -> LocalStore:
+    return kind(path, sync=sync, read_only=read_only, threads=threads)

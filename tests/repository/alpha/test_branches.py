@@ -31,9 +31,7 @@ from frazil.errors import (
 )
 from frazil.formats.alpha.refs import LAST_SEQUENCE, branch_key
 from frazil.formats.ids import encode_id
-from frazil.repository.files.file_cache import Files
-from frazil.repository.format import COMMITTED, MAIN, TAKEN, Tip
-from frazil.repository.refs.branches import (
+from frazil.repository.alpha.branches import (
     check_commits,
     create_branch,
     create_repository,
@@ -50,6 +48,8 @@ from frazil.repository.refs.branches import (
     read_tip,
     reset_branch,
 )
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.format import COMMITTED, MAIN, TAKEN, Tip
 from frazil.stores import LocalStore, MemoryStore, read_only
 from frazil.stores.wrappers import BufferedStore, WrappedStore
 
