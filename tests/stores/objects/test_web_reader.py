@@ -63,6 +63,33 @@ def test_a_body_without_an_end_is_never_taken(length: int | None, asked: tuple[i
     assert peak < 2**24
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [((0, -1), BODY), ((10, 50), BODY[10:60]), ((-20, 20), BODY[-20:])],
+    ids=["all", "inner", "end"],
+)
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_cut_is_requested_again(chunked: bool, asked: tuple[int, int], expected: bytes) -> None:
+    """The server ends the connection in the middle of a body, the first time."""
+
+    def script(request: Request) -> bytes | Iterator[bytes]:
+        if len(server.requests) > 1:
+            return answer(200, BODY, ETag='"1"')
+        if chunked:
+            return iter([answer(200, Content_Length=None, Transfer_Encoding="chunked", ETag='"1"'), b"40\r\nabc"])
+        return iter([answer(200, Content_Length=len(BODY), ETag='"1"'), BODY[:5]])
+
+    with scripted(script) as server:
+        fetched = ObjectStore(server.url, **QUICK).fetch(["a"], span(*asked))
+        assert bytes(fetched.sources.buffers[0]) == expected
+        assert len(server.requests) == 2
+
+
+def test_a_body_that_is_always_cut_is_an_error() -> None:
+    with scripted(lambda _: iter([answer(200, Content_Length=100, ETag='"1"'), BODY[:5]])) as server:
+        refused(ObjectStore(server.url, **QUICK), match="ended before the response did")
+
+
 def test_a_length_of_a_range_is_compared_with_what_was_asked() -> None:
     def script(request: Request) -> bytes | Iterator[bytes]:
         return endless(answer(206, Content_Length=HUGE, Content_Range=f"bytes 0-9/{HUGE}", ETag='"1"'))

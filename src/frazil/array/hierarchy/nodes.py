@@ -81,6 +81,9 @@ class Place(Record):
         return self._replace(transformers=(*added, *self.transformers))
 
     def require_writable(self) -> None:
+        """Raises ReadOnlyError."""
+        if self.nodes is not None:
+            self.nodes.require_writable()
         if self.read_only:
             raise ReadOnlyError(f"{self} was opened for reading", path=self.path or "/", hint='open it with mode="r+"')
 

@@ -12,10 +12,10 @@ no request. Where it takes one, the request runs beside those for the chunks."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -49,62 +49,25 @@ from frazil.array.io.task_costs import (
     write_chunks_cost,
     write_cost,
 )
+from frazil.array.io.write_parts import EncodedUnits, Part, Source, Values, parts_of
 from frazil.codecs.leaf import encode_units
 from frazil.codecs.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import WRITES, attempts
 from frazil.stores.store import NO_SPANS
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.array.io import shard_append
     from frazil.codecs import whole_shard
 else:
     shard_append = LateModule("frazil.array.io.shard_append")
     whole_shard = LateModule("frazil.codecs.whole_shard")
 
-Values: TypeAlias = "NDArray[np.generic]"
-
 _NO_VALUES: Final[Values] = np.empty(0, np.uint8)
-
-
-class EncodedUnits(Protocol):
-    """Inner chunks that are encoded already, none of which is kept in part."""
-
-    def rows(self, units: Units, gathering: Gathering) -> tuple[Columns, Columns]:
-        """int64[n, 3], where the bytes of each unit lie in `gathering`, length -1 where it is all fill value; and int64[n], which rises with the order in which they were written."""
-
-
-class Source(Record):
-    """What a write takes its values from.
-
-    kernel   Scheduler.kernel
-    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written
-    encoded  in place of values"""
-
-    values: Values
-    kernel: AbstractContextManager[object]
-    confirm: Callable[[], None] | None
-    encoded: EncodedUnits | None = None
-
-
-class Part(Record):
-    """Chunks or shards of a batch that are written in the same way.
-
-    whole      whether all that lies inside the array is written of each
-    shape      where they reach beyond the array's end: the lengths that the array has to have for that; None: they end with it, or before
-    confirmed  whether the first attempt needs no look at the document"""
-
-    batch: Batch
-    whole: bool
-    shape: tuple[int, ...] | None = None
-    confirmed: bool = False
 
 
 def write(
@@ -168,7 +131,7 @@ def _tasks(
     limit = max(nbytes, shard_bytes(access))
     first = shards_per_task(access, nbytes, carried=True) if sharded else OPEN_OBJECTS
     for batch in plan.batches(one, limit, limit):
-        for part, rows in _parts(access, plan.shape, batch, in_part):
+        for part, rows in parts_of(access, plan.shape, batch, in_part):
             looked_up = not part.whole or part.shape is not None
             most = first if looked_up else max(len(rows), 1)
             for low in range(0, len(rows), most):
@@ -179,17 +142,6 @@ def _tasks(
                     cost = write_chunks_cost(access, min(len(some) * inner, batch.unit_count), kept=not part.whole)
                 yield Task(some, cost, partial(_write_shards, access, source, part._replace(confirmed=confirmed)))
                 confirmed = False
-
-
-def _parts(access: Access, shape: tuple[int, ...], batch: Batch, in_part: bool) -> Iterator[tuple[Part, Columns]]:
-    """The parts of a batch, with its rows. in_part: as in `write`."""
-    outer = [extent * count for extent, count in zip(access.chain.leaf.shape, access.chain.leaf_counts, strict=True)]
-    filled = [length // extent for length, extent in zip(shape, outer, strict=True)]  # chunks that end inside the array
-    whole = batch.whole_shards() & (not in_part)
-    inside = (batch.shards < filled).all(axis=1)
-    yield Part(batch, True, shape), np.flatnonzero(whole & ~inside)
-    yield Part(batch, True), np.flatnonzero(whole & inside)
-    yield Part(batch, False), np.flatnonzero(~whole)
 
 
 def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[Cost]:

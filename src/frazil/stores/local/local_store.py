@@ -104,7 +104,8 @@ class LocalStore(Store):
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (type(self), self.path, self.sync, self.read_only, self.threads)
+        made = partial(type(self), sync=self.sync, read_only=self.read_only, threads=self.threads)
+        return made, (self.path,)
 
     @property
     def identity(self) -> str | None:
@@ -482,7 +483,3 @@ class LocalStore(Store):
         threads = (self.threads or cores()) if len(names) > 1 else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result
-
-
-def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool, threads: int = 0) -> LocalStore:
-    return kind(path, sync=sync, read_only=read_only, threads=threads)
