@@ -23,7 +23,14 @@ from frazil.metadata.paths import normalise
 from frazil.metadata.types.variable_length import with_variable_length
 from frazil.metadata.v3.documents import data_prefix, document_key, emit_node, parse_node
 from frazil.record import Record
-from frazil.stores.array_storage.node_fetch import Batch, ChunkBatch, DocumentBatch, HeldKeys, digest, fetch_batches
+from frazil.stores.array_storage.node_fetch import (
+    Batch,
+    ChunkBatch,
+    DocumentBatch,
+    ResumableKeys,
+    digest,
+    fetch_batches,
+)
 from frazil.stores.array_storage.node_keys import ChunkNames, chunk_keys, chunk_place, grouped, level_of, ordered
 from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.fetched.composed_values import picked
@@ -80,14 +87,14 @@ class NodeStore(Store):
         """As the port says: one fetch of the chunks of each array. All comes as buffers."""
         if continue_from is None:
             batches: Sequence[Batch] = self._batches(names, single_read=single_read)
-        elif isinstance(continue_from.sources.buffers, HeldKeys):
+        elif isinstance(continue_from.sources.buffers, ResumableKeys):
             batches = continue_from.sources.buffers.batches
         else:
             raise InvalidInputError("the answer to hold came from another store")
         return fetch_batches(batches, names, spans, expect, single_read=single_read)
 
     def _batches(self, names: Sequence[str], *, single_read: bool = False) -> list[Batch]:
-        """All names, in batches that are fetched at once. once: no more chunks each than there may be files open"""
+        """All names, in batches that are fetched at once. single_read: no more chunks each than there may be files open"""
         keys = grouped(names)
         found = {row: self._node(path) for row, path in keys.documents}
         others = np.ones(len(names), np.bool_)  # no chunks

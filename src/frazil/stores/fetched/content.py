@@ -15,7 +15,16 @@ from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sou
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["HeldBuffers", "as_buffers", "is_large", "join_pieces", "parts_of", "read_error", "read_values", "taken"]
+__all__ = [
+    "ResumableBuffers",
+    "as_buffers",
+    "is_large",
+    "join_pieces",
+    "parts_of",
+    "read_error",
+    "read_values",
+    "taken",
+]
 
 
 def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[bytes | None]:
@@ -106,8 +115,8 @@ def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-class HeldBuffers(list["SourceBuffer"]):
-    """Buffers of a changed answer, with the answer it was made from, so that that can be held (Store.fetch)."""
+class ResumableBuffers(list["SourceBuffer"]):
+    """Buffers of a changed answer, with the answer it was made from, which `continue_from` of a later fetch needs."""
 
     __slots__ = ("inner",)
 
@@ -125,7 +134,7 @@ def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetche
             rows[i] = (MISSING, 0, 0)
         else:
             rows[i] = (-1 - i, 0, length if start >= 0 and length >= 0 else len(value))
-    buffers = HeldBuffers([value or b"" for value in values], fetched)
+    buffers = ResumableBuffers([value or b"" for value in values], fetched)
     return fetched._replace(sources=Sources(None, buffers), rows=rows)
 
 
