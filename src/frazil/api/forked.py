@@ -8,23 +8,10 @@ from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.codecs.registry import Registry
 from frazil.repository.merge import fork_columns
-from frazil.repository.merge.fork_columns import NOTHING, Written, join
+from frazil.repository.merge.fork_columns import Written
 from frazil.repository.session.transaction import Transaction
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.store import Store
-
-__all__ = [
-    "NOTHING",
-    "Written",
-    "begin_again",
-    "fork_for_many",
-    "is_of",
-    "join",
-    "session_of",
-    "store_of",
-    "with_written",
-    "written_by",
-]
 
 
 def session_of(array: Array) -> Session | None:

@@ -1,4 +1,4 @@
-"""A store that fails when it is told to: for testing what others make of it."""
+"""A store that fails by a plan, to test code that uses stores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Fault(Record):
     """What happens at the `call`-th call (1 is the first) of an operation.
 
     fail  StoreError, and nothing was done
-    cut   of a fetch: every body comes with the first half of its bytes, and nobody says so; of put_many and erase_many: the first half of the names is
+    cut   of a fetch: every body comes with the first half of its bytes, without an error; of put_many and erase_many: the first half of the names is
           done (of one name: none), then StoreError
     lose  everything was done, but the answer is lost: StoreError
     """

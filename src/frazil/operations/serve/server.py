@@ -73,7 +73,7 @@ def serve(
     cors      origins such as "https://viewer.example.org" whose pages may read with a browser; "*" is all. Without any, no page of another server can read
     connections  at once; more wait until one of these ends
     tell      is given a line of text for each failure of the store; None: to standard error
-    Only keys of Zarr are served (served_keys.py): of other files in a folder nobody is told.
+    Only keys of Zarr are served (served_keys.py), and no other files of a folder.
     Raises NotFoundError where nothing is there, InvalidInputError for a host or port that cannot be had, StoreError."""
     store, prefix = resolve(location, path)
     if store.capabilities.listable and store.is_empty(prefix):

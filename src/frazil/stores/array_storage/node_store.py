@@ -17,7 +17,7 @@ from frazil.errors import (
     NotFoundError,
 )
 from frazil.metadata.chunk_keys import DefaultKeys
-from frazil.metadata.layout import Known
+from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.metadata.types.variable_length import with_variable_length
@@ -60,7 +60,7 @@ class NodeStore(Store):
 
     __slots__ = ("known", "nodes", "read_only")
 
-    def __init__(self, nodes: NodeStorage, known: Known, read_only: bool = False) -> None:
+    def __init__(self, nodes: NodeStorage, known: KnownExtensions, read_only: bool = False) -> None:
         self.nodes, self.known, self.read_only = nodes, known, read_only
 
     def __repr__(self) -> str:
