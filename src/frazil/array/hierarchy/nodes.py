@@ -32,8 +32,8 @@ from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.keys import check_key
-from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import ABSENT, ANY, Changed, Version, pieces_of
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, ANY, NO_SPANS, Changed, Version, pieces_of
 
 if TYPE_CHECKING:
     from frazil.metadata.types import variable_length
@@ -81,6 +81,9 @@ class Place(Record):
         return self._replace(transformers=(*added, *self.transformers))
 
     def require_writable(self) -> None:
+        """Raises ReadOnlyError."""
+        if self.nodes is not None:
+            self.nodes.require_writable()
         if self.read_only:
             raise ReadOnlyError(f"{self} was opened for reading", path=self.path or "/", hint='open it with mode="r+"')
 
@@ -166,7 +169,7 @@ def find_nodes(place: Place, paths: Sequence[str]) -> dict[str, Metadata]:
 def _look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
     """What is there of these, in one batch of requests; what is wrong with a document stands in its place."""
     keys = [key for candidate in candidates for key in candidate.keys]
-    values = place.store.get_documents(keys)
+    values = place.store.get_many(keys)
     stored = dict(zip(keys, values, strict=True))
     found: dict[str, Metadata | FrazilError] = {}
     for candidate in candidates:
@@ -280,15 +283,11 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, length
         else:
             raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
         changed = change(_of_kind(place, key, stored, kind))
-        written[:] = [changed]
         document = place.layout.emit(changed)
-        if changed == stored and document == place.layout.emit(stored):  # Python's 1 == True
-            return None
-        if lengths_only:
-            place.layout.remember(document, changed, place.registry)
-        else:
-            written[:] = [_parsed(place, kind, document)]
-        return document
+        same = changed == stored and document == place.layout.emit(stored)  # Python's 1 == True
+        written[:] = [changed if same or lengths_only else _parsed(place, kind, document)]
+        place.layout.remember(document, written[0], place.registry)
+        return None if same else document
 
     if place.store.update(key, rewrite) is not None and place.path:
         drop_copies(place, documents_above(place, [place.path]))

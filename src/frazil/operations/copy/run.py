@@ -16,9 +16,9 @@ from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_keys
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.store import Store
 from frazil.stores.value_copies import pieces_of_object
-from frazil.stores.values import ANY
+from frazil.stores.values import ANY, NO_SPANS
 
 if TYPE_CHECKING:
     from concurrent import futures

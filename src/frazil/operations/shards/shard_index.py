@@ -17,8 +17,8 @@ from frazil.record import Record
 from frazil.stores.fetched.content import read_values
 from frazil.stores.local.appended_shards import was_restored
 from frazil.stores.retry import READS, attempts
-from frazil.stores.store import FOUND, Store
-from frazil.stores.values import Columns
+from frazil.stores.store import Store
+from frazil.stores.values import FOUND, Columns
 
 __all__ = [
     "Blob",
