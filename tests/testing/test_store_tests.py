@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from frazil.metadata.paths import normalise
 from frazil.metadata.v3.documents import parse_node
-from frazil.repository.session.session_keys import grouped
+from frazil.stores.array_storage.node_keys import grouped
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.memory import MemoryStore

@@ -324,7 +324,7 @@ class Repository:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
         finally:
-            self._tips.pop(name, None)
+            self._tips.pop(str(name), None)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
@@ -336,7 +336,7 @@ class Repository:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
         finally:
-            self._tips.pop(name, None)
+            self._tips.pop(str(name), None)
 
     @property
     def tags(self) -> list[str]:

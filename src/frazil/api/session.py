@@ -25,10 +25,10 @@ from frazil.repository.merge.rebase import rebase as rebase_transaction
 from frazil.repository.merge.session_delta import session_delta
 from frazil.repository.merge.solvers import Solver, check_solver
 from frazil.repository.session.pending_chunks import PackingOrder
-from frazil.repository.session.session_store import SessionStore
 from frazil.repository.session.set_references import Check, adopt_file, set_adopted, set_virtual
 from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.retry import Backoff, attempts
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Session:
 
     def __init__(self, transaction: Transaction, registry: Registry, runtime: Runtime) -> None:
         self._transaction, self._registry, self._runtime = transaction, registry, runtime
-        self._store = SessionStore(transaction, registry, read_only=transaction.read_only)
+        self._store = NodeStore(transaction, registry, read_only=transaction.read_only)
 
     # --- what it is ----------------------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class Session:
         return Group(place, node)
 
     @property
-    def store(self) -> SessionStore:
+    def store(self) -> NodeStore:
         """The same hierarchy as a store of Zarr v3 keys, for other libraries."""
         return self._store
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.stores.fetched.content import HeldBuffers
+from frazil.stores.fetched.content import ResumableBuffers
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, flat_buffer
 from frazil.stores.wrappers import BufferedStore
@@ -94,8 +94,8 @@ class FaultyStore(BufferedStore):
         kind = self._begin("fetch", names)
         fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
         buffers = fetched.sources.buffers
-        if kind == "cut" and isinstance(buffers, HeldBuffers):
-            short = HeldBuffers([flat_buffer(body)[: len(body) // 2] for body in buffers], buffers.inner)
+        if kind == "cut" and isinstance(buffers, ResumableBuffers):
+            short = ResumableBuffers([flat_buffer(body)[: len(body) // 2] for body in buffers], buffers.inner)
             return fetched._replace(sources=Sources(None, short))
         return fetched
 

@@ -203,7 +203,7 @@ def as_store(made: object, maker: str, place: Place, part: str) -> Store:
     if isinstance(made, Store):
         return made
     try:
-        return adapted_store.AdaptedStore(made, known_as=f"{part} over {place.store!r}")  # type: ignore[arg-type] # which refuses what has none
+        return adapted_store.AdaptedStore(made, guard_name=f"{part} over {place.store!r}")  # type: ignore[arg-type] # which refuses what has none
     except InvalidInputError as error:
         raise InvalidInputError(
             f"{maker} made {type(made).__name__}, which is no store: {error.message}", hint=error.hint

@@ -21,7 +21,7 @@ from frazil.integrations.dask.layout import Box, aligned_chunks, box_of, check_a
 from frazil.integrations.dask.tasks import Shared, check_values, forked, gather, goal_of, write_block
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.record import Record
-from frazil.repository.session.session_store import SessionStore
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _identity(array: Array) -> object:
     store = array.store
     if isinstance(store, LocalStore):
         return os.path.normpath(f"{os.path.realpath(store.path)}/{array.path}")
-    if isinstance(store, SessionStore):
+    if isinstance(store, NodeStore):
         return array.path
     place = getattr(store, "place", None) or getattr(store, "name", None)  # of an object store; of one in memory
     return (type(store), f"{place}/{array.path}".rstrip("/")) if isinstance(place, str) else (id(store), array.path)
