@@ -101,9 +101,8 @@ class Store(StorePort):
         counts from the end. What reaches beyond the end of a value is cut."""
         return partial_access.get_partial_values(self, key_ranges)
 
-    @final
     def exists(self, key: str) -> bool:
-        """Whether a key has a value; one request."""
+        """Whether a key has a value; one request. NodeStore, whose documents may be unreadable, overrides it."""
         check_key(key)
         self.require("readable")
         return self.fetch([key], NO_SPANS, single_read=not self.capabilities.direct).status[0] == FOUND

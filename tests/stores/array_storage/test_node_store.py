@@ -292,7 +292,7 @@ def test_one_call_for_each_array() -> None:
     for call, expected in (
         (lambda: store.put_many(names, pieces_of([b"x"] * 90), [ANY] * 90), "publish"),
         (lambda: store.get_partial_values([(name, (0, 1)) for name in names]), "fetch"),
-        (lambda: store.sizes(names), "sizes"),
+        (lambda: store.sizes(names), "fetch"),
         (lambda: store.list_page("", "a/c/3", limit=50), "stored"),
         (lambda: store.erase_values(names), "erase"),
     ):

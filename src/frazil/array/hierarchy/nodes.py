@@ -265,7 +265,7 @@ def node_exists(place: Place) -> bool:
 def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, lengths_only: bool = False) -> M:
     """Changes the document by what is stored now, again where somebody else was quicker; the metadata that was written. Copies of it in consolidated
     metadata are dropped; a group without a document gets one.
-    lengths_only: `change` gives an array other lengths and changes nothing else: then the new document need not be parsed"""
+    lengths_only: `change` gives an array other lengths and changes nothing else: then the new document is not parsed, unless metadata keeps it, as in the draft"""
     place.require_writable()
     place = place._replace(registry=place.registry.silent())
     key = place.layout.document_key(place.path, kind)
@@ -285,7 +285,8 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, length
         changed = change(_of_kind(place, key, stored, kind))
         document = place.layout.emit(changed)
         same = changed == stored and document == place.layout.emit(stored)  # Python's 1 == True
-        written[:] = [changed if same or lengths_only else _parsed(place, kind, document)]
+        resized = lengths_only and isinstance(changed, ArrayMetadata) and changed.document is None
+        written[:] = [changed if same or resized else _parsed(place, kind, document)]
         place.layout.remember(document, written[0], place.registry)
         return None if same else document
 

@@ -3,7 +3,7 @@
 A commit of that library files the references of each array also under all arrays with a lower node id that share its manifest (Icechunk issue 418, repaired in
 its version 0.1.0-alpha.6). Of two references to one chunk that of the highest id stays: the array `lat` gets the chunks of `time`.
 
-Commits to compatible repositories give every array manifests of its own, in placement.py: then one commit of that library does no harm, and a second one does."""
+Commits to compatible repositories give every array manifests of its own, in manifests/placement.py: then one commit of that library does no harm, and a second one does."""
 
 from __future__ import annotations
 

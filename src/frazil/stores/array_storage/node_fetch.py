@@ -66,12 +66,22 @@ class ChunkBatch(Record):
 
     def fetch(self, names: Sequence[str], spans: Columns) -> tuple[Batch, Fetched]:
         """The answer, and this batch holding it. What is held already is read on."""
+        if self.held is None and not len(spans):
+            located = self.storage.locate(self.coords)
+            if located.versions is not None:  # nothing has to be opened, such as the file of a virtual chunk
+                return self, self._looked_up(located.versions)
         if self.held is None:
             held = self._found(spans, names[0])
         else:
             located, before = self.held
             held = located, self.storage.fetch(located, spans, continue_from=before)
         return self._replace(held=held), as_buffers(held[1], names, spans)
+
+    def _looked_up(self, versions: Sequence[Version | None]) -> Fetched:
+        """The answer without bytes."""
+        sizes = self.sizes()
+        status = [FOUND if size >= 0 else ABSENT_KEY for size in sizes.tolist()]
+        return Fetched(Sources(None, ()), status, list(versions), sizes, np.zeros((0, 3), np.int64))
 
     def _found(self, spans: Columns, key: str) -> tuple[Located, Fetched]:
         """Looks the chunks up and reads them, again where others replaced them in between."""

@@ -37,7 +37,7 @@ from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.fetched.fetch_pages import pages_of
 from frazil.stores.key_locks import guard_of
-from frazil.stores.keys import is_prefix
+from frazil.stores.keys import check_key, is_prefix
 from frazil.stores.listing import page_of, with_details
 from frazil.stores.retry import READS, retry
 from frazil.stores.store import Store
@@ -92,6 +92,12 @@ class NodeStore(Store):
         else:
             raise InvalidInputError("the answer to hold came from another store")
         return fetch_batches(batches, names, spans, expect, single_read=single_read)
+
+    def exists(self, key: str) -> bool:
+        """As in Store; also of a document that cannot be read."""
+        check_key(key)
+        found = grouped([key]).documents
+        return self.nodes.exists(found[0][1]) if found else super().exists(key)
 
     def _batches(self, names: Sequence[str], *, single_read: bool = False) -> list[Batch]:
         """All names, in batches that are fetched at once. single_read: no more chunks each than there may be files open"""

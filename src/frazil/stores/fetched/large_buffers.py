@@ -27,8 +27,8 @@ def empty_buffer(nbytes: int) -> NDArray[np.uint8]:
         return np.empty(nbytes, np.uint8)
     try:
         return np.frombuffer(mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
-    except OSError as error:
-        raise MemoryError(f"no memory for {nbytes} bytes") from error
+    except OSError:
+        return np.empty(nbytes, np.uint8)  # which raises MemoryError where there is no memory
 
 
 def joined_value(pieces: Pieces) -> bytes | memoryview:
