@@ -1,0 +1,63 @@
+"""Where the elements of variables go: arrays in memory at once, arrays of dask together, as one transaction of frazil.dask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from frazil.array.array import Array
+from frazil.integrations.dask.arrays import store
+
+if TYPE_CHECKING:
+    from dask.array import Array as DaskArray
+    from dask.delayed import Delayed
+
+__all__ = ["Adds", "Writer"]
+
+
+class Adds(Protocol):
+    """What a data store hands elements to; xarray's ArrayWriter is one."""
+
+    def add(self, source: object, target: Array, region: tuple[slice, ...] | None = None) -> None: ...
+
+
+class Writer:
+    """Collects what is to be written until `sync`.
+
+    progress  called with the bytes of elements that were written since the last call"""
+
+    def __init__(self, progress: Callable[[int], object] | None = None) -> None:
+        self._progress = progress
+        self._loaded: list[tuple[object, Array, tuple[slice, ...]]] = []
+        self._lazy: list[tuple[DaskArray, Array, tuple[slice, ...]]] = []
+
+    def add(self, source: object, target: Array, region: tuple[slice, ...] | None = None) -> None:
+        """source: an array in memory, or one of dask; region: where in the target it goes, None: it is the whole of it"""
+        found = region or (slice(None),) * target.ndim
+        if hasattr(source, "__dask_graph__"):
+            self._lazy.append((source, target, found))  # type: ignore[arg-type]
+        else:
+            self._loaded.append((source, target, found))
+
+    def sync(self, *, compute: bool = True) -> Delayed | None:
+        """Writes everything; with compute=False what is lazy is written when the result is computed."""
+        for source, target, region in self._loaded:
+            values = np.asarray(source)
+            target[region] = values
+            self._tell(values.nbytes)
+        self._loaded = []
+        if not self._lazy:
+            return None
+        sources, targets, regions = (list(column) for column in zip(*self._lazy, strict=True))
+        self._lazy = []
+        later = store(sources, targets, regions=regions, compute=compute)
+        if compute:
+            self._tell(sum(prod(source.shape) * source.dtype.itemsize for source in sources))
+        return later  # type: ignore[return-value] # no id, as nothing is committed
+
+    def _tell(self, nbytes: int) -> None:
+        if self._progress is not None:
+            self._progress(nbytes)
