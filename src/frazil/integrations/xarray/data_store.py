@@ -146,6 +146,7 @@ class FrazilDataStore(AbstractDataStore):
             elif plan.shape is not None:
                 array.resize(plan.shape)
             adds.add(plan.data, array, plan.region)
+        self._arrays = None
         if isinstance(adds, Writer) and writer is None:
             adds.sync()
 

@@ -63,8 +63,10 @@ class Planned(Record):
 
 
 def variable_name(key: Hashable) -> str:
-    """The name of a variable's array. Raises InvalidInputError."""
-    if not isinstance(key, str) or not key or "/" in key:
+    """The name of a variable's array. Raises TypeError for what is no text, InvalidInputError."""
+    if not isinstance(key, str):
+        raise TypeError(f"Invalid name {shown(key)} for a variable; it must be text")
+    if not key or "/" in key:
         raise InvalidInputError(f"Invalid name {shown(key)} for a variable", hint="a name is text without a slash")
     return key
 
@@ -110,6 +112,8 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
         raise _mismatch(name, existing.dtype, variable.dtype)
     copied = variable.copy(deep=False)
     copied.encoding = dict(existing.encoding)
+    if variable.dtype.kind in "SUOT" and array.dtype.kind in "SU":
+        copied.encoding.pop("dtype", None)  # which would cut text that is too long
     encoded = encoded_variable(copied, name)
     if encoded.dtype.kind in "SU" and not np.can_cast(encoded.dtype, array.dtype):
         raise _mismatch(name, array.dtype, encoded.dtype)
@@ -210,6 +214,8 @@ def _arguments(name: str, variable: Variable, encoding: Mapping[str, object], fi
     for key, value in encoding.items():
         if key not in _CODECS and key not in _ENGINE_ONLY and value is not None:
             arguments[key] = value
+    if isinstance(arguments["chunks"], tuple):  # of a dimension without elements dask has chunks without any
+        arguments["chunks"] = tuple([max(extent, 1) for extent in arguments["chunks"]])
     return arguments
 
 

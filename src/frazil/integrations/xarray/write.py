@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Options", "as_dataset", "write_dataset", "write_tree"]
 
 _MODES: Final = ("w", "w-", "a", "a-", "r+")
-_NAME, _VARIABLE = "__xarray_dataarray_name__", "__xarray_dataarray_variable__"  # with which xarray reads a DataArray
+_NAME = "__xarray_dataarray_name__"  # an attribute that xarray.open_dataarray takes the name of
 
 
 class Options(Record):
@@ -41,12 +41,15 @@ class Options(Record):
 
 
 def as_dataset(array: DataArray) -> Dataset:
-    """The dataset that xarray.open_dataarray makes an array of again."""
-    if array.name is not None and array.name not in array.coords and array.name not in array.dims:
+    """The dataset that xarray.open_dataarray makes an array of again, its name included. No node may have the name that xarray's own engines give to a variable here."""
+    taken = {*array.coords, *array.dims}
+    if array.name is not None and array.name not in taken:
         return array.to_dataset()
-    dataset = array.to_dataset(name=_VARIABLE)
-    if array.name is not None:
-        dataset.attrs[_NAME] = array.name
+    name = "dataarray"
+    while name in taken:
+        name += "_"
+    dataset = array.to_dataset(name=name)
+    dataset.attrs[_NAME] = array.name
     return dataset
 
 
@@ -158,7 +161,7 @@ def _dump(
         store = FrazilDataStore(reader.group, arrays=reader.arrays, target=target)
     else:
         store = FrazilDataStore(group, target=target)
-    copied = {name: dict(each) for name, each in (encoding or {}).items()}
+    copied = {name: dict(each) if isinstance(each, Mapping) else each for name, each in (encoding or {}).items()}
     dataset.dump_to_store(store, writer=writer, encoding=copied)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,6 +54,8 @@ class Writer:
             return None
         sources, targets, regions = (list(column) for column in zip(*self._lazy, strict=True))
         self._lazy = []
+        if len(sources) > 1:  # what two of them are computed of is computed once
+            sources = list(import_module("dask").optimize(*sources))
         later = store(sources, targets, regions=regions, compute=compute)
         if compute:
             self._tell(sum(prod(source.shape) * source.dtype.itemsize for source in sources))
