@@ -15,7 +15,7 @@ pytest.importorskip("xarray.tests")
 
 import zarr
 from xarray.tests import test_backends, test_backends_datatree
-from xarray.tests.conftest import create_test_datatree, simple_datatree, use_dask
+from xarray.tests.conftest import create_test_datatree, simple_datatree, time_unit, use_dask
 from xarray.tests.test_backends_datatree import unaligned_datatree_zarr_factory
 
 import frazil
@@ -23,7 +23,7 @@ from frazil.integrations.xarray.data_store import FrazilDataStore
 from frazil.stores import MemoryStore
 from tests.foreign.xarray.listed import LISTED
 
-__all__ = ["create_test_datatree", "simple_datatree", "unaligned_datatree_zarr_factory", "use_dask"]
+__all__ = ["create_test_datatree", "simple_datatree", "time_unit", "unaligned_datatree_zarr_factory", "use_dask"]
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -78,7 +78,7 @@ def decode_fill(value: object, dtype: np.dtype[np.generic]) -> object:
     """The value that `_FillValue` stands for. Numbers are taken too, as other programs write them. Raises MetadataError."""
     try:
         if isinstance(value, int | float) and dtype.kind in "fc":
-            return dtype.type(value)  # type: ignore[call-overload]
+            return dtype.type(value)
         if isinstance(value, str) and dtype.kind == "f" and value in _NUMBERS:
             return _NUMBERS[value]
         if isinstance(value, str) and dtype.kind in "SUOT":

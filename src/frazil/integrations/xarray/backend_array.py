@@ -34,7 +34,7 @@ class FrazilBackendArray(BackendArray):
             read = self._read_outer
         else:
             read = self._read_points
-            if any(isinstance(part, slice) for part in key.tuple):
+            if isinstance(key, indexing.VectorizedIndexer) and any(isinstance(part, slice) for part in key.tuple):
                 key = indexing._arrayize_vectorized_indexer(key, self.shape)
         values: NDArray[np.generic] = indexing.explicit_indexing_adapter(
             key, self.shape, indexing.IndexingSupport.VECTORIZED, read

@@ -52,9 +52,7 @@ def members_of(
         for path, node in looked.items():
             if any(name not in dropped and f"{path}/{name}".strip("/") not in known for name in node):
                 raise
-    return (
-        (path, node) for path, node in found if isinstance(node, Group) or path.rpartition("/")[2] not in dropped
-    )
+    return ((path, node) for path, node in found if isinstance(node, Group) or path.rpartition("/")[2] not in dropped)
 
 
 class FrazilDataStore(AbstractDataStore):
@@ -135,15 +133,13 @@ class FrazilDataStore(AbstractDataStore):
             raise InvalidInputError("Zarr has no unlimited dimensions", hint="leave unlimited_dims out")
         plans = self._plans(variables, check_encoding_set)
         changed = encode_attributes(attributes, None)
-        create(self.group, plans)
+        created = create(self.group, plans)
         if self._target.mode != "r+" and self.group.attrs.asdict() != changed:
             self.group.attrs.put(changed)
         adds = writer or Writer()
         for plan in plans:
-            array = plan.existing
-            if array is None:
-                array = self.group[plan.name]  # type: ignore[assignment]
-            elif plan.shape is not None:
+            array = created[plan.name] if plan.existing is None else plan.existing
+            if plan.shape is not None:
                 array.resize(plan.shape)
             adds.add(plan.data, array, plan.region)
         self._arrays = None

@@ -30,7 +30,7 @@ def layout_of(chunks: object, shards: object) -> Layout:
 
 def _checked(value: object, name: str) -> Extents:
     if value is None or value == _AUTO:
-        return value  # type: ignore[return-value]
+        return value
     extents = value.values() if isinstance(value, Mapping) else [value]
     if any(isinstance(extent, bool) or not hasattr(extent, "__index__") or int(extent) < 1 for extent in extents):
         raise InvalidInputError(

@@ -29,7 +29,7 @@ def group_to_read(place: Place, path: str | None = None) -> Group:
     if isinstance(place, Repository):
         place = place.readonly_session(_MAIN)
     if isinstance(place, Session):
-        node = place.open(path) if joined(path) else place.root
+        node = place.open(joined(path)) if joined(path) else place.root
     elif isinstance(place, Group):
         node = place[joined(path)] if joined(path) else place
     else:

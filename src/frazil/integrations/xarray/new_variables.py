@@ -211,11 +211,11 @@ def _arguments(name: str, variable: Variable, encoding: Mapping[str, object], fi
         "fill_value": fill,
         "codecs": _codecs(name, encoding, variable.dtype),
     }
-    for key, value in encoding.items():
-        if key not in _CODECS and key not in _ENGINE_ONLY and value is not None:
-            arguments[key] = value
-    if isinstance(arguments["chunks"], tuple):  # of a dimension without elements dask has chunks without any
-        arguments["chunks"] = tuple([max(extent, 1) for extent in arguments["chunks"]])
+    others = {*_CODECS, *_ENGINE_ONLY}
+    arguments |= {key: value for key, value in encoding.items() if key not in others and value is not None}
+    chunks = encoding["chunks"]
+    if isinstance(chunks, tuple):  # of a dimension without elements dask has chunks without any
+        arguments["chunks"] = tuple([max(extent, 1) for extent in chunks])
     return arguments
 
 
@@ -246,13 +246,13 @@ def _codec(name: str, codec: object) -> object:
     return codec
 
 
-def create(group: Group, plans: Sequence[Planned]) -> None:
-    """Creates the new arrays of the plans, in one batch. Raises MetadataError, AlreadyExistsError, and UnknownExtensionError, which name the variable."""
+def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
+    """Creates the new arrays of the plans, in one batch; by name. Raises MetadataError, AlreadyExistsError, and UnknownExtensionError, which name the variable."""
     new = {plan.name: plan.arguments for plan in plans if plan.arguments is not None}
     if not new:
-        return
+        return {}
     try:
-        group.create_arrays(new)
+        return group.create_arrays(new)
     except InvalidInputError:
         for name, arguments in new.items():
             _try(name, arguments)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Final, TypeAlias
 
 import numpy as np
-import pandas as pd
 from xarray import Dataset, Variable
 
 from frazil.errors import InvalidInputError, NotFoundError
@@ -45,8 +44,7 @@ def checked_region(
 def _slice(dataset: Dataset, dimension: Hashable, coordinate: Callable[[str], Variable]) -> slice:
     if dimension not in dataset.variables:
         return slice(0, dataset.sizes[dimension])
-    index = pd.Index(coordinate(str(dimension)).data)
-    places = index.get_indexer(dataset[dimension].data)  # type: ignore[arg-type, unused-ignore]
+    places = coordinate(str(dimension)).to_index().get_indexer(dataset[dimension].data)
     if (places == -1).any():
         raise NotFoundError(
             f"the store has not all values of the coordinate {dimension!r}",
@@ -71,9 +69,7 @@ def _check(dataset: Dataset, region: Mapping[Hashable, object], append_dim: str 
         if not isinstance(part, slice):
             raise TypeError(f"all values in ``region`` must be slice objects, got region={dict(region)}")
         if part.step not in {1, None}:
-            raise InvalidInputError(
-                f"step on all slices in ``region`` must be 1 or None, got region={dict(region)}"
-            )
+            raise InvalidInputError(f"step on all slices in ``region`` must be 1 or None, got region={dict(region)}")
     outside = [name for name, variable in dataset.variables.items() if not set(region) & set(variable.dims)]
     if region and outside:
         raise InvalidInputError(

@@ -190,7 +190,8 @@ def _into(place: Place, options: Options, write: Callable[[Location, str], Delay
     if branch is None:
         if options.message is not None:
             raise InvalidInputError(
-                "nothing is committed here", hint="the message is for a branch, as in sea.repo@main, or for session.commit"
+                "nothing is committed here",
+                hint="the message is for a branch, as in sea.repo@main, or for session.commit",
             )
         return write(*store_of(place))
     if not options.compute:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from math import prod
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from frazil.api.forked import session_of
 from frazil.array.array import Array
 from frazil.integrations.dask.arrays import store
 
@@ -39,28 +39,43 @@ class Writer:
         """source: an array in memory, or one of dask; region: where in the target it goes, None: it is the whole of it"""
         found = region or (slice(None),) * target.ndim
         if hasattr(source, "__dask_graph__"):
-            self._lazy.append((source, target, found))  # type: ignore[arg-type]
+            self._lazy.append((source, target, found))
         else:
             self._loaded.append((source, target, found))
 
     def sync(self, *, compute: bool = True) -> Delayed | None:
         """Writes everything; with compute=False what is lazy is written when the result is computed."""
+        targets = [target for _, target, _ in (*self._loaded, *self._lazy)]
         for source, target, region in self._loaded:
             values = np.asarray(source)
             target[region] = values
             self._tell(values.nbytes)
-        self._loaded = []
-        if not self._lazy:
-            return None
-        sources, targets, regions = (list(column) for column in zip(*self._lazy, strict=True))
-        self._lazy = []
-        if len(sources) > 1:  # what two of them are computed of is computed once
-            sources = list(import_module("dask").optimize(*sources))
-        later = store(sources, targets, regions=regions, compute=compute)
-        if compute:
-            self._tell(sum(prod(source.shape) * source.dtype.itemsize for source in sources))
-        return later  # type: ignore[return-value] # no id, as nothing is committed
+        lazy, self._loaded, self._lazy = self._lazy, [], []
+        if not compute or lazy:
+            sources, goals, regions = (
+                _with_shared_parts([row[0] for row in lazy]),
+                [row[1] for row in lazy],
+                [row[2] for row in lazy],
+            )
+            session = session_of(targets[0]) if targets else None
+            later = store(sources, goals, regions=regions, into=session, compute=compute)
+            if not compute:
+                return later  # never the id of a snapshot, as nothing is committed here
+            self._tell(sum(source.size * source.dtype.itemsize for source in sources))
+        return None
 
     def _tell(self, nbytes: int) -> None:
         if self._progress is not None:
             self._progress(nbytes)
+
+
+def _with_shared_parts(sources: list[DaskArray]) -> list[DaskArray]:
+    """The same arrays. What several of them are computed of becomes tasks of its own, which dask would else fuse into each: so it is computed once."""
+    graphs = [source.__dask_graph__() for source in sources]
+    layers = [name for graph in graphs for name in graph.layers]
+    if len(set(layers)) == len(layers):
+        return sources
+    return [
+        type(source)(dict(source.__dask_graph__()), source.name, source.chunks, dtype=source.dtype, meta=source._meta)
+        for source in import_module("dask").optimize(*sources)
+    ]
