@@ -49,7 +49,9 @@ class FrazilBackendArray(BackendArray):
         return np.asarray(self._array[key], self.dtype)
 
     def _read_outer(self, key: tuple[object, ...]) -> NDArray[np.generic]:
-        return np.asarray(self._array.oindex[key], self.dtype)
+        # a NumPy array keeps its dimension, one without dimensions too: Variable.isel makes such
+        parts = tuple([np.atleast_1d(part) if isinstance(part, np.ndarray) else part for part in key])
+        return np.asarray(self._array.oindex[parts], self.dtype)
 
     def _read_points(self, key: tuple[object, ...]) -> NDArray[np.generic]:
         return np.asarray(self._array.vindex[key], self.dtype)
