@@ -18,6 +18,7 @@ LISTED: dict[str, str] = {
     "test_invalid_dataarray_names_raise": "the names are refused by the same classes of errors, with a text of ours",
     "test_read_non_consolidated_warning": _WARNS,
     "test_to_zarr_not_consolidated": _WARNS,
+    "test_to_zarr_no_redundant_computation": "frazil.dask fuses into each write what two variables are computed of",
     "test_compressor_encoding": _DICTS,
     "test_zarr_encoding": _DICTS,
     "test_write_persistence_modes": _LENGTH,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -52,11 +51,9 @@ class Writer:
             self._tell(values.nbytes)
         lazy, self._loaded, self._lazy = self._lazy, [], []
         if not compute or lazy:
-            sources, goals, regions = (
-                _with_shared_parts([row[0] for row in lazy]),
-                [row[1] for row in lazy],
-                [row[2] for row in lazy],
-            )
+            sources = [source for source, _, _ in lazy]
+            goals = [target for _, target, _ in lazy]
+            regions = [region for _, _, region in lazy]
             session = session_of(targets[0]) if targets else None
             later = store(sources, goals, regions=regions, into=session, compute=compute)
             if not compute:
@@ -67,15 +64,3 @@ class Writer:
     def _tell(self, nbytes: int) -> None:
         if self._progress is not None:
             self._progress(nbytes)
-
-
-def _with_shared_parts(sources: list[DaskArray]) -> list[DaskArray]:
-    """The same arrays. What several of them are computed of becomes tasks of its own, which dask would else fuse into each: so it is computed once."""
-    graphs = [source.__dask_graph__() for source in sources]
-    layers = [name for graph in graphs for name in graph.layers]
-    if len(set(layers)) == len(layers):
-        return sources
-    return [
-        type(source)(dict(source.__dask_graph__()), source.name, source.chunks, dtype=source.dtype, meta=source._meta)
-        for source in import_module("dask").optimize(*sources)
-    ]
