@@ -246,9 +246,16 @@ class ArrayTasks:
         return {"ms": clock.seconds * 1e3, "kB written": written / 1e3}
 
     def series(self, row: Row) -> Metrics:
+        return self.step_by_step(row, self.engine.create_appending)
+
+    def series_rewrite(self, row: Row) -> Metrics:
+        return self.step_by_step(row, self.engine.create)
+
+    def step_by_step(self, row: Row, created: Callable[[str, Spec], Any]) -> Metrics:
+        """Appends one step after the other to an array as `created` creates it."""
         values = self.values(row.spec)
         empty = replace(row.spec, shape=(0, *row.spec.shape[1:]))
-        array, before = self.engine.create(self.fresh(self.new), empty), bytes_written()
+        array, before = created(self.fresh(self.new), empty), bytes_written()
         with Clock() as clock:
             for step in range(row.count):
                 array = self.engine.append(array, values[step : step + 1])

@@ -138,7 +138,11 @@ def climate(times: int, shard: int) -> list[Row]:
 def series(steps: int, shard: int) -> list[Row]:
     """Row 11: a series in time, written as it comes: one step, four fields, at a time."""
     spec = Spec("fields", (steps, 4, 90, 180), "float32", (1, 1, 90, 180), (shard, 4, 90, 180), zstd(0))
-    return [Row(f"4-D float32 series: {steps} appends of a step", "series", spec, ("append",), count=steps)]
+    name = f"4-D float32 series: {steps} appends of a step"
+    return [
+        Row(name, "series", spec, ("append",), count=steps),
+        Row(f"{name}, shards rewritten", "series_rewrite", spec, ("append",), count=steps),
+    ]
 
 
 def repositories(tiny: int, small: int, commits: int, history: int, refs: int, arrays: int, appends: int) -> list[Row]:

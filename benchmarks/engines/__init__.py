@@ -39,6 +39,10 @@ class Engine:
         """The array, open for writes that put new inner chunks behind those that a shard has, in place of writing it anew."""
         raise Unsupported("not available: shards are written anew")
 
+    def create_appending(self, path: str, spec: Spec) -> Any:
+        """A new array for writes as those of open_appending, where the engine has them; else one as any other."""
+        return self.create(path, spec)
+
     def element(self, array: Any, place: tuple[int, ...]) -> Any:
         """One element, as a scalar or an array without dimensions."""
         return array[place]

@@ -26,6 +26,11 @@ class Engine(engines.Engine):
             return super().open_appending(path)
         return frazil.open_array(path, mode="r+", shard_writes="append")
 
+    def create_appending(self, path: str, spec: Spec) -> Any:
+        if "shard_writes" not in inspect.signature(frazil.create_array).parameters:
+            return self.create(path, spec)
+        return frazil.create_array(path, **options(spec), shard_writes="append")
+
     def points(self, array: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
         values: np.ndarray = array.vindex[places]
         return values

@@ -26,6 +26,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     chunks::points::register(module)?;
     chunks::encode::register(module)?;
     chunks::shard_index::register(module)?;
+    chunks::shard_assembly::register(module)?;
     chunks::read_shards::register(module)?;
     byte_functions::register(module)?;
     segment::register(module)?;

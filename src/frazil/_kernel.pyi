@@ -289,6 +289,31 @@ def check_indexes(index: ShardIndex, sizes: Columns, tables: Columns) -> Failure
 def write_indexes(index: ShardIndex, tables: Columns, out: Buffer) -> None:
     """Encodes tables: uint8[g, nbytes]."""
 
+def assemble_shards(
+    index: ShardIndex,
+    shard: Columns,
+    number: Columns,
+    rows: Columns,
+    first: Columns | None,
+    keys: Columns | None,
+    starts: Columns,
+    blob: int,
+    empty: bool,
+    tables: Columns,
+    out: Columns,
+    offsets: Columns,
+) -> int:
+    """Lays n inner chunks out in g shards, one after the other, the index of each before or behind them.
+
+    shard, number  int64[n]: of each chunk; number -1: bytes that the index does not name
+    rows, first    int64[p, 3], int64[n + 1]: the bytes of chunk i are rows[first[i]:first[i + 1]]; first None: rows[i]. A chunk with a row of negative length is left out
+    keys           int64[n], what sorts the chunks of a shard, as unsigned integers (the order given decides between equals); None: as they are given
+    starts         int64[g]: where the first chunk of each shard lies in it
+    blob           where the indexes lie, nbytes each, one after the other; without `empty` shards without chunks have none, and no rows
+    tables         int64[g * total, 2]; the entries of the chunks are set in it, the others stay
+    out, offsets   int64[p + g, 3], int64[g + 1]: shard i becomes out[offsets[i]:offsets[i + 1]], where rows that go on in the same blob are one
+    Returns how many rows of `out` there are."""
+
 SHARD_KNOWN: int  # 0: read, by the index that was given; without shards: read
 SHARD_FRESH: int  # 1: read, by its own index
 SHARD_MISSING: int  # 2: nothing is there, so that all its chunks are the fill value

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["LateModule", "late_names"]
-
 
 class LateModule:
     """Stands for a module: `middle = LateModule("frazil.codecs.python_stage")`, beside a plain import of it for type checkers."""

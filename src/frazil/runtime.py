@@ -15,7 +15,8 @@ __all__ = ["DEFAULT", "Runtime", "cores"]
 class Runtime(Record):
     """Limits of one array, group or repository handle.
 
-    threads             threads of the kernel inside one call; 0 means one for each core that the process may use
+    threads             threads of the kernel inside one call, which decode, encode, or write files; 0 means one for each core that the process may use. A store that the caller
+                        made has limits of its own
     requests_in_flight  requests at once to a remote store
     bytes_in_flight     bytes that one read or write holds beside its result, or one task where that is more: shard indexes, encoded bytes that are fetched or carried over,
                         and what is to be decoded or encoded. A task is a shard or a chunk at least

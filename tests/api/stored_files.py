@@ -7,17 +7,18 @@ from collections.abc import Collection
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import NATIVE, Manifest, decode_manifest
-from frazil.formats.alpha.nodes import AttributesReference, NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot
+from frazil.formats.alpha.manifests import decode_manifest
+from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot
 from frazil.formats.ids import ObjectId, decode_id, encode_id
+from frazil.formats.manifests import NATIVE, Manifest
 from frazil.formats.msgpack import unpack
+from frazil.formats.nodes import AttributesReference, NodeSnapshot
 from frazil.stores import Store
 
 HISTORY = 8
 
 
-def read_snapshots(store: Store) -> dict[ObjectId, Snapshot]:
+def read_snapshots(store: Store) -> dict[ObjectId, SnapshotFile]:
     """All snapshots by the ids of their files."""
     keys = store.list_prefix("snapshots/")
     return {decode_id(key.removeprefix("snapshots/")): decode_snapshot(store.get(key) or b"", key) for key in keys}
@@ -41,7 +42,7 @@ def check_files(store: Store, *, garbage: bool = True, reached: Collection[str] 
 
 
 def _check_snapshot(
-    store: Store, snapshot: Snapshot, manifests: dict[ObjectId, Manifest], sizes: dict[str, int]
+    store: Store, snapshot: SnapshotFile, manifests: dict[ObjectId, Manifest], sizes: dict[str, int]
 ) -> set[str]:
     freedoms = "frazil" in snapshot.flags
     nodes = [snapshot.nodes.get(path) for path in snapshot.nodes]

@@ -10,9 +10,9 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.formats.alpha.nodes import NodeSnapshot
 from frazil.formats.alpha.snapshots import decode_snapshot
-from frazil.repository.refs.alpha_library import GUARD
+from frazil.formats.nodes import NodeSnapshot
+from frazil.repository.alpha.alpha_library import GUARD
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.testing import CountingStore
 

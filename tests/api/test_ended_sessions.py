@@ -73,6 +73,34 @@ def test_after_a_transaction_its_nodes_can_only_be_read(repo: frazil.Repository,
     assert repo.lookup("main") == before
 
 
+ENDINGS: dict[str, Callable[[frazil.Array], object]] = {
+    **{
+        name: lambda array, write=WRITES[name]: write(None, array)
+        for name in ("chunk", "whole", "append", "resize", "attribute")
+    },  # type: ignore[misc]
+    "nothing": lambda array: array.__setitem__(slice(0, 0), 5),
+    "orthogonal": lambda array: array.oindex.__setitem__([0], 5),
+    "points": lambda array: array.vindex.__setitem__([0], 5),
+    "blocks": lambda array: array.blocks.__setitem__(0, 5),
+    "shard": lambda array: array.shard_writer(0),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+@pytest.mark.parametrize("raised", [KeyError, KeyboardInterrupt, None])
+def test_arrays_of_a_transaction_say_that_it_is_over(
+    repo: frazil.Repository, raised: type[BaseException] | None, name: str
+) -> None:
+    """Also those that it made, and that are gone where it raised."""
+    arrays: list[frazil.Array] = []
+    with suppress(KeyError, KeyboardInterrupt), repo.transaction(message="first") as root:
+        arrays.append(root.create_array("t", data=np.arange(4.0), chunks=(2,), shards=(4,)))
+        if raised is not None:
+            raise raised
+    with pytest.raises(ReadOnlyError, match="writable_session"):
+        ENDINGS[name](arrays[0])
+
+
 def test_a_handle_does_not_commit_behind_a_repository_that_was_made_anew(tmp_path: Path) -> None:
     repo = frazil.Repository.create(tmp_path / "r", durable=False)
     for value in range(3):

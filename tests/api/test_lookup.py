@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from frazil.api.lookup import Commit, as_of, lookup
 from frazil.api.lookup import commits as ancestry
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.formats.alpha.snapshots import SnapshotInfo
 from frazil.formats.ids import encode_id
+from frazil.formats.snapshots import SnapshotInfo
+from frazil.repository.alpha.branches import create_branch, create_tag, delete_branch
 from frazil.repository.alpha.format import AlphaFormat as Files
-from frazil.repository.refs.branches import create_branch, create_tag, delete_branch
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
 from tests.repository.stored import (

@@ -103,6 +103,15 @@ def test_zarr_v2_is_named(opening: object, tmp_path: Path, capfd: pytest.Capture
     assert "Zarr v2" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("mode", ["a", "w-"])
+def test_no_group_is_made_over_one_of_zarr_v2(mode: str, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "old.zarr")
+    store.set(".zgroup", json.dumps({"zarr_format": 2}).encode())
+    with pytest.raises(NotFoundError, match="Zarr v2 group"):
+        frazil.open_group(tmp_path / "old.zarr", mode=mode)  # type: ignore[arg-type]
+    assert list(store.list_prefix("")) == [".zgroup"]
+
+
 def test_points_in_repositories_are_opened_as_by_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.formats.alpha.nodes import Nodes
+from frazil.formats.nodes import Nodes
 from frazil.repository.merge.apply import Shift, apply
 from frazil.repository.merge.conflicts import find_conflicts
 from frazil.repository.merge.delta import Delta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ import pytest
 import frazil
 from frazil.errors import CommitUnknownError, ConflictError, StoreError
 from frazil.stores import MemoryStore
+from frazil.stores.values import CreateOnly
 from frazil.testing import FaultyStore
 from frazil.testing.faulty_store import Fault, FaultPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil._kernel import Buffer
     from frazil.stores import Columns, Fetched
 
 
@@ -92,10 +92,11 @@ class Final(MemoryStore):
 
     fails = False
 
-    def create(self, key: str, value: Buffer) -> bool:
-        if self.fails:
+    def put_many(self, names, pieces, expect):  # type: ignore[no-untyped-def]
+        key = names[0] if names and isinstance(expect[0], CreateOnly) else ""
+        if self.fails and key:
             raise StoreError("the disk is full", done=False)
-        return super().create(key, value)
+        return super().put_many(names, pieces, expect)
 
 
 def test_a_failure_that_is_final_removes_the_files_of_the_commit() -> None:
@@ -117,20 +118,21 @@ class Held(MemoryStore):
     """A store that holds back the next branch file: the writer is told of a failure, and `arrive` puts it in place later."""
 
     armed = False
-    held: tuple[str, bytes] | None = None
+    held: Any = None
     failing = False
 
-    def create(self, key: str, value: Buffer) -> bool:
+    def put_many(self, names, pieces, expect):  # type: ignore[no-untyped-def]
+        key = names[0] if names and isinstance(expect[0], CreateOnly) else ""
         if "branch" in key and (self.armed or self.failing):
             self.armed, self.failing = False, True
-            self.held = key, bytes(value)
+            self.held = names, pieces, expect
             raise StoreError("timed out")
-        return super().create(key, value)
+        return super().put_many(names, pieces, expect)
 
     def arrive(self) -> None:
         assert self.held is not None
         self.failing = False
-        super().create(*self.held)
+        super().put_many(*self.held)
 
 
 @pytest.mark.parametrize("then", ["commit", "discard", "change", "rival", "run", "overtaken"])
@@ -233,13 +235,14 @@ class Late(FaultyStore):
     def __init__(self, inner: MemoryStore) -> None:
         super().__init__(inner)
         self.loses, self.reads = False, -1
-        self.held: tuple[str, bytes] | None = None
+        self.held: Any = None
 
-    def create(self, key: str, value: Buffer) -> bool:
+    def put_many(self, names, pieces, expect):  # type: ignore[no-untyped-def]
+        key = names[0] if names and isinstance(expect[0], CreateOnly) else ""
         if self.loses and "refs/branch" in key:
-            self.held = self.held or (key, bytes(value))
+            self.held = self.held or (names, pieces, expect)
             raise StoreError("timed out")
-        return super().create(key, value)
+        return super().put_many(names, pieces, expect)
 
     def fetch(self, names: Sequence[str], spans: Columns, **options: object) -> Fetched:
         fetched = super().fetch(names, spans, **options)  # type: ignore[arg-type]
@@ -250,5 +253,5 @@ class Late(FaultyStore):
 
     def arrive(self) -> None:
         if self.held is not None:
-            self.inner.create(*self.held)
+            self.inner.put_many(*self.held)
             self.held = None

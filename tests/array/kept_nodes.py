@@ -94,6 +94,9 @@ class KeptNodes:
     def _with_below(self, path: str) -> list[str]:
         return [at for at in sorted(self.nodes) if at == path or at.startswith(path + "/" if path else "")]
 
+    def require_writable(self) -> None:
+        pass
+
     def array_path(self, path: str, chunks: ChunkStorage) -> str:
         return path
 

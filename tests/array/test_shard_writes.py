@@ -98,6 +98,32 @@ def test_a_file_with_two_names_is_rewritten(tmp_path: Path) -> None:
     assert array[0, 0] == 2
 
 
+def test_two_handles_append_in_turns(tmp_path: Path) -> None:
+    options = {**LAYOUT, "shape": (0, 50)}
+    first = frazil.create_array(tmp_path, shard_writes="append", **options)  # type: ignore[arg-type]
+    second = frazil.open_array(tmp_path, mode="r+", shard_writes="append")
+    values = np.arange(1, 40 * 50 + 1, dtype="int32").reshape(40, 50)
+    for k in range(0, 40, 2):
+        (first if k // 4 % 2 else second).append(values[k : k + 2])  # each finds that the other changed the shard
+    assert (frazil.open_array(tmp_path)[...] == values).all()
+    assert (first.refresh()[...] == values).all()
+    assert frazil.validate(tmp_path, decode=True).ok
+
+
+def test_an_append_reads_no_index_that_it_wrote(tmp_path: Path) -> None:
+    layout = {"shape": (64, 80), "dtype": "int32", "chunks": (16, 20), "shards": (64, 80)}
+    array = frazil.create_array(tmp_path, codecs=[], shard_writes="append", **layout)  # type: ignore[arg-type]
+    array[0:32] = 1
+    array[32:48, 0:20] = 2
+    shard = tmp_path / "c/0/0"
+    stat, data = shard.stat(), bytearray(shard.read_bytes())
+    data[-8:] = b"damaged!"  # nobody notices, as the version stays
+    shard.write_bytes(data)
+    os.utime(shard, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    array[32:48, 20:40] = 3
+    assert (frazil.open_array(tmp_path)[32:48, 0:40] == np.repeat([2, 3], 20)).all()
+
+
 def test_damage_is_still_an_error(tmp_path: Path) -> None:
     array = frazil.create_array(tmp_path, shard_writes="append", **LAYOUT)  # type: ignore[arg-type]
     array[...] = 1

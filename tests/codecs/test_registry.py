@@ -377,10 +377,12 @@ class Renamed(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self.inner.fetch(self._named(names), spans, expect=expect, held=held, once=once)
+        return self.inner.fetch(
+            self._named(names), spans, expect=expect, continue_from=continue_from, single_read=single_read
+        )
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

@@ -1,4 +1,4 @@
-"""The bytes of a shard: its index there and back, what is refused of one, and how inner chunks are laid out."""
+"""The bytes of a shard: its index there and back, what is refused of one, and how shards are assembled."""
 
 from __future__ import annotations
 
@@ -9,13 +9,24 @@ from hypothesis import strategies as st
 from tests.strategies import index_chains
 
 from frazil import _kernel
-from frazil.codecs import Bytes, Codec, Crc32c, ShardingIndexed
+from frazil.codecs import Bytes, Codec, ShardingIndexed
 from frazil.codecs.chain import compile_chain
-from frazil.codecs.shard import Columns, Level, encode_indexes, index_error, lay_out, merge, read_index, read_indexes
+from frazil.codecs.shard import (
+    Columns,
+    InnerChunks,
+    Level,
+    StackedIndex,
+    assemble,
+    encode_indexes,
+    index_error,
+    read_index,
+    read_indexes,
+)
 from frazil.errors import ChecksumError, FormatError
 from frazil.testing import chunk_spec
 
 EMPTY = 2**64 - 1
+PIECES = st.tuples(st.integers(0, 200), st.integers(-1, 50))  # (start, length) in a buffer
 
 
 def level_of(total: int, index_codecs: list[Codec] | None = None, location: str = "end") -> Level:
@@ -77,39 +88,72 @@ def test_an_index_of_another_size_or_checksum() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), unique=True, max_size=12), st.booleans(), st.data())
 def test_inner_chunks_lie_one_after_the_other(places: list[tuple[int, int]], end: bool, data: st.DataObject) -> None:
-    level = level_of(6, [Bytes("little"), Crc32c()], "end" if end else "start")
-    lengths = [data.draw(st.integers(-1, 50)) for _ in places]
-    keys = [data.draw(st.integers(0, 3)) for _ in places] if data.draw(st.booleans()) else None
-    rows = np.array([(-1 - i, 7, length) for i, length in enumerate(lengths)], np.int64).reshape(-1, 3)
-    group, numbers = np.array(places, np.int64).reshape(-1, 2).T
-    layout = lay_out(level, 3, group, numbers, rows, None if keys is None else np.array(keys, np.int64))
-    kept = [i for i in range(len(places)) if lengths[i] >= 0]
-    kept.sort(key=lambda i: (places[i][0], 0 if keys is None else keys[i]))
-    assert layout.rows[:, 0].tolist() == [-1 - i for i in kept]
-    assert layout.group.tolist() == [places[i][0] for i in kept]
-    expected, first = np.full((3, 6, 2), -1), [0 if end else level.index_codecs.nbytes] * 3
+    level = level_of(6, list(data.draw(index_chains(1))), "end" if end else "start")
+    nbytes, rng = level.index_codecs.nbytes, np.random.default_rng(data.draw(st.integers(0, 9)))
+    buffer = rng.integers(0, 256, 300, np.uint8)
+    pieces = [data.draw(st.lists(PIECES, min_size=1, max_size=3)) for _ in places]
+    alone = all(len(piece) == 1 for piece in pieces) and data.draw(st.booleans())
+    keys = [data.draw(st.integers(-1, 3)) for _ in places] if data.draw(st.booleans()) else None
+    starts = [data.draw(st.integers(0, 9)) for _ in range(3)] if data.draw(st.booleans()) else None
+    empty = data.draw(st.booleans())
+    shard, number = np.array(places, np.int64).reshape(-1, 2).T
+    chunks = InnerChunks(
+        shard,
+        number,
+        np.array([(-1, *piece) for of_chunk in pieces for piece in of_chunk], np.int64).reshape(-1, 3),
+        None if alone else np.cumsum([0, *map(len, pieces)]),
+        None if keys is None else np.array(keys, np.int64),
+    )
+    tables: Columns = np.full((3, 6, 2), -1, np.int64)
+    made = assemble(
+        level, chunks, tables, -2, starts=None if starts is None else np.array(starts, np.int64), empty=empty
+    )
+
+    kept = [i for i in range(len(places)) if all(length >= 0 for _, length in pieces[i])]
+    kept.sort(key=lambda i: (places[i][0], 0 if keys is None else keys[i] % 2**64))
+    expected, bodies = np.full((3, 6, 2), -1), [b""] * 3
     for i in kept:
-        expected[places[i]] = first[places[i][0]], lengths[i]
-        first[places[i][0]] += lengths[i]
-    assert layout.tables.tolist() == expected.tolist()
+        of, value = places[i][0], b"".join(buffer[at : at + length].tobytes() for at, length in pieces[i])
+        first = starts[of] if starts is not None else 0 if end else nbytes
+        expected[places[i]] = first + len(bodies[of]), len(value)
+        bodies[of] += value
+    assert tables.tolist() == expected.tolist()
+    sources = (buffer, made.indexes)
+    present = [empty or any(places[i][0] == of for i in kept) for of in range(3)]
+    for of in range(3):
+        rows = made.rows[made.offsets[of] : made.offsets[of + 1]].tolist()
+        found = b"".join(sources[-1 - blob][at : at + length].tobytes() for blob, at, length in rows)
+        index = build_index(level, tables[of])
+        assert found == ((bodies[of] + index if end else index + bodies[of]) if present[of] else b"")
+        ends = [(blob, at + length) for blob, at, length in rows]
+        assert not any(before == (blob, at) for before, (blob, at, _) in zip(ends, rows[1:], strict=False))
 
 
-@given(
-    st.lists(st.tuples(st.integers(-2, -1), st.integers(0, 3), st.integers(0, 3)), max_size=12),
-    st.lists(st.integers(0, 12), max_size=4),
-)
-def test_merged_rows_name_the_same_bytes(rows: list[tuple[int, int, int]], cuts: list[int]) -> None:
-    table: Columns = np.array(rows, np.int64).reshape(-1, 3)
-    offsets = np.array([0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)], np.int64)
-    merged, bounds = merge(table, offsets)
+def test_bytes_that_no_entry_names_are_laid_out_too() -> None:
+    level = level_of(2)
+    tables: Columns = np.array([[[3, 4], [-1, -1]]], np.int64)
+    whole = InnerChunks(np.zeros(1, np.int64), np.full(1, -1), np.array([(5, 0, 60)]))
+    made = assemble(level, whole, tables, -1)
+    assert tables.tolist() == [[[3, 4], [-1, -1]]]
+    assert made.rows.tolist() == [[5, 0, 60], [-1, 0, 36]]
 
-    def named(of: Columns) -> list[tuple[int, int]]:
-        return [(blob, at) for blob, start, length in of.tolist() for at in range(start, start + length)]
 
-    assert len(merged) <= len(table)
-    assert len(bounds) == len(offsets)
-    for i in range(len(offsets) - 1):
-        assert named(merged[bounds[i] : bounds[i + 1]]) == named(table[offsets[i] : offsets[i + 1]])
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), unique=True), st.integers(0, 2**32))
+def test_what_a_write_leaves_is_found(touched: list[tuple[int, int]], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    slot = rng.permutation(6)[:4] - 2  # of four shards; two tables are those of none
+    tables = rng.integers(0, 9, (4, 5, 2))
+    tables[rng.random((4, 5)) < 0.4] = -1
+    indexes = StackedIndex(tables.copy(), np.where(slot < 0, -1, slot))
+    shard, number = np.array(touched, np.int64).reshape(-1, 2).T
+    found = np.stack(indexes.others(shard, number), axis=1).tolist()
+    entries = indexes.entries(np.repeat(np.arange(4), 5), np.tile(np.arange(5), 4)).reshape(4, 5, 2)
+    for i in range(4):
+        assert entries[i].tolist() == (tables[slot[i]].tolist() if slot[i] >= 0 else [[-1, -1]] * 5)
+    assert sorted(map(tuple, found)) == [
+        (i, k) for i in range(4) for k in range(5) if entries[i, k, 0] >= 0 and (i, k) not in touched
+    ]
+    assert (indexes.tables == tables).all()
 
 
 @given(st.integers(0, 5), st.integers(0, 2**32), st.data())

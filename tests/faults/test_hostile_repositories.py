@@ -12,10 +12,12 @@ from tests.formats.documents import encoded_snapshot
 
 import frazil
 from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError, NotFoundError, StoreError
-from frazil.formats.alpha.manifests import NATIVE, decode_manifest, encode_manifest
-from frazil.formats.alpha.nodes import NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot
+from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
+from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot
 from frazil.formats.ids import decode_id, encode_id
+from frazil.formats.manifests import NATIVE
+from frazil.formats.nodes import NodeSnapshot
+from frazil.formats.snapshots import SnapshotInfo
 from frazil.stores import MemoryStore
 
 LARGE = 2**20 + 2**10
@@ -172,7 +174,7 @@ def test_a_snapshot_that_is_lost_or_another_file() -> None:
     assert older.branches == ["main"]
 
 
-def with_history(snapshot: Snapshot, history: tuple[SnapshotInfo, ...], total: int) -> bytes:
+def with_history(snapshot: SnapshotFile, history: tuple[SnapshotInfo, ...], total: int) -> bytes:
     return bytes(encoded_snapshot(snapshot._replace(history=history, total_parents=total)))
 
 

@@ -19,7 +19,7 @@ from tests.servers.proxy import FaultProxy, Request
 import frazil
 from frazil.errors import AlreadyExistsError, StoreError
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.store import ABSENT, Changed
+from frazil.stores.values import ABSENT, Changed
 
 BRANCH_FILE, TAG_FILE, SHARD = "PUT /refs/branch", "PUT /refs/tag", "PUT /c/0/0"
 

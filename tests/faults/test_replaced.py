@@ -86,13 +86,15 @@ class Meddling(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         if KEY in names:
             self.fetches += 1
             self.meddle("fetch", self.fetches)
-        return self.inner.fetch(names, spans, expect=expect, held=held if self.holds else None, once=once)
+        return self.inner.fetch(
+            names, spans, expect=expect, continue_from=continue_from if self.holds else None, single_read=single_read
+        )
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

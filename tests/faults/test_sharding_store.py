@@ -230,21 +230,21 @@ class Handless(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         if self.before:
             self.before.pop(0)()
-        if held is not None:
-            expect = list(held.versions)
+        if continue_from is not None:
+            expect = list(continue_from.versions)
         return as_buffers(self.inner.fetch(names, spans, expect=expect), names, spans)
 
-    def append_many(
+    def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        if self.before:
+        if self.before and pieces.append:
             self.before.pop(0)()
-        return self.inner.append_many(names, pieces, expect)
+        return self.inner.put_many(names, pieces, expect)
 
 
 def nothing() -> None:
@@ -275,10 +275,10 @@ def test_what_is_held_and_replaced_is_stale() -> None:
     store.set("d/c0/0", b"first")
     store.set("plain", b"plain")
     names, spans = ["d/c0/0", "plain", "d/c0/1"], columns((0, 0, 2), (1, 0, -1), (2, 0, -1))
-    held = store.fetch(names, spans)
-    assert read_values(held, names, spans) == [b"fi", b"plain", None]
+    continue_from = store.fetch(names, spans)
+    assert read_values(continue_from, names, spans) == [b"fi", b"plain", None]
     store.set("d/c1/1", b"beside")
-    again = store.fetch(names, spans, held=held)
+    again = store.fetch(names, spans, continue_from=continue_from)
     assert again.status[0] == STALE
     assert read_values(again, names, spans) == [None, b"plain", None]
 
@@ -312,7 +312,7 @@ def test_a_store_without_conditions() -> None:
             return super().erase_many(names, expect)
 
         def fetch(self, *arguments: Any, **options: Any) -> Fetched:
-            options.pop("held", None)
+            options.pop("continue_from", None)
             fetched = super().fetch(*arguments, **options)
             return fetched._replace(versions=[None] * len(fetched.versions))
 
@@ -331,7 +331,7 @@ def test_a_shard_that_vanishes_where_there_are_no_versions() -> None:
         __slots__ = ()
 
         def fetch(self, *arguments: Any, **options: Any) -> Fetched:
-            options.pop("held", None)
+            options.pop("continue_from", None)
             fetched = super().fetch(*arguments, **options)
             return fetched._replace(versions=[None] * len(fetched.versions))
 

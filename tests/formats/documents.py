@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.formats.alpha.snapshots import Snapshot, encode_and_index
+from frazil.formats.alpha.snapshots import SnapshotFile, encode_and_index
 from tests.formats.encoding import Pairs, Single, encoded
 
 ID = "PGFG33J5SJNP38N7NFV0"
@@ -69,6 +69,6 @@ def named(kind: str, values: list[object]) -> dict[str, object]:
     return {**dict(reversed(pairs)), "a later field": [1, {"x": None}]}
 
 
-def encoded_snapshot(snapshot: Snapshot) -> bytes:
+def encoded_snapshot(snapshot: SnapshotFile) -> bytes:
     """The bytes of a snapshot file."""
     return encode_and_index(snapshot)[0]

@@ -6,9 +6,10 @@ import struct
 
 from hypothesis import strategies as st
 
-from frazil.formats.alpha.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
-from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo
+from frazil.formats.alpha.snapshots import FileInfo, SnapshotFile
 from frazil.formats.alpha.zarr_metadata import CHUNK_KEY_ENCODINGS, NamedConfiguration, ZarrArrayMetadata
+from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
+from frazil.formats.snapshots import SnapshotInfo
 
 U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
 
@@ -82,7 +83,7 @@ flags = st.dictionaries(
     max_size=3,
 )
 snapshots = st.builds(
-    Snapshot,
+    SnapshotFile,
     metadata=infos,
     started_at=times,
     history=st.lists(infos, max_size=4).map(tuple),

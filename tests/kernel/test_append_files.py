@@ -138,6 +138,17 @@ def test_what_a_kill_left_is_restored(shard: Path, head: int) -> None:
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
+def test_a_journal_that_is_the_lock_file_is_not_cut_by_the_next_writer(shard: Path) -> None:
+    (shard.parent / JOURNAL).write_bytes(journal_of(shard.parent, [], 0))
+    os.link(shard.parent / JOURNAL, shard.parent / LOCK)  # as a kill leaves both
+    with shard.open("ab") as file:
+        file.write(b"torn")
+    assert change(shard.parent, [(104, b"new")], expect=version(shard))[0] == -1
+    assert shard.read_bytes() == OLD
+    assert [path.name for path in shard.parent.iterdir()] == ["shard"]
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
 def test_the_next_append_restores_first(shard: Path) -> None:
     (shard.parent / JOURNAL).write_bytes(journal_of(shard.parent, [], 0))
     with shard.open("ab") as file:

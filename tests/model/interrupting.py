@@ -7,8 +7,8 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from frazil.errors import StoreError
-from frazil.stores.store import Columns, Fetched, Pieces, Store, Version
-from frazil.stores.values import Changed, Page
+from frazil.stores.store import Store
+from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 
 T = TypeVar("T")
@@ -53,11 +53,14 @@ class InterruptingStore(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         return self._done(
-            "fetch", lambda: super(InterruptingStore, self).fetch(names, spans, expect=expect, held=held, once=once)
+            "fetch",
+            lambda: super(InterruptingStore, self).fetch(
+                names, spans, expect=expect, continue_from=continue_from, single_read=single_read
+            ),
         )
 
     def put_many(

@@ -9,10 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.formats.alpha.manifests import (
+from frazil.formats.manifests import (
     INLINE,
     NATIVE,
-    NO_FLAGS,
     VIRTUAL,
     Manifest,
     join_manifests,
@@ -37,7 +36,7 @@ def columns_of(chunks: Iterable[Chunk], rank: int) -> NDArray[np.int64]:
     return np.array(rows, np.int64).reshape(len(rows), rank)
 
 
-def manifest_of(node: int, model: Mapping[Chunk, Payload], rank: int, flags: bytes = NO_FLAGS) -> Manifest:
+def manifest_of(node: int, model: Mapping[Chunk, Payload], rank: int) -> Manifest:
     """An ordered manifest of one node."""
     some = [payload[0] for payload in model.values() if not isinstance(payload, bytes)]
     names = sorted({name for name in some if isinstance(name, str)})
@@ -63,14 +62,13 @@ def manifest_of(node: int, model: Mapping[Chunk, Payload], rank: int, flags: byt
             inline=inline,
             locations=np.array(locations, np.int32),
             names=names,
-            flags=flags,
         )
     )
 
 
 def together(*manifests: Manifest) -> Manifest:
     """One manifest of several nodes."""
-    return join_manifests(manifests, flags=NO_FLAGS)
+    return join_manifests(manifests, checks={})
 
 
 def payload_at(manifest: Manifest, row: int) -> Payload:

@@ -10,8 +10,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata
+from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.repository.merge.delta import Delta, Made, MetadataChange
 from frazil.repository.merge.difference import ChunkDifference, Resize
 from frazil.repository.session.change_set import Append, append_of

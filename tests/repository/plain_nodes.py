@@ -78,6 +78,9 @@ class PlainNodes:
     def move(self, path: str, to: str) -> None:
         raise NotImplementedError
 
+    def require_writable(self) -> None:
+        pass
+
     def array_path(self, path: str, chunks: ChunkStorage) -> str:
         return path
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import NATIVE, Manifest, node_manifest
 from frazil.formats.alpha.refs import Ref, branch_key, emit_ref
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
+from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, decode_id, new_id
+from frazil.formats.manifests import NATIVE, Manifest, node_manifest
+from frazil.formats.snapshots import SnapshotInfo
+from frazil.repository.alpha.branches import create_repository
 from frazil.repository.alpha.format import AlphaFormat as Files
 from frazil.repository.format import Tip
-from frazil.repository.refs.branches import create_repository
 from frazil.stores import Capabilities, MemoryStore, Store
 from frazil.stores.wrappers import WrappedStore
 from tests.formats.archives import repository
@@ -38,8 +39,8 @@ def info(number: int, message: str = "") -> SnapshotInfo:
     return SnapshotInfo(number.to_bytes(12, "big"), number * SECOND, message or f"commit {number}")
 
 
-def snapshot(own: SnapshotInfo, history: Sequence[SnapshotInfo] = (), total: int | None = None) -> Snapshot:
-    return Snapshot(own, own.written_at, tuple(history), len(history) if total is None else total)
+def snapshot(own: SnapshotInfo, history: Sequence[SnapshotInfo] = (), total: int | None = None) -> SnapshotFile:
+    return SnapshotFile(own, own.written_at, tuple(history), len(history) if total is None else total)
 
 
 def put_snapshot(files: Files, number: int, history: Sequence[int] = (), total: int | None = None) -> ObjectId:

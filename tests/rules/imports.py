@@ -41,7 +41,7 @@ SIDEWAYS = frozenset(
 )
 # Sub-packages of one package, the lowest first: each imports its own modules and those before it.
 ORDERED: dict[str, tuple[str, ...]] = {
-    "repository": ("format", "files", "virtual", "refs", "manifests", "alpha", "session", "commit", "merge"),
+    "repository": ("format", "virtual", "manifests", "session", "commit", "merge", "alpha"),
 }
 ALONE = frozenset({"errors"})  # imports nothing of the project
 # what imports a module of the project when something of it is first asked for, by the names that stand between its parentheses

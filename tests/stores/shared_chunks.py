@@ -82,10 +82,12 @@ class SharedChunks:
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return fetch_located(self.store, located, spans, expect=expect, held=held, once=once)
+        return fetch_located(
+            self.store, located, spans, expect=expect, continue_from=continue_from, single_read=single_read
+        )
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         values = join_pieces(pieces)

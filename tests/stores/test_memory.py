@@ -10,7 +10,8 @@ import uuid
 import pytest
 
 from frazil.stores.memory import MemoryStore
-from frazil.stores.store import WHOLE, Store
+from frazil.stores.store import Store
+from frazil.stores.values import WHOLE
 from frazil.testing.store_tests import StoreTests
 
 

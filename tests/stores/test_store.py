@@ -13,8 +13,8 @@ from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import store as port
 from frazil.stores.memory import MemoryStore
 from frazil.stores.retry import Backoff
-from frazil.stores.store import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Pieces, Store, Version
-from frazil.stores.values import Page
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
 from frazil.testing.store_tests import StoreTests
 
@@ -38,10 +38,10 @@ class Bare(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self.table.fetch(names, spans, expect=expect, held=held)
+        return self.table.fetch(names, spans, expect=expect, continue_from=continue_from)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

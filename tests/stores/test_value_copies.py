@@ -17,7 +17,8 @@ from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import Capabilities, Columns, Fetched, LocalStore, MemoryStore, Store, Version, WrappedStore
 from frazil.stores.fetched.content import as_buffers
 from frazil.stores.local import new_files as files_module
-from frazil.stores.values import Sources
+from frazil.stores.value_copies import put_parts
+from frazil.stores.values import Changed, Pieces, Sources
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 
 NAMES = st.lists(
@@ -67,13 +68,24 @@ class Watching(WrappedStore):
         super().__init__(inner)
         self.most = 0
 
-    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(streams=True)
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        parts = pieces.parts
+        if parts is None:
+            return self.inner.put_many(names, pieces, expect)
+
         def seen() -> Iterator[bytes]:
             for part in parts:
                 self.most = max(self.most, len(part))
                 yield part
 
-        self.inner.put_stream(key, size, seen())
+        put_parts(self.inner, names[0], int(pieces.rows[0, 2]), seen())
+        return [b"?"]
 
 
 @pytest.mark.parametrize("local", [True, False])
@@ -114,10 +126,10 @@ class Restless(CountingStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        fetched = super().fetch(names, spans, expect=expect, held=held, once=once)
+        fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
         if self.times and not len(spans):
             self.times -= 1
             self.inner.set("a", bytes([self.times]) * 5000)
@@ -204,8 +216,8 @@ def test_streams_are_stored_in_each_way_that_disks_have(
     if not nameless:
         monkeypatch.setattr(files_module, "_HAS_NAMELESS", False)
     target = LocalStore(tmp_path, sync=True)
-    target.put_stream("s/t", 6, iter([b"abc", b"", b"def"]))
-    target.put_stream("s/t", 2, iter([b"gh"]))
+    put_parts(target, "s/t", 6, iter([b"abc", b"", b"def"]))
+    put_parts(target, "s/t", 2, iter([b"gh"]))
     assert target.get("s/t") == b"gh"
     assert os.listdir(tmp_path / "s") == ["t"]
 
@@ -219,7 +231,7 @@ def test_a_stream_that_breaks_leaves_nothing(tmp_path: Path) -> None:
     store.set("a", b"old")
     for key in ("a", "b"):
         with pytest.raises(StoreError, match="lost"):
-            store.put_stream(key, 6, broken())
+            put_parts(store, key, 6, broken())
     assert os.listdir(tmp_path) == ["a"]
     assert store.get("a") == b"old"
 

@@ -9,8 +9,8 @@ import pytest
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.memory import MemoryStore
-from frazil.stores.store import WHOLE, Store
-from frazil.stores.values import pieces_of
+from frazil.stores.store import Store
+from frazil.stores.values import WHOLE, pieces_of
 from frazil.testing import Fault, FaultPlan, FaultyStore, StoreTests
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.memory import MemoryStore
-from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.store import Store
+from frazil.stores.values import NO_SPANS
 from frazil.testing import SlowStore, StoreCall, StoreTests
 
 

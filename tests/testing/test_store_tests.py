@@ -17,8 +17,8 @@ from frazil.repository.session.session_keys import grouped
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.memory import MemoryStore
-from frazil.stores.store import Capabilities, Changed, Columns, Fetched, Pieces, Store, Version
-from frazil.stores.values import Page
+from frazil.stores.store import Store
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing import ANY_KEYS, CHUNK_KEYS, DOCUMENT_KEYS, StoreProfile, StoreTests
 
@@ -49,8 +49,8 @@ class Forgetful(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         return super().fetch(names, spans, expect=expect)
 

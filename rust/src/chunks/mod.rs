@@ -10,6 +10,7 @@ pub(crate) mod points;
 pub(crate) mod program;
 pub(crate) mod read_shards;
 pub(crate) mod selection;
+pub(crate) mod shard_assembly;
 pub(crate) mod shard_batch;
 pub(crate) mod shard_index;
 pub(crate) mod shard_walk;

@@ -57,6 +57,10 @@ impl ShardIndex {
         self.checksums.is_some()
     }
 
+    pub fn is_at_end(&self) -> bool {
+        self.at_end
+    }
+
     /// Decodes and checks the index of a shard of `size` bytes. `data` has `nbytes` bytes, `table` has `total` entries.
     pub fn decode(&self, data: &[u8], size: u64, table: &mut [Entry]) -> Outcome {
         let checksums = self.checksums.unwrap_or(0);

@@ -19,19 +19,25 @@ const JOURNAL: &str = ".__append.__lock";
 const NOT_IN_PLACE: [i64; 4] = [-3, 0, 0, 0];
 const LOST: [i64; 4] = [Errno::IO.raw_os_error() as i64, 0, 0, 0];
 
-/// A file and its journal in a folder.
+/// A file and its journal in a folder, under the lock of the file.
 struct Shard<'f> {
     folder: BorrowedFd<'f>,
     journal_name: String,
     file: OwnedFd,
+    lock: &'f Lock<'f>,
+    /// Where the journal is written: a file of its own, or None while it is the lock file.
     journal: Option<OwnedFd>,
 }
 
 impl<'f> Shard<'f> {
-    fn open(folder: BorrowedFd<'f>, base: &str) -> System<Self> {
+    fn open(folder: BorrowedFd<'f>, base: &str, lock: &'f Lock<'f>) -> System<Self> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = retry(|| rustix::fs::openat(folder, base, flags, Mode::empty()))?;
-        Ok(Shard { folder, journal_name: [base, JOURNAL].concat(), file, journal: None })
+        Ok(Shard { folder, journal_name: [base, JOURNAL].concat(), file, lock, journal: None })
+    }
+
+    fn journal_file(&self) -> BorrowedFd<'_> {
+        self.journal.as_ref().map_or(self.lock.file(), AsFd::as_fd)
     }
 
     fn stat(&self) -> System<Stat> {
@@ -62,7 +68,14 @@ impl Disk for Shard<'_> {
         read_all(file.as_fd(), 0, size).map(Some)
     }
 
+    /// The journal is a second name of the lock file where the file system can link: a new file for each append costs several times as much. Who takes a lock file over
+    /// that has two names leaves it alone (lock.rs).
     fn create_journal(&mut self) -> System<()> {
+        match self.lock.link(&self.journal_name) {
+            Err(Errno::EXIST) => return Err(Errno::EXIST),
+            Err(_) => {}
+            Ok(()) => return Ok(()),
+        }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
         self.journal = Some(retry(|| rustix::fs::openat(self.folder, &self.journal_name, flags, mode))?);
@@ -75,11 +88,7 @@ impl Disk for Shard<'_> {
     }
 
     fn write(&mut self, target: Target, mut at: u64, mut bytes: &[u8]) -> System<()> {
-        let file = match (target, &self.journal) {
-            (Target::Journal, Some(journal)) => journal.as_fd(),
-            (Target::Journal, None) => return Err(Errno::BADF),
-            _ => self.file.as_fd(),
-        };
+        let file = if target == Target::Journal { self.journal_file() } else { self.file.as_fd() };
         while !bytes.is_empty() {
             let count = retry(|| pwrite(file, bytes, at))?;
             if count == 0 {
@@ -99,11 +108,10 @@ impl Disk for Shard<'_> {
     }
 
     fn sync(&mut self, target: Target) -> System<()> {
-        match (target, &self.journal) {
-            (Target::Shard, _) => sync(self.file.as_fd()),
-            (Target::Journal, Some(journal)) => sync(journal.as_fd()),
-            (Target::Journal, None) => Err(Errno::BADF),
-            (Target::Folder, _) => sync(self.folder),
+        match target {
+            Target::Shard => sync(self.file.as_fd()),
+            Target::Journal => sync(self.journal_file()),
+            Target::Folder => sync(self.folder),
         }
     }
 }
@@ -174,13 +182,13 @@ fn change_one(
 ) -> System<[i64; 4]> {
     let answer = |version: Option<Version>| version.map_or([-1, 0, -1, 0], |v| [-1, v.inode, v.size, v.changed]);
     within(root, name, |folder, base| {
-        let _lock = Lock::acquire(folder, base, wait)?;
+        let lock = Lock::acquire(folder, base, wait)?;
         let Some(found) = look_up(folder, base)? else { return Ok(answer(None)) };
         let version = Version::of(&found);
         if !expect.admits(Some(version)) {
             return Ok(answer(Some(version)));
         }
-        let mut shard = match Shard::open(folder, base) {
+        let mut shard = match Shard::open(folder, base, &lock) {
             Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY) => return Ok(NOT_IN_PLACE),
             shard => shard?,
         };
@@ -220,8 +228,8 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, wait: &Wait<'_>) -> System<[i64
         if !noted && !Lock::is_there(folder, base)? {
             return Ok([0]);
         }
-        let _lock = Lock::acquire(folder, base, wait)?;
-        match Shard::open(folder, base) {
+        let lock = Lock::acquire(folder, base, wait)?;
+        match Shard::open(folder, base, &lock) {
             Ok(mut shard) => restore(&mut shard).map(|_| [1]),
             Err(Errno::NOENT) => remove(folder, &journal).map(|()| [1]),
             Err(error) => Err(error),

@@ -13,8 +13,6 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.repository_places import check_none_below, check_outside, is_repository, outer_repository
 from frazil.stores.store import Store
 
-__all__ = ["check_destination", "check_output"]
-
 
 def check_destination(
     location: object, store: Store, prefix: str, *, overwrite: bool = False, may_be_repository: bool = False

@@ -7,16 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
-from frazil.formats.alpha.snapshots import SnapshotInfo
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
+from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import parse_time
 from frazil.metadata.extensions import suggestion
 from frazil.repository.format import RepositoryFormat
 
 if TYPE_CHECKING:
-    from frazil.formats.msgpack import Json
+    from frazil.formats.json_values import Json
 
-__all__ = ["Commit", "as_of", "branch_hint", "commits", "lookup", "lookup_snapshot", "tag_hint"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # characters of an id that name a snapshot

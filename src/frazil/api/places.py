@@ -285,6 +285,7 @@ def _present(
     place, node = _locate(place, path, zarr_format, to_create=mode == "a")
     if node is None:
         if mode == "a":
+            _refuse_v2(place)
             return None
         raise _nothing_at(place)
     if isinstance(node, kind):
@@ -305,6 +306,12 @@ def _locate(
     if node is None and place.nodes is not None and not place.path:
         node = GroupMetadata(implicit=True)
     return place, node
+
+
+def _refuse_v2(place: Place) -> None:
+    """Raises NotFoundError where a node of Zarr v2 is: nothing is made over it, which would hide it."""
+    if (refusal := zarr_v2.v2_refusal(place)) is not None:
+        raise refusal
 
 
 def _nothing_at(place: Place) -> NotFoundError:
@@ -347,6 +354,7 @@ def _refuse_implied(place: Place, path: str) -> None:
         there, node = locate(place, path, to_create=True)
     except InvalidInputError:
         return
+    _refuse_v2(there)
     if isinstance(node, GroupMetadata) and node.implicit:
         raise AlreadyExistsError(
             f"a group without a document is there already in {there.store!r}",
@@ -402,7 +410,10 @@ def _place(
     if named is not None:
         return _in_repository(named, read_only, registry, runtime, cache, cache_limit).through(added)
     store, prefix = resolve(
-        location, requests_in_flight=runtime.requests_in_flight, bytes_in_flight=runtime.bytes_in_flight
+        location,
+        requests_in_flight=runtime.requests_in_flight,
+        bytes_in_flight=runtime.bytes_in_flight,
+        threads=runtime.threads,
     )
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit)

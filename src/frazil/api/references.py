@@ -13,8 +13,6 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 from frazil.stores.repository_places import is_repository
 
-__all__ = ["Named", "cuts", "has_nothing", "has_repository", "split_reference"]
-
 
 class Named(Record):
     """A node of a repository, as a location names it. reference: a branch, a tag, an id or the beginning of one; path: of the node"""

@@ -18,16 +18,15 @@ from frazil.array.arguments import check_flag, check_surroundings
 from frazil.array.group import Group
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
-from frazil.formats.alpha.refs import check_name
 from frazil.formats.ids import ObjectId, encode_id
 from frazil.late import LateModule
+from frazil.repository.alpha import branches
+from frazil.repository.alpha.file_cache import UNCHANGING, Files
 from frazil.repository.alpha.format import AlphaFormat
-from frazil.repository.files.file_cache import UNCHANGING, Files
 from frazil.repository.format import MAIN, RepositoryFormat, Tip
 from frazil.repository.merge.difference import Difference
 from frazil.repository.merge.snapshot_delta import snapshot_delta
 from frazil.repository.merge.solvers import Solver, check_solver
-from frazil.repository.refs import branches
 from frazil.repository.session.transaction import Options, Transaction
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.repository.virtual.virtual_fetch import open_places
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
-__all__ = ["Repository"]
 
 T = TypeVar("T")
 Isolation = Literal["snapshot", "serializable"]
@@ -318,27 +316,27 @@ class Repository:
         """Lets a branch point to another snapshot; what it had stays where it was, by its id.
 
         expect  the id that the branch is to have until then: ConflictError where it has another"""
-        check_name("branch", name)
         expected = None if expect is None else lookup_name(self._files, expect)
-        self._tips.pop(name, None)
         target = lookup_name(self._files, snapshot)
         try:
             self._files.reset_branch(name, target, expected)
         except NotFoundError as error:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
+        finally:
+            self._tips.pop(name, None)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
 
         Raises NotFoundError; InvalidInputError also in a compatible repository, as the alpha library would go on committing to the branch."""
-        check_name("branch", name)
-        self._tips.pop(name, None)
         try:
             self._files.delete_branch(name)
         except NotFoundError as error:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
+        finally:
+            self._tips.pop(name, None)
 
     @property
     def tags(self) -> list[str]:
@@ -389,10 +387,13 @@ def _files(
     cache_limit: int | None,
 ) -> AlphaFormat:
     store, prefix = resolve(
-        location, requests_in_flight=runtime.requests_in_flight, bytes_in_flight=runtime.bytes_in_flight
+        location,
+        requests_in_flight=runtime.requests_in_flight,
+        bytes_in_flight=runtime.bytes_in_flight,
+        threads=runtime.threads,
     )
     if isinstance(store, LocalStore) and durable != store.sync:
-        store = LocalStore(store.path, sync=durable, read_only=store.read_only)
+        store = LocalStore(store.path, sync=durable, read_only=store.read_only, threads=store.threads)
     if cache is not None or cache_limit is not None:
         store = disk_cache.cached(store, cache, cache_limit, [prefix + kind for kind in UNCHANGING])
     return AlphaFormat(store, prefix, cache_bytes=runtime.cache_bytes)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     Columns = NDArray[np.int64]
     Box = tuple[slice, ...]
 
-__all__ = ["ArrayRows"]
 
 _ARRAYS = 4  # whose values of one box are in memory at once: ours, theirs, the base, and what the engine encodes
 

@@ -35,7 +35,6 @@ from frazil.stores.retry import Backoff, attempts
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["COMMITS", "Session"]
 
 COMMITS: Final = Backoff(1000, 0.001, 1.0)  # that others overtake: one of all gets through each time
 

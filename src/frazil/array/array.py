@@ -14,10 +14,11 @@ import numpy as np
 from frazil.array.access import Access, Turn
 from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import check_array_options, compile_array
+from frazil.array.extents import checked_axis, grown_shape, row_batches, whole_chunks
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
-from frazil.array.indexer import Indexer, as_values, check_out, checked_axis, empty_values, grown_shape
+from frazil.array.indexer import Indexer, as_values, check_out, empty_values
 from frazil.array.io.read import read
 from frazil.array.io.shard_indexes import remembered_indexes
 from frazil.array.io.single_chunk import read_single, write_single
@@ -50,7 +51,7 @@ from frazil.indexing import (
 )
 from frazil.late import LateModule
 from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.members import INT64_MAX, lengths_from_user
+from frazil.metadata.members import lengths_from_user
 from frazil.metadata.model import ArrayMetadata
 from frazil.stores.retry import lacks_files
 from frazil.stores.store import Store
@@ -286,7 +287,9 @@ class Array:
         return self._indexer(partial(blocks, extents=self._outer))
 
     def _indexer(self, rules: Normalise) -> Indexer:
-        return Indexer(partial(self._select, rules), partial(self._read, out=None, scalar=True), self._write)
+        return Indexer(
+            partial(self._select, rules), partial(self._read, out=None, scalar=True), partial(self._write, rules)
+        )
 
     def read(self, selection: object = ..., *, out: Values | None = None) -> Values:
         """a[selection] as an array; into `out` where it is given, which must have the result's shape and the array's dtype; any strides.
@@ -341,13 +344,10 @@ class Array:
 
     def __iter__(self) -> Iterator[Values | np.generic]:
         """The rows, read as many at a time as a shard has, or as fit bytes_in_flight."""
-        length, extent, leaf = len(self), self._outer[0], self._leaf[0]
-        most = self._place.runtime.bytes_in_flight * length // max(self.nbytes, 1)
-        step = max(1, most if most < leaf else min(most // leaf * leaf, extent))
-        for shard in range(0, length, extent):
-            for start in range(shard, end := min(shard + extent, length), step):
-                for row in self.read(slice(start, min(start + step, end))):
-                    yield row.copy()
+        most = self._place.runtime.bytes_in_flight * len(self) // max(self.nbytes, 1)
+        for rows in row_batches(len(self), self._outer[0], self._leaf[0], most):
+            for row in self.read(rows):
+                yield row.copy()
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -356,16 +356,17 @@ class Array:
         what is not assigned, also under concurrent writers.
 
         Raises ReadOnlyError, SelectionError, InvalidInputError, StoreError, DataError, ConflictError."""
+        self._place.require_writable()
         single = single_chunk(selection, self._shape, self._leaf)
         if single is None or not self._write_one(single, value):
-            self._write(self._select(basic, selection), value)
+            self._write(basic, selection, value)
 
     def _write_one(self, single: SingleChunk, value: ArrayLike) -> bool:
-        self._place.require_writable()
         return self._do(partial(write_single, self._access, single, self._shape, self._values(value)))
 
-    def _write(self, selection: Selection, value: ArrayLike) -> None:
+    def _write(self, normalise: Normalise, where: object, value: ArrayLike) -> None:
         self._place.require_writable()
+        selection = self._select(normalise, where)
         values, confirm = self._source(selection, value), self._access.document.confirm_for(selection)
         self._do(partial(write, self._access, self._plan(selection), values, confirm))
 
@@ -415,7 +416,7 @@ class Array:
             shrinks = any(after < before for before, after in zip(stored.shape, lengths, strict=True))
             return stored if shrinks and stored.shape != cleared else new
 
-        while self._change(change).shape != lengths:
+        while self._change(change, lengths_only=True).shape != lengths:
             cleared = found[0]  # anew, should somebody else change the lengths meanwhile
             cut = resize.Cut(self._access, self._compiled, self._outer, cleared, lengths)
             self._do(cut.clear)
@@ -423,10 +424,10 @@ class Array:
             self._do(cut.clear_again)
 
     def append(self, values: ArrayLike, axis: int = 0) -> tuple[int, ...]:
-        """Grows the array along `axis` by the extent of `values` there, and writes them there; the new shape. Of several appends at once each
-        gets a place of its own.
+        """Grows the array along `axis` by the extent of `values` there, and writes them there; the new shape. Of concurrent appends each gets its own place.
 
         Raises SelectionError for another shape, ReadOnlyError, ConflictError where another array has taken the place, StoreError."""
+        self._place.require_writable()
         data, axis = self._values(values), checked_axis(axis, self.ndim, self.path or "/")
         old: list[tuple[int, ...]] = []
 
@@ -434,14 +435,16 @@ class Array:
             old[:] = [stored.shape]
             return stored.with_shape(grown_shape(stored.shape, data.shape, axis, self.path or "/"))
 
-        grown = self._change(change)
+        grown = self._change(change, lengths_only=True)
         if data.shape[axis]:
             self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
         place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
-        edges = [min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(grown.shape, self._outer, strict=True)]
-        confirm = self._access.document.confirm_for(basic(place, grown.shape))
-        self._do(partial(write, self._access, self._plan(basic(place, tuple(edges))), data, confirm, confirmed=True))
+        edges = whole_chunks(grown.shape, self._outer)
+        single = single_chunk(place, edges, self._leaf)
+        if single is None or not self._do(partial(write_single, self._access, single, edges, data, confirmed=True)):
+            confirm = self._access.document.confirm_for(basic(place, grown.shape))
+            self._do(partial(write, self._access, self._plan(basic(place, edges)), data, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:
@@ -450,7 +453,7 @@ class Array:
         Raises NotFoundError, ConflictError where another array has taken the place."""
         with self._changing:
             self._place = followed(self._place, self._storage)
-            self._take(self._same(find_node(self._place)))
+            self._take(check_in_place(find_node(self._place), self._metadata, self._place, self._storage))
         self._own.drop()
         return self
 
@@ -459,17 +462,19 @@ class Array:
         place = self._place.through(transformers)
         return self if len(place.transformers) == len(self._place.transformers) else Array(place, self._metadata)
 
-    def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata]) -> ArrayMetadata:
-        """Changes the stored document. The lock keeps the order: of several threads the last to change it is the last to take it over."""
+    def _change(self, change: Callable[[ArrayMetadata], ArrayMetadata], lengths_only: bool = False) -> ArrayMetadata:
+        """Changes the stored document, as change_node. The lock keeps the order: of several threads the last to change it is the last to take it over."""
+        self._place.require_writable()
         with self._changing:
-            self._place = followed(self._place, self._storage)
-            written = change_node(self._place, ArrayMetadata, lambda stored: change(self._same(stored)))
+            place = self._place = followed(self._place, self._storage)
+            written = change_node(
+                place,
+                ArrayMetadata,
+                lambda stored: change(check_in_place(stored, self._metadata, place, self._storage)),
+                lengths_only=lengths_only,
+            )
             self._take(written)
         return written
-
-    def _same(self, stored: object) -> ArrayMetadata:
-        """The metadata that is stored now. Raises NotFoundError, ConflictError where another array has taken the place."""
-        return check_in_place(stored, self._metadata, self._place, self._storage)
 
     def shard_writer(self, shard: int | Sequence[int]) -> _shard_writer.ShardWriter:
         """Writes one shard, at coordinates in the grid of shards, inner chunk by inner chunk: `with a.shard_writer((0, 1)) as w: w[3, 0] = block`. It is published

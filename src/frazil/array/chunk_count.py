@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.io.chunk_regions import Region
-from frazil.array.io.shard_lookup import fetch_indexes, open_shards, tables_below
+from frazil.array.io.shard_lookup import Shards, fetch_indexes, open_shards, shards_below
 from frazil.array.io.task_costs import shards_per_task
 from frazil.stores.values import Columns
 
@@ -31,18 +30,15 @@ class ChunkCount:
     def _of_shards(self, coords: Columns) -> int:
         located = self._access.storage.locate(coords)
         opened = open_shards(self._access, located, coords, fetch_indexes(self._access, located))
-        return self._of_level(0, opened.region, opened.spans, opened.tables, opened.slot, coords * self._extents)
+        return self._of_level(0, opened.shards, coords * self._extents)
 
-    def _of_level(
-        self, depth: int, region: Region, spans: Columns, tables: Columns, slot: Columns, corners: Columns
-    ) -> int:
+    def _of_level(self, depth: int, shards: Shards, corners: Columns) -> int:
         """In shards of a level; corners: int64[m, d], the first element of each."""
+        tables, slot = shards.indexes
         level = self._access.chain.levels[depth]
         strides, counts, inner = (np.array(of, np.int64) for of in (level.strides, level.counts, level.inner))
         count = 0
-        for shard in np.flatnonzero(
-            slot >= 0
-        ).tolist():  # one after the other: all inner chunks of a shard are looked at
+        for shard in np.flatnonzero(slot >= 0).tolist():  # one at a time: of each, all inner chunks are in memory
             table = tables[slot[shard]]
             number = np.flatnonzero(table[:, 0] >= 0)
             within = corners[shard] + number[:, None] // strides % counts * inner
@@ -50,18 +46,15 @@ class ChunkCount:
             if depth + 1 == len(self._access.chain.levels):
                 count += int(inside.sum())
                 continue
-            below = np.empty((int(inside.sum()), 3), np.int64)
-            below[:, 0], below[:, 1:] = spans[shard, 0], table[number[inside]]
-            below[:, 1] += spans[shard, 1]
-            count += self._below(depth + 1, region, below, within[inside])
+            below = shards.chunk_spans(shard, table[number[inside]])
+            count += self._below(depth + 1, shards, below, within[inside])
         return count
 
-    def _below(self, depth: int, region: Region, spans: Columns, corners: Columns) -> int:
+    def _below(self, depth: int, above: Shards, spans: Columns, corners: Columns) -> int:
         level, storage = self._access.chain.levels[depth], self._access.storage
 
         def key(i: int) -> tuple[str | None, tuple[int, ...]]:
             chunk = corners[i] // np.array(self._access.chain.leaf.shape, np.int64)
             return storage.locate((corners[i] // self._extents)[None]).key(0), tuple(chunk.tolist())
 
-        region, spans, tables, slot = tables_below(self._access, level, region, spans, key)
-        return self._of_level(depth, region, spans, tables, slot, corners)
+        return self._of_level(depth, shards_below(self._access, level, above.region, spans, key), corners)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import Place
     from frazil.metadata.model import ArrayMetadata
 
-__all__ = ["CompiledArray", "check_array_options", "compile_array"]
-
 
 class CompiledArray(Record):
     """counts: leaf chunks in one chunk of the grid, along each dimension; None: there are no shards."""

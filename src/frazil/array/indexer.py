@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.errors import InvalidInputError, SelectionError, shown
+from frazil.errors import InvalidInputError
 from frazil.indexing import BoxSelection, PointSelection
 
 if TYPE_CHECKING:
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
     Values = NDArray[np.generic]
 
-__all__ = ["Indexer", "as_values", "check_out", "checked_axis", "empty_values", "grown_shape"]
 
 Selection: TypeAlias = BoxSelection | PointSelection
 
 
 class Indexer:
-    """Brackets. select: what is written between them, as a selection; read and write: with that"""
+    """Brackets. select: makes a selection of what is written between them; read: takes a selection; write: takes what is between them"""
 
     __slots__ = ("_read", "_select", "_write")
 
@@ -30,7 +29,7 @@ class Indexer:
         self,
         select: Callable[[object], Selection],
         read: Callable[[Selection], Values | np.generic],
-        write: Callable[[Selection, ArrayLike], None],
+        write: Callable[[object, ArrayLike], None],
     ) -> None:
         self._select, self._read, self._write = select, read, write
 
@@ -38,7 +37,7 @@ class Indexer:
         return self._read(self._select(selection))
 
     def __setitem__(self, selection: object, value: ArrayLike) -> None:
-        self._write(self._select(selection), value)
+        self._write(selection, value)
 
 
 def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Values:
@@ -74,20 +73,3 @@ def check_out(out: Values, shape: tuple[int, ...], dtype: np.dtype[np.generic], 
         raise InvalidInputError(
             "elements of out lie on top of each other: it has a stride of 0", path=path, hint="give memory of its own"
         )
-
-
-def checked_axis(axis: object, ndim: int, path: str) -> int:
-    """The axis along which something is appended, counted from the first. Raises SelectionError."""
-    if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or not -ndim <= axis < ndim:
-        raise SelectionError(f"axis {shown(axis)} is not one of {ndim} dimensions", path=path)
-    return int(axis) % ndim
-
-
-def grown_shape(lengths: tuple[int, ...], appended: tuple[int, ...], axis: int, path: str) -> tuple[int, ...]:
-    """The lengths of an array to which values of a shape are appended. Raises SelectionError where they do not fit."""
-    others = [extent for d, extent in enumerate(lengths) if d != axis]
-    if len(appended) != len(lengths) or [extent for d, extent in enumerate(appended) if d != axis] != others:
-        raise SelectionError(
-            f"values of shape {appended} cannot be appended to shape {lengths} along axis {axis}", path=path
-        )
-    return tuple(n + appended[d] * (d == axis) for d, n in enumerate(lengths))

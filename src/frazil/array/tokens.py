@@ -12,8 +12,6 @@ from frazil.metadata.model import ArrayMetadata
 if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import Place
 
-__all__ = ["OwnToken", "token_of"]
-
 
 class OwnToken:
     """What one handle that can write is told by, until it writes: then it is another one."""

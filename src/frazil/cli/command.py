@@ -1,8 +1,8 @@
-"""What a command is, and how its parser is made. The commands have a file each; main.py lists them."""
+"""What a command is, how its parser is made, and arguments that many commands have. The commands have a file each; main.py lists them."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 
 from frazil.record import Record
@@ -35,3 +35,14 @@ def add_location(parser: ArgumentParser, meaning: str | None = None) -> None:
         help=meaning
         or "a folder with an array or group; nodes below it may follow as in sea.zarr/level1; or a repository, as in sea.repo@v1",
     )
+
+
+def whole_number(what: str, low: int, high: int) -> Callable[[str], int]:
+    """The type of an argument: a whole number from low to high, both included. what: the words for it in errors."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or len(text) > 20 or not low <= int(text) <= high:
+            raise ArgumentTypeError(f"{text!r} is not {what}")
+        return int(text)
+
+    return parse

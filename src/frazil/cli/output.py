@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import IO
 
@@ -31,6 +31,14 @@ def say_json(value: Json) -> None:
     """A value as JSON, in which signs that cannot be printed stand as escapes."""
     text = dump_json(value).decode().removesuffix("\n")
     say("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")))
+
+
+def say_result(options: Namespace, document: Json, text: str) -> None:
+    """Prints a result: the document where --json is given, else the text, if there is any."""
+    if options.json:
+        say_json(document)
+    elif text:
+        say(text)
 
 
 def _escaped(line: str) -> str:

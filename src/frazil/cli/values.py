@@ -15,8 +15,6 @@ from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.types.core import DataType
 from frazil.operations.window import Values
 
-__all__ = ["open_values", "parse_value"]
-
 
 @contextlib.contextmanager
 def open_values(text: str, data_type: DataType) -> Iterator[Values]:

@@ -117,7 +117,7 @@ class Registry(Value):
 
     def silent(self) -> Registry:
         """The same without a FallbackWarning, for documents whose fallbacks were told of when they were opened."""
-        return self._with(metadata=self.metadata.silent())
+        return self.metadata.parsed.get_or_make((self,), lambda: self._with(metadata=self.metadata.silent()), Registry)
 
     def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> Registry:
         """With one more chunk grid. Arrays can be read and written through it if its chunks have one shape: if it is a RegularGrid, or has an attribute

@@ -206,53 +206,92 @@ def encode_indexes(
     return data
 
 
-class Layout(Record):
-    """Shards put together: inner chunks one after the other.
+class StackedIndex(Record):
+    """The stacked table of the indexes of g shards.
 
-    group   int64[p], the shard of each inner chunk that is there, ascending;  rows: int64[p, 3], where its bytes lie now
-    tables  int64[g, total, 2], the index of each shard
-    """
+    tables  int64[p, total, 2], as read_indexes makes them
+    slot    int64[g], which of them is that of each shard; -1: none, so that all its inner chunks are missing"""
 
-    group: Columns
-    rows: Columns
     tables: Columns
+    slot: Columns
+
+    def entries(self, shard: Columns, number: Columns) -> Columns:
+        """int64[n, 2]: start and length of inner chunks, -1 where they are missing."""
+        slot = self.slot[shard]
+        if not len(self.tables):
+            return np.full((len(shard), 2), -1, np.int64)
+        entries = self.tables[slot, number]
+        entries[slot < 0] = -1
+        return entries
+
+    def others(self, shard: Columns, number: Columns) -> tuple[Columns, Columns]:
+        """Shard and number of each stored inner chunk that is not among those given, by shard."""
+        there = np.flatnonzero(self.slot >= 0)
+        stored = (self.tables[:, :, 0] >= 0)[self.slot[there]]
+        row = np.where(self.slot >= 0, np.cumsum(self.slot >= 0) - 1, -1)[shard]
+        stored[row[row >= 0], number[row >= 0]] = False
+        rows, numbers = np.nonzero(stored)
+        return there[rows], numbers
 
 
-def lay_out(
-    level: Level, count: int, group: Columns, numbers: Columns, rows: Columns, keys: Columns | None = None
-) -> Layout:
-    """Places inner chunks in `count` shards.
+class InnerChunks(Record):
+    """Encoded inner chunks that shards are assembled of, in any order.
 
-    group    int64[n], their shards
-    numbers  int64[n], their numbers in the index, each at most once in a shard
-    rows     int64[n, 3], where the encoded bytes of each lie; one with a negative length is left out
-    keys     int64[n], what to order those of a shard by (the order given decides between equals); None: as they are given
-    """
-    kept = rows[:, 2] >= 0
-    if not kept.all():
-        group, numbers, rows = group[kept], numbers[kept], rows[kept]
-        keys = None if keys is None else keys[kept]
-    if keys is not None or (group[1:] < group[:-1]).any():
-        order = np.argsort(group, kind="stable") if keys is None else np.lexsort((keys, group))
-        group, numbers, rows = group[order], numbers[order], rows[order]
-    ends = np.concatenate(([0], np.cumsum(rows[:, 2])))
-    before = ends[np.searchsorted(group, np.arange(count))]  # bytes of the shards before each
-    tables = np.full((count, level.total, 2), -1, np.int64)
-    tables[group, numbers, 0] = ends[:-1] - before[group] + (0 if level.at_end else level.index_codecs.nbytes)
-    tables[group, numbers, 1] = rows[:, 2]
-    return Layout(group, rows, tables)
+    shard   int64[n]
+    number  int64[n], in the index of the shard, each at most once; -1: bytes that the index does not name
+    rows    int64[p, 3], where their bytes lie; a chunk with a row of negative length is left out
+    first   int64[n + 1]: the bytes of chunk i are rows[first[i]:first[i + 1]]; None: rows[i]
+    keys    int64[n], what sorts the chunks of a shard, -1 being last (the order given decides between equals); None: as they are given"""
+
+    shard: Columns
+    number: Columns
+    rows: Columns
+    first: Columns | None = None
+    keys: Columns | None = None
 
 
-def merge(rows: Columns, offsets: Columns) -> tuple[Columns, Columns]:
-    """Rows whose bytes follow each other in one blob as one row, within each rows[offsets[i]:offsets[i + 1]]; and the offsets of what is left."""
-    if rows.shape[0] < 2:
-        return rows, offsets
-    alone = np.ones(len(rows) + 1, np.bool_)
-    alone[1:-1] = (rows[1:, 0] != rows[:-1, 0]) | (rows[1:, 1] != rows[:-1, 1] + rows[:-1, 2])
-    alone[offsets] = True
-    first = np.flatnonzero(alone[:-1])
-    if len(first) == len(rows):
-        return rows, offsets
-    merged = rows[first]
-    merged[:, 2] = np.add.reduceat(rows[:, 2], first)
-    return merged, np.searchsorted(first, offsets)
+class Assembled(Record):
+    """Shards put together: shard i is rows[offsets[i]:offsets[i + 1]]; indexes: the buffer in which their indexes lie."""
+
+    rows: Columns
+    offsets: Columns
+    indexes: NDArray[np.uint8]
+
+
+def assemble(
+    level: Level,
+    chunks: InnerChunks,
+    tables: Columns,
+    blob: int,
+    *,
+    starts: Columns | None = None,
+    empty: bool = True,
+    name: Callable[[FrazilError, int], None] | None = None,
+) -> Assembled:
+    """Lays inner chunks out in shards, one after the other, with the index before or behind them.
+
+    tables  int64[g, total, 2], C order; the entries of `chunks` are set in it, the others stay
+    blob    the blob number that the buffer of the indexes gets
+    starts  int64[g], where the first chunk of each shard lies; None: at its beginning, behind an index at the start
+    empty   whether a shard without chunks has an index; if not, it has no rows
+    Raises InvalidInputError for an index codec of the user's; name(error, i) may say in it which shard it was."""
+    count = len(tables)
+    if starts is None:
+        starts = np.full(count, 0 if level.at_end else level.index_codecs.nbytes, np.int64)
+    rows, offsets = np.empty((len(chunks.rows) + count, 3), np.int64), np.empty(count + 1, np.int64)
+    shard, number, of_chunks, first, keys = (
+        None if column is None else np.ascontiguousarray(column) for column in chunks
+    )
+    assert shard is not None
+    assert number is not None
+    assert of_chunks is not None
+    used = _kernel.assemble_shards(
+        level.kernel_index, shard, number, of_chunks, first, keys, starts, blob, empty, tables.reshape(-1, 2), rows, offsets
+    )  # fmt: skip
+    present = np.flatnonzero(offsets[1:] > offsets[:-1])
+    indexes = encode_indexes(
+        level,
+        tables if len(present) == count else tables[present],
+        None if name is None else lambda error, i: name(error, int(present[i])),
+    )
+    return Assembled(rows[:used], offsets, indexes.reshape(-1))

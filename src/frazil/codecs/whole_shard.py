@@ -12,7 +12,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.codecs.codec import Array, ChunkSpec, cause_of, run_decode, run_encode
 from frazil.codecs.leaf import Chain, Columns, Leaf, decode_units, encode_units
-from frazil.codecs.shard import Level, encode_indexes, lay_out, read_index
+from frazil.codecs.shard import InnerChunks, Level, assemble, read_index
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
 from frazil.indexing import BoxSelection, BoxUnits, basic, box_plan
 
@@ -69,11 +69,11 @@ def _encode(levels: Sequence[Level], leaf: Leaf, array: Array) -> bytes | None:
 
 def _shard(level: Level, numbers: Columns, values: Sequence[bytes | None]) -> bytes:
     """Inner chunks put together, in the order given."""
-    rows = np.array([(0, 0, -1 if value is None else len(value)) for value in values], np.int64).reshape(-1, 3)
-    layout = lay_out(level, 1, np.zeros(len(rows), np.int64), numbers, rows)
-    index = encode_indexes(level, layout.tables).tobytes()
-    chunks = b"".join(value for value in values if value is not None)
-    data = chunks + index if level.at_end else index + chunks
+    rows = np.array([(-1 - i, 0, -1 if value is None else len(value)) for i, value in enumerate(values)], np.int64)
+    chunks = InnerChunks(np.zeros(len(values), np.int64), numbers, rows.reshape(-1, 3))
+    made = assemble(level, chunks, np.full((1, level.total, 2), -1, np.int64), -1 - len(values))
+    buffers = [*values, made.indexes.tobytes()]
+    data = b"".join(buffers[-1 - blob] or b"" for blob in made.rows[:, 0].tolist())
     for codec in level.after:
         data = run_encode(codec, data)
     return data

@@ -11,10 +11,10 @@ from typing import Final, TypeAlias, TypeVar
 
 from frazil import _kernel
 from frazil.errors import FormatError, InvalidInputError, shown
+from frazil.formats.json_values import Json
 
 __all__ = [
     "DEPTH_LIMIT",
-    "Json",
     "Packed",
     "Reader",
     "checked",
@@ -25,7 +25,6 @@ __all__ = [
     "write_value",
 ]
 
-Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 T = TypeVar("T")
 
@@ -356,7 +355,10 @@ def write_value(out: bytearray, value: object, depth: int = DEPTH_LIMIT) -> None
             raise _too_deep()
         write_array(out, len(value))
         for child in value:
-            write_value(out, child, depth - 1)
+            if type(child) is int and 0 <= child < 0x80:
+                out.append(child)
+            else:
+                write_value(out, child, depth - 1)
     elif value is None or isinstance(value, bool):
         out.append(0xC0 if value is None else 0xC2 + value)
     elif isinstance(value, bytes):

@@ -8,7 +8,7 @@ from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension, NamedExtension
 from frazil.metadata.json_text import Json, member
 from frazil.metadata.members import Members, lengths_from_user
-from frazil.metadata.value import Value
+from frazil.metadata.value import Value, assign
 
 
 class ChunkGrid(Protocol):
@@ -37,7 +37,7 @@ class RegularGrid(Value):
     chunk_shape: tuple[int, ...]
 
     def __init__(self, chunk_shape: object, *, path: str = "chunk_grid.configuration.chunk_shape") -> None:
-        self.chunk_shape = lengths_from_user(chunk_shape, path, low=1)
+        assign(self, "chunk_shape", lengths_from_user(chunk_shape, path, low=1))
 
     def extension(self) -> Extension:
         lengths: list[Json] = list(self.chunk_shape)

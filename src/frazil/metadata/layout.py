@@ -85,5 +85,8 @@ class Layout(Protocol):
     def parse(self, key: str, value: bytes, known: Known) -> Metadata:
         """The metadata of a document. Raises MetadataError, UnknownExtensionError, with the key."""
 
+    def remember(self, value: bytes, metadata: Metadata, known: Known) -> None:
+        """Lets `parse` give this metadata for a document that was emitted of it; a dialect that remembers nothing does nothing."""
+
     def emit(self, metadata: Metadata) -> bytes:
         """The document; MetadataError where the dialect cannot say it."""

@@ -70,6 +70,12 @@ def check_object(value: Json, path: str | None) -> dict[str, Json]:
 
 def lengths_from_user(value: object, path: str, low: int) -> tuple[int, ...]:
     """A shape as users write it (one integer, or a sequence of Python or NumPy integers) as ints from low to 2^63 - 1."""
+    if type(value) is tuple:  # as most are, one of ints
+        for number in value:
+            if type(number) is not int or not low <= number <= INT64_MAX:
+                break
+        else:
+            return value
     single = _as_int(value)
     if single is not None:
         values: list[object] = [single]

@@ -5,12 +5,13 @@ How each dialect writes them lives in its own file; what codecs do with their ex
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, Self, TypeAlias
+from operator import attrgetter, is_
+from typing import Final, Literal, Self, TypeAlias
 
 import numpy as np
 
 from frazil.errors import MetadataError
-from frazil.metadata.chunk_grids import ChunkGrid
+from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.extension_guard import Asking
 from frazil.metadata.extensions import Extension
@@ -31,9 +32,13 @@ class NodeMetadata(Value):
 
     def with_plain_attributes(self, attributes: dict[str, Json]) -> Self:
         """The same node with these attributes instead of its own: plain JSON, and nobody else's. They are neither checked nor copied."""
+        return self._with_checked(attributes=attributes)
+
+    def _with_checked(self, **members: object) -> Self:
+        """The same node with these fields instead of its own, which are not checked."""
         made = object.__new__(type(self))
         for name in self.__slots__:
-            assign(made, name, attributes if name == "attributes" else getattr(self, name))
+            assign(made, name, members[name] if name in members else getattr(self, name))
         return made
 
 
@@ -93,28 +98,29 @@ class ArrayMetadata(NodeMetadata):
         unknown: Mapping[str, object] | None = None,
         document: Mapping[str, Json] | None = None,
     ) -> None:
-        self.shape = lengths_from_user(shape, "shape", low=0)
-        self.data_type = data_type
+        lengths = lengths_from_user(shape, "shape", low=0)
         if fill_value.dtype != data_type.dtype:
             raise MetadataError(
                 f"fill_value must be of {data_type.name}, found one of {fill_value.dtype}", path="fill_value"
             )
-        self.fill_value = fill_value
-        with Asking("chunk grid", type(chunk_grid).__name__, "chunk_grid"):
-            chunk_grid.check(self.shape, "chunk_grid")
-        self.chunk_grid = chunk_grid
-        self.chunk_key_encoding = chunk_key_encoding
-        self.codecs = tuple(codecs)
-        if not self.codecs:
+        _check_grid(chunk_grid, lengths)
+        chain = tuple(codecs)
+        if not chain:
             raise MetadataError(
                 "codecs must hold at least one codec, found none", path="codecs", hint='add the codec "bytes"'
             )
-        self.attributes = _object(attributes, "attributes")
-        self.dimension_names = _dimension_names(dimension_names, len(self.shape))
-        self.storage_transformers = tuple(storage_transformers)
-        self.zarr_format = zarr_format
-        self.unknown = _object(unknown, None)
-        self.document = document
+        assign(self, "shape", lengths)
+        assign(self, "data_type", data_type)
+        assign(self, "fill_value", fill_value)
+        assign(self, "chunk_grid", chunk_grid)
+        assign(self, "chunk_key_encoding", chunk_key_encoding)
+        assign(self, "codecs", chain)
+        assign(self, "attributes", _object(attributes, "attributes"))
+        assign(self, "dimension_names", _dimension_names(dimension_names, len(lengths)))
+        assign(self, "storage_transformers", tuple(storage_transformers))
+        assign(self, "zarr_format", zarr_format)
+        assign(self, "unknown", _object(unknown, None))
+        assign(self, "document", document)
 
     @property
     def ndim(self) -> int:
@@ -135,7 +141,18 @@ class ArrayMetadata(NodeMetadata):
         lengths = lengths_from_user(shape, "shape", low=0)
         if len(lengths) != self.ndim:
             raise refusal("shape", f"{self.ndim} lengths, one for each dimension", list(lengths))
-        return self.with_members(shape=lengths)
+        _check_grid(self.chunk_grid, lengths)
+        return self.with_plain_members(lengths, _object(self.attributes, "attributes"))
+
+    def with_plain_members(self, shape: tuple[int, ...], attributes: dict[str, Json]) -> ArrayMetadata:
+        """As with_plain_attributes, with other lengths, too: as many, which the grid allows."""
+        return self._with_checked(shape=shape, attributes=attributes)
+
+    def differs_in_shape_alone(self, other: object) -> bool:
+        """Whether the shape is another, and all else but the attributes the very objects that another one has, as with_shape leaves them. False says nothing."""
+        if not isinstance(other, ArrayMetadata) or self.shape == other.shape:
+            return False
+        return all(map(is_, _BESIDE_SHAPE(self), _BESIDE_SHAPE(other)))
 
     def with_attributes(self, attributes: Mapping[str, object]) -> ArrayMetadata:
         """The same array with these attributes instead of its own."""
@@ -188,6 +205,17 @@ class GroupMetadata(NodeMetadata):
     def without_consolidated(self) -> GroupMetadata:
         """The same group without the copies of the documents below it."""
         return GroupMetadata(attributes=self.attributes, zarr_format=self.zarr_format, unknown=self.unknown)
+
+
+_BESIDE_SHAPE: Final = attrgetter(*[name for name in ArrayMetadata.__slots__ if name not in ("shape", "attributes")])
+
+
+def _check_grid(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
+    if type(grid) is RegularGrid:  # as nearly all are
+        grid.check(shape, "chunk_grid")
+        return
+    with Asking("chunk grid", type(grid).__name__, "chunk_grid"):
+        grid.check(shape, "chunk_grid")
 
 
 def _object(value: Mapping[str, object] | None, path: str | None) -> dict[str, Json]:

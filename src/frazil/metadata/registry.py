@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -61,7 +61,7 @@ class LateTypes(Value):
         return self.load().from_numpy(dtype)
 
 
-class MetadataExtensions(Value):
+class MetadataExtensions(Value, excluded=("_parsed",)):
     """What documents may name. `with_...` return a new value in which the new family goes first, so that it may replace an older one.
 
     fallbacks  whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)
@@ -94,9 +94,6 @@ class MetadataExtensions(Value):
     def parsed(self) -> ResultCache:
         """Nodes of documents of the final dialect, in which nothing is to be told, that were parsed with these extensions. It is no part of the value."""
         return self._parsed
-
-    def _fields(self) -> Iterator[tuple[str, object]]:
-        return ((name, value) for name, value in super()._fields() if name != "_parsed")
 
     def with_data_type(self, family: DataTypeFamily) -> MetadataExtensions:
         """The type may also be that of a field of a struct."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Final, TypeVar
 
-__all__ = ["ResultCache"]
-
 T = TypeVar("T")
 
 _MOST: Final = 256  # results

@@ -5,6 +5,7 @@ A dataclass would do the same, but costs 1 to 2 ms each at import."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 # sets a field in the constructor of a value that is made by the dozen, without asking whether it has one
 assign = object.__setattr__
@@ -16,6 +17,13 @@ class Value:
     Mappings count for equality, but not for the hash."""
 
     __slots__ = ()
+    _names: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, excluded: tuple[str, ...] = (), **options: object) -> None:
+        """excluded: fields that are no part of the value"""
+        super().__init_subclass__(**options)
+        every = [name for kind in reversed(cls.__mro__) for name in kind.__dict__.get("__slots__", ())]
+        cls._names = tuple([name for name in every if name not in excluded])
 
     def __setattr__(self, name: str, value: object) -> None:
         if hasattr(self, name):
@@ -26,14 +34,18 @@ class Value:
         raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be deleted")
 
     def _fields(self) -> Iterator[tuple[str, object]]:
-        for kind in reversed(type(self).__mro__):
-            for name in kind.__dict__.get("__slots__", ()):
-                yield name, getattr(self, name)
+        for name in self._names:
+            yield name, getattr(self, name)
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other) or not isinstance(other, Value):
             return NotImplemented
-        return self is other or list(self._fields()) == list(other._fields())
+        if self is not other:
+            for name in self._names:
+                ours, theirs = getattr(self, name), getattr(other, name)
+                if ours is not theirs and ours != theirs:
+                    return False
+        return True
 
     def __hash__(self) -> int:
         fields = tuple(value for _, value in self._fields() if not isinstance(value, Mapping))

@@ -10,8 +10,6 @@ from frazil.errors import InvalidInputError
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location
 
-__all__ = ["open_source", "with_limit"]
-
 
 def open_source(source: Location | Array, path: str = "", runtime: Runtime | None = None) -> Array:
     """The array at a location and a path below it; of an Array itself the same, with other limits where a runtime is given. Raises NotFoundError, MetadataError,

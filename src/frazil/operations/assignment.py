@@ -11,8 +11,6 @@ import numpy as np
 from frazil.errors import InvalidInputError, shown
 from frazil.operations.window import Values, Window
 
-__all__ = ["assign"]
-
 _TILE_BYTES: Final = 2**25
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
@@ -12,18 +12,14 @@ from frazil.array.hierarchy.root import locate
 from frazil.array.info import human
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import DataError, FrazilError, InvalidInputError, NotFoundError, one_line
-from frazil.formats.alpha.refs import folder_of
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
 from frazil.runtime import DEFAULT
+from frazil.stores.repository_places import MAIN_FILES
 from frazil.stores.store import Store
 
-__all__ = ["Entry", "entries_of_node", "entries_of_place", "lines"]
-
 Kind = Literal["array", "group", "repository", "folder", "key", "unreadable"]
-
-_MAIN: Final = folder_of("branch", "main")  # what tells a repository
 
 
 class Entry(Record):
@@ -105,7 +101,7 @@ def _folder(store: Store, prefix: str, folder: str, sizes: bool) -> Entry:
         return Entry(name[:-1], "unreadable", reason=error.message)
     if metadata is not None:
         return _entry(name[:-1], metadata, place, sizes)
-    return Entry(name, "folder") if store.is_empty(folder + _MAIN) else Entry(name[:-1], "repository")
+    return Entry(name, "folder") if store.is_empty(folder + MAIN_FILES) else Entry(name[:-1], "repository")
 
 
 def lines(entries: list[Entry]) -> list[str]:

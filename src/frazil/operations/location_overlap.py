@@ -12,8 +12,6 @@ from frazil.stores.operations.adapted_store import AdaptedStore
 from frazil.stores.store import Store
 from frazil.stores.wrappers import WrappedStore
 
-__all__ = ["address_of", "check_apart", "origin_of", "shown"]
-
 
 def address_of(store: Store, root: str) -> tuple[object, str]:
     """What two places have in common that are in one store, and where in it they are."""

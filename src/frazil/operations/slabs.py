@@ -16,8 +16,6 @@ from frazil.array.array import Array
 from frazil.operations.window import Values
 from frazil.record import Record
 
-__all__ = ["Slab", "SlabPlan", "plan_slabs", "read_slabs"]
-
 _OF_SHARDS: Final = 0.25  # how much a repeated look into a shard counts beside a repeated reading of a chunk
 
 

@@ -11,8 +11,6 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
 
-__all__ = ["NodeUsage", "lines", "usage"]
-
 
 class NodeUsage(Record):
     """path: below the node that was asked about, which is ""; kind: "array", "group" or "unreadable".

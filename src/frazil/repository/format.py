@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
-from frazil.formats.alpha.nodes import ManifestReference, Node, Nodes, NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
 from frazil.formats.ids import ObjectId
+from frazil.formats.nodes import ManifestReference, Node, Nodes, NodeSnapshot
+from frazil.formats.snapshots import Snapshot, SnapshotInfo
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.errors import FrazilError
-    from frazil.formats.alpha.manifests import Manifest
-    from frazil.formats.msgpack import Json
+    from frazil.formats.json_values import Json
+    from frazil.formats.manifests import Manifest
     from frazil.metadata.model import ArrayMetadata, GroupMetadata
     from frazil.metadata.registry import MetadataExtensions
     from frazil.stores.caches.byte_cache import ByteCache
@@ -285,6 +285,9 @@ class RepositoryFormat(Protocol):
     def manifests(self, ids: Sequence[ObjectId]) -> list[Manifest]:
         """In their order, fetched in one batch. Raises NotFoundError, FormatError."""
 
+    def check_references(self, file: ObjectId, manifest: Manifest, node: NodeSnapshot) -> None:
+        """Refuses the references of an array in a manifest that are known to be another array's, where other programs mix them up. Raises FormatError."""
+
     def attributes(self, file: ObjectId, location: int) -> dict[str, Json]:
         """Attributes that have a file of their own."""
 
@@ -301,3 +304,6 @@ class RepositoryFormat(Protocol):
         """From metadata to a node without manifests. like: the node that it replaces; what means the same as there keeps its form.
 
         Raises InvalidInputError for what the format cannot hold; `path` names the member."""
+
+    def resized_node(self, node: NodeSnapshot, shape: tuple[int, ...]) -> NodeSnapshot:
+        """The node of an array with other lengths, as many as it had. Raises InvalidInputError as `node`."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from frazil.errors import InvalidInputError
 
-__all__ = ["check_key", "check_prefix", "distinct_keys"]
+__all__ = ["check_key", "check_prefix", "distinct_keys", "is_prefix"]
 
 
 def check_key(key: str, what: str = "key") -> None:
@@ -37,6 +37,11 @@ def check_prefix(prefix: str) -> None:
     if not prefix.endswith("/"):
         raise InvalidInputError("a prefix ends in a slash", key=prefix, hint=f"{prefix + '/'!r}")
     check_key(prefix[:-1], "prefix")
+
+
+def is_prefix(names: Sequence[str]) -> bool:
+    """Whether names of erase_many are one prefix, no keys."""
+    return len(names) == 1 and (names[0] == "" or names[0][-1] == "/")
 
 
 def distinct_keys(keys: Iterable[str]) -> list[str]:

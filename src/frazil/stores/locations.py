@@ -41,12 +41,13 @@ def resolve(
     requests_in_flight: int = 64,
     bytes_in_flight: int = 2**26,
     redirects: Sequence[str] | None = None,
+    threads: int = 0,
 ) -> tuple[Store, str]:
     """The store at a location, and the prefix ("" or ending in "/") of the node at `path` in it.
 
     location  a folder's path, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, a Store, an object of obstore,
               or what stores.adapt makes one of: a StoreWithPartialAccess, a dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders
-    requests_in_flight, bytes_in_flight, redirects  of an object store that is made here
+    requests_in_flight, bytes_in_flight, redirects  of an object store that is made here; threads: of a LocalStore
     Raises InvalidInputError for other kinds of places, which it names. Nothing is opened or made."""
     below = key_prefix(path)
 
@@ -68,9 +69,9 @@ def resolve(
     if scheme == "":
         if text.lower().endswith(".zip") and not os.path.isdir(text):
             raise _not_yet(text, "a zip file")
-        return LocalStore(text), below
+        return LocalStore(text, threads=threads), below
     if scheme == "file":
-        return LocalStore(_file_path(text, rest)), below
+        return LocalStore(_file_path(text, rest), threads=threads), below
     if scheme == "memory":
         name, _, inside = rest.partition("/")
         if name == "":

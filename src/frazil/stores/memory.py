@@ -130,17 +130,17 @@ class MemoryStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        if held is None:
+        if continue_from is None:
             objects = self._table.objects
             found = [objects.get(name, _NOTHING) for name in names]
             values, versions = [value for value, _ in found], [version for _, version in found]
             sources = Sources(None, values)
             sizes = np.array([-1 if version is None else len(value) for value, version in found], np.int64)
         else:
-            sources, versions, sizes = held.sources, list(held.versions), held.sizes
+            sources, versions, sizes = continue_from.sources, list(continue_from.versions), continue_from.sizes
         status = [ABSENT_KEY if version is None else FOUND for version in versions]
         if expect is not None:
             for i, wanted in enumerate(expect):
@@ -148,22 +148,7 @@ class MemoryStore(Store):
                     status[i] = STALE
         return Fetched(sources, status, versions, sizes, object_rows(spans, status, sizes))
 
-    def has_version(self, key: str, version: Version) -> bool:
-        return self._table.objects.get(key, _NOTHING)[1] == version
-
     def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        values = join_pieces(pieces)
-        table = self._table
-        answers: list[Version | Changed] = []
-        with table.lock:
-            for name, value, wanted in zip(names, values, expect, strict=True):
-                present = table.present(name)
-                answers.append(table.put(name, value) if wanted is None or wanted == present else Changed(present))
-        return answers
-
-    def append_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         values = join_pieces(pieces)
@@ -174,7 +159,7 @@ class MemoryStore(Store):
                 old, version = table.objects.get(name, _NOTHING)
                 present = version or ABSENT
                 fits = wanted is None or wanted == present
-                answers.append(table.put(name, old + value) if fits else Changed(present))
+                answers.append(table.put(name, old + value if pieces.append else value) if fits else Changed(present))
         return answers
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
@@ -189,15 +174,6 @@ class MemoryStore(Store):
                 else:
                     answers.append(Changed(present))
         return answers
-
-    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
-        table = self._table
-        with table.lock:
-            found = [table.objects.get(source, _NOTHING) for source in sources]
-            for name, (value, version) in zip(names, found, strict=True):
-                if version is not None:
-                    table.put(name, value)
-        return [version is not None for _, version in found]
 
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None

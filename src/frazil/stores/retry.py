@@ -95,4 +95,9 @@ def lacks_files(error: BaseException) -> bool:
 
 def when_files_are_free(call: Callable[[], T], backoff: Backoff = FILES) -> T:
     """call(), repeated while it lacks files, until others have closed theirs. It needs few files. backoff: FREE_FILES where the caller holds none, so that others never wait for it"""
+    try:  # as every access to a store comes here
+        return call()
+    except StoreError as error:
+        if not lacks_files(error):
+            raise
     return retry(call, backoff, lacks_files)

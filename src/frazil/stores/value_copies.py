@@ -10,11 +10,26 @@ import numpy as np
 from frazil.errors import ConflictError, StoreError
 from frazil.stores.fetched.content import read_values
 from frazil.stores.retry import Backoff, attempts
-from frazil.stores.values import ANY, FOLDER, FOUND, Capabilities, Changed, Columns, Fetched, Pieces, Version
+from frazil.stores.values import (
+    ANY,
+    FOLDER,
+    FOUND,
+    NO_SPANS,
+    OPEN_AT_ONCE,
+    WHOLE,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    pieces_of,
+    whole_spans,
+)
 
-__all__ = ["copy_by_put", "pieces_of_object"]
+__all__ = ["copy_by_put", "pieces_of_object", "put_parts"]
 
-_AT_ONCE: Final = 256  # objects of one fetch: a process may often have 1024 files open
 _SHORTEST: Final = 2**20  # bytes of a request, where the limit allows it: smaller ones cost as much time
 _REQUESTS: Final = 16  # of one object at once
 _COPIES: Final = Backoff(3)  # of an object that others replace
@@ -29,15 +44,25 @@ class _Source(Protocol):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
     ) -> Fetched: ...
 
 
 class _Target(Protocol):
+    @property
+    def capabilities(self) -> Capabilities: ...
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]: ...
-    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None: ...
+
+
+def put_parts(target: _Target, name: str, size: int, parts: Iterator[bytes]) -> None:
+    """Stores a value that comes in parts, `size` bytes together, whatever is there. It is published whole, or not at all where `parts` raises. A store without the
+    capability `streams` gets it in one piece of memory."""
+    if target.capabilities.streams:
+        rows, offsets = np.array([[-1, 0, size]], np.int64), np.array([0, 1], np.int64)
+        target.put_many([name], Pieces(Sources(None, ()), rows, offsets, parts=parts), [ANY])
+    else:
+        target.put_many([name], pieces_of([b"".join(parts)]), [ANY])
 
 
 def copy_by_put(
@@ -45,7 +70,7 @@ def copy_by_put(
 ) -> list[int]:
     """Store.copy_in by fetch and put_many. limit: bytes that may be in memory."""
     direct = source.capabilities.direct
-    batch = _AT_ONCE if direct else max(1, min(_AT_ONCE, limit // _SHORTEST))
+    batch = OPEN_AT_ONCE if direct else max(1, min(OPEN_AT_ONCE, limit // _SHORTEST))
     first = -1 if direct else max(1, limit // batch)
     sizes: list[int] = []
     for low in range(0, len(names), batch):
@@ -68,9 +93,7 @@ def _copy_small(
     target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], first: int, limit: int
 ) -> tuple[list[int], list[int]]:
     """_copy_batch, but for objects that are larger: the sizes, and the rows of these."""
-    spans = np.zeros((len(names), 3), np.int64)
-    spans[:, 0], spans[:, 2] = np.arange(len(names)), first
-    fetched = source.fetch(sources, spans)
+    fetched = source.fetch(sources, whole_spans(len(names), first))
     for source_name, status in zip(sources, fetched.status, strict=True):
         if status == FOLDER:
             raise StoreError("a folder lies where a value should", key=source_name, hint="look what it is")
@@ -113,24 +136,22 @@ def _check_whole(fetched: Fetched, row: int, size: int, key: str) -> None:
 
 
 def _put_unmeasured(target: _Target, name: str, source: _Source, source_name: str) -> int:
-    whole = np.array([[0, 0, -1]], np.int64)
-    value = read_values(source.fetch([source_name], whole), [source_name], whole)[0]
+    value = read_values(source.fetch([source_name], WHOLE), [source_name], WHOLE)[0]
     if value is None:
         return -1
-    target.put_stream(name, len(value), iter([value]))
+    target.put_many([name], pieces_of([value]), [ANY])
     return len(value)
 
 
 def _put_long(target: _Target, name: str, source: _Source, source_name: str, limit: int) -> int:
     """An object that is larger than memory should hold; its size, -1 where it is gone."""
-    nothing = np.zeros((0, 3), np.int64)
     for _ in attempts(_COPIES):
-        held = source.fetch([source_name], nothing)
-        if held.status[0] != FOUND:
+        found = source.fetch([source_name], NO_SPANS)
+        if found.status[0] != FOUND:
             return -1
-        size = int(held.sizes[0])
+        size = int(found.sizes[0])
         try:
-            target.put_stream(name, size, pieces_of_object(source, source_name, held, limit))
+            put_parts(target, name, size, pieces_of_object(source, source_name, found, limit))
         except ConflictError:
             continue
         return size
@@ -141,10 +162,10 @@ def _put_long(target: _Target, name: str, source: _Source, source_name: str, lim
     )
 
 
-def pieces_of_object(source: _Source, name: str, held: Fetched, limit: int) -> Iterator[bytes]:
+def pieces_of_object(source: _Source, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
     """The bytes of an object of known size, one after the other, of the version that `held` has; at most `limit` of them in memory. Raises ConflictError
     where it is replaced meanwhile, StoreError."""
-    size, version = int(held.sizes[0]), held.versions[0]
+    size, version = int(found.sizes[0]), found.versions[0]
     each = max(1, min(max(_SHORTEST, limit // _REQUESTS), limit))
     window = max(1, limit // each) * each
     for low in range(0, size, window):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -22,16 +22,21 @@ __all__ = [
     "ABSENT",
     "ABSENT_KEY",
     "ANY",
+    "CREATE_ONLY",
     "FOLDER",
     "FOUND",
     "MISSING",
     "NO_KEYS",
+    "NO_SPANS",
+    "OPEN_AT_ONCE",
     "PAGE",
     "STALE",
     "UNKNOWN",
+    "WHOLE",
     "Capabilities",
     "Changed",
     "Columns",
+    "CreateOnly",
     "Fetched",
     "Page",
     "Pieces",
@@ -42,21 +47,35 @@ __all__ = [
     "clip_spans",
     "flat_buffer",
     "object_rows",
+    "pages",
     "pieces_of",
     "resolve_span",
     "resolve_spans",
     "stale_unasked",
     "up_to",
+    "whole_spans",
 ]
 
 Columns: TypeAlias = "NDArray[np.int64]"
 Version = bytes  # opaque; equal versions of a key mean equal bytes
+
+
+class CreateOnly(bytes):
+    """Equal to ABSENT, for stores that make no difference."""
+
+
 ABSENT: Final[Version] = b""  # expect: the key must not be there
+CREATE_ONLY: Final[Version] = CreateOnly()  # expect: as ABSENT, of a key that is only ever created and never replaced
 ANY: Final = None  # expect: whatever is there
 
 FOUND, ABSENT_KEY, STALE, UNKNOWN, FOLDER = 0, 1, 2, 3, 4  # status of a name in Fetched
 MISSING: Final = -(2**63)  # the blob of a row that is not there; the kernel's number
 
+WHOLE: Columns = np.array([[0, 0, -1]], np.int64)  # the spans of one whole object
+NO_SPANS: Columns = np.zeros((0, 3), np.int64)  # a fetch that only looks names up
+WHOLE.flags.writeable = NO_SPANS.flags.writeable = False
+
+OPEN_AT_ONCE: Final = 256  # objects of one fetch: a process may often have 1024 files open
 _FEW = 8  # up to so many spans Python's integers are quicker than columns
 _LOWEST_START = -(2**62)
 
@@ -73,7 +92,10 @@ class Capabilities(Record):
     direct: bool = (
         False  # a fetch costs nothing by the span: the kernel reads files itself, or the values are in memory
     )
-    appendable: bool = False  # append does not bring the old value to the caller and back
+    appendable: bool = False  # put_many takes pieces that go behind the old value (Pieces.append)
+    streams: bool = False  # put_many takes a value that comes in parts (Pieces.parts)
+    erases_prefixes: bool = False  # erase_many takes prefixes: "", and names that end in "/"
+    conditions_seen: bool = True  # conditions hold in fact: the server has refused one, or there is no server
     conditional_erase: bool = True  # erase honours `expect`, where put does
     local: bool = False  # keys are paths of files on a local disk
     guarded: bool = False  # put_many and erase_many honour `expect` among writers of this process, but not elsewhere
@@ -108,7 +130,7 @@ class Fetched(Record):
     versions: Sequence[Version | None]
     sizes: Columns
     rows: Columns
-    young: Sequence[bool] | None = None
+    version_may_repeat: Sequence[bool] | None = None
 
 
 PAGE: Final = 2**16  # rows of a page, where a listing begins anew with each page
@@ -140,11 +162,16 @@ NO_KEYS: Final = Page((), None, np.zeros(0, np.int64), (), np.zeros(0, np.int64)
 
 class Pieces(Record):
     """New values, put together from pieces: value i is rows[offsets[i]:offsets[i + 1]] of the sources, one after the other.
-    Rows are resolved: 0 <= start, 0 <= length, inside their object."""
+    Rows are resolved: 0 <= start, 0 <= length, inside their object.
+
+    append  each value goes behind the one that is there. Only for stores with the capability `appendable`
+    parts   the bytes of the only value, which is then in no source: its one row says how many they are. Only for stores with the capability `streams`"""
 
     sources: Sources
     rows: Columns
     offsets: Columns
+    append: bool = False
+    parts: Iterator[bytes] | None = None
 
 
 class Changed(Record):
@@ -165,6 +192,19 @@ def check_not_lost(key: str, answer: Changed) -> None:
             key=key,
             hint="read it, and see whether your change is in it",
         )
+
+
+def pages(keys: Sequence[str]) -> Iterator[slice]:
+    """Parts of the keys, each for one fetch."""
+    for first in range(0, len(keys), OPEN_AT_ONCE):
+        yield slice(first, first + OPEN_AT_ONCE)
+
+
+def whole_spans(count: int, length: int = -1) -> Columns:
+    """The spans of whole objects, or of their first bytes."""
+    spans = np.zeros((count, 3), np.int64)
+    spans[:, 0], spans[:, 2] = np.arange(count), length
+    return spans
 
 
 def up_to(most: int) -> int:

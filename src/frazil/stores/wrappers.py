@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.stores.fetched.content import HeldBuffers, as_buffers
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.keys import is_prefix
 from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
-
-if TYPE_CHECKING:
-    from frazil._kernel import Buffer
 
 __all__ = ["BufferedStore", "ReadOnlyStore", "WrappedStore", "read_only"]
 
@@ -39,47 +35,15 @@ class WrappedStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self.inner.fetch(names, spans, expect=expect, held=held, once=once)
+        return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         return self.inner.put_many(names, pieces, expect)
-
-    def create(self, key: str, value: Buffer) -> bool:
-        """As the port says. A subclass that changes what putting does, and not this, has its way here too: then a value is put."""
-        kind = type(self)
-        if kind.put_many is not WrappedStore.put_many or kind.put is not Store.put:
-            return super().create(key, value)
-        return self._create_inside(key, value)
-
-    def keeps_conditions(self, key: str) -> bool:
-        return self.inner.keeps_conditions(key)
-
-    def _create_inside(self, key: str, value: Buffer) -> bool:
-        """Hands a creation on, checked as this store and not only the inner one would."""
-        check_key(key)
-        self._require("writable")
-        self._require("conditional")
-        return self.inner.create(key, value)
-
-    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-        """As the port says, by the operation of `inner`, which an object of a user's may have itself. A subclass that changes how values are read or put has its way
-        here too: then whole values are read and put."""
-        kind = type(self)
-        if kind.put_many is not WrappedStore.put_many or kind.fetch is not WrappedStore.fetch:
-            super().set_partial_values(key_start_values)
-            return
-        self._require("writable")
-        self.inner.set_partial_values(key_start_values)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return self.inner.append_many(names, pieces, expect)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many(names, expect)
@@ -88,12 +52,6 @@ class WrappedStore(Store):
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         return self.inner.list_page(prefix, after, delimited=delimited, details=details, limit=limit)
-
-    def erase_prefix(self, prefix: str) -> None:
-        check_prefix(prefix)
-        self._require("erasable")
-        self._require("listable")
-        self.inner.erase_prefix(prefix)
 
 
 class BufferedStore(WrappedStore):
@@ -115,23 +73,27 @@ class BufferedStore(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        if held is not None:
-            if not isinstance(held.sources.buffers, HeldBuffers):
+        if continue_from is not None:
+            if not isinstance(continue_from.sources.buffers, HeldBuffers):
                 raise InvalidInputError("the answer to hold came from another store")
-            inner = held.sources.buffers.inner
-            return as_buffers(self.inner.fetch(names, spans, expect=expect, held=inner), names, spans)
-        pages = pages_of(len(names)) if once else ()
+            inner = continue_from.sources.buffers.inner
+            return as_buffers(self.inner.fetch(names, spans, expect=expect, continue_from=inner), names, spans)
+        pages = pages_of(len(names)) if single_read else ()
         return fetch_in_pages(self._fetch_buffers, names, spans, expect, pages)
 
     def _fetch_buffers(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         return as_buffers(self.inner.fetch(names, spans, expect=expect), names, spans)
 
-    def erase_prefix(self, prefix: str) -> None:
-        Store.erase_prefix(self, prefix)  # key by key, through this store
-        self.inner.erase_prefix(prefix)  # and what else the inner one keeps there, such as folders
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        if is_prefix(names):
+            for page in self.list_pages(names[0]):
+                self.erase_values(
+                    page.keys
+                )  # key by key, through this store; then what else `inner` keeps there, such as folders
+        return self.inner.erase_many(names, expect)
 
 
 class ReadOnlyStore(WrappedStore):
@@ -153,11 +115,6 @@ class ReadOnlyStore(WrappedStore):
         raise ReadOnlyError(
             "the store was opened for reading", key=names[0] if names else None, hint="open it for writing"
         )
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return self.put_many(names, pieces, expect)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         raise ReadOnlyError(

@@ -10,8 +10,6 @@ from frazil.errors import FrazilError
 
 E = TypeVar("E", bound=FrazilError)
 
-__all__ = ["refusal", "run_threads"]
-
 
 def refusal(kind: type[E], call: Callable[[], object]) -> E:
     """The error of `kind` that the call raises; AssertionError when it raises none."""

@@ -30,8 +30,6 @@ from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.stores.memory import MemoryStore
 from frazil.testing.checks import refusal
 
-__all__ = ["CodecTests", "chunk_spec", "random_chunk"]
-
 
 def chunk_spec(dtype: object, shape: tuple[int, ...], fill: object = None) -> ChunkSpec:
     """A chunk of a core data type."""

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 from frazil.record import Record
 from frazil.stores.store import Store
-from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version, pieces_of
+from frazil.stores.values import MISSING, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import BufferedStore
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
-
-__all__ = ["CountingStore", "Request"]
+    pass
 
 
 class Request(Record):
@@ -58,15 +56,15 @@ class CountingStore(BufferedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        fetched = super().fetch(names, spans, expect=expect, held=held, once=once)
+        fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
         buffers = fetched.sources.buffers
         for (name, start, length), blob in zip(spans.tolist(), fetched.rows[:, 0].tolist(), strict=True):
             nbytes = 0 if blob == MISSING else len(buffers[-1 - blob])
             self.requests.append(Request("fetch", names[name], start, max(length, -1), nbytes))  # -1: up to the end
-        if held is None:  # else they are known
+        if continue_from is None:  # else they are known
             self.requests += [
                 Request("look up", names[row]) for row in sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
             ]
@@ -75,18 +73,8 @@ class CountingStore(BufferedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        self._count_written("put", names, pieces)
+        self._count_written("append" if pieces.append else "put", names, pieces)
         return super().put_many(names, pieces, expect)
-
-    def create(self, key: str, value: Buffer) -> bool:
-        self._count_written("put", [key], pieces_of([value]))
-        return self._create_inside(key, value)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        self._count_written("append", names, pieces)
-        return super().append_many(names, pieces, expect)
 
     def _count_written(self, operation: str, names: Sequence[str], pieces: Pieces) -> None:
         offsets = pieces.offsets.tolist()

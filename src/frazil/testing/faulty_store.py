@@ -16,9 +16,8 @@ from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Source
 from frazil.stores.wrappers import BufferedStore
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
+    pass
 
-__all__ = ["Fault", "FaultPlan", "FaultyStore"]
 
 Operation = Literal["fetch", "put_many", "erase_many", "list"]
 Kind = Literal["fail", "cut", "lose"]
@@ -89,11 +88,11 @@ class FaultyStore(BufferedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         kind = self._begin("fetch", names)
-        fetched = super().fetch(names, spans, expect=expect, held=held, once=once)
+        fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
         buffers = fetched.sources.buffers
         if kind == "cut" and isinstance(buffers, HeldBuffers):
             short = HeldBuffers([flat_buffer(body)[: len(body) // 2] for body in buffers], buffers.inner)
@@ -104,17 +103,6 @@ class FaultyStore(BufferedStore):
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         return self._written(super().put_many, names, pieces, expect)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return self._written(super().append_many, names, pieces, expect)
-
-    def create(self, key: str, value: Buffer) -> bool:
-        kind = self._begin("put_many", [key])
-        created = kind != "cut" and self._create_inside(key, value)
-        self._end("put_many", kind, [key])
-        return created
 
     def _written(
         self,

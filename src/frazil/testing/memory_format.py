@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
@@ -21,14 +20,14 @@ from frazil.errors import (
     NotFoundError,
     StoreError,
 )
-from frazil.formats.alpha.refs import check_name, check_new_name
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
-from frazil.formats.ids import ObjectId, decode_id, encode_id, new_id
+from frazil.formats.ids import ObjectId, decode_id, encode_id
+from frazil.formats.snapshots import Snapshot
 from frazil.record import Record
+from frazil.repository.alpha.branches import check_commits
 from frazil.repository.alpha.format import AlphaSnapshots
-from frazil.repository.alpha.new_snapshot import write_commit
+from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
 from frazil.repository.alpha.node_matching import match_nodes
-from frazil.repository.files.snapshot_flags import next_node, with_flag
+from frazil.repository.alpha.snapshot_flags import next_node
 from frazil.repository.format import (
     COMMITTED,
     MAIN,
@@ -42,14 +41,11 @@ from frazil.repository.format import (
     Tip,
     Written,
 )
-from frazil.repository.refs.branches import check_commits
 from frazil.repository.session.transaction import Options
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
 from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import ABSENT, Changed, Version
-
-__all__ = ["MemoryFormat", "create_memory_repository", "open_memory_repository"]
 
 _NAME: Final = "state"
 _LOST: Final = 4  # answers of one update
@@ -124,10 +120,9 @@ class MemoryFormat(AlphaSnapshots):
     def create(self) -> Tip:
         """Makes the repository, with an empty branch `main`. Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""
         check_commits(self)
-        now, identity = time.time_ns(), new_id(os.urandom)
-        info = SnapshotInfo(identity, now, "Repository initialized")
-        self.write_snapshot(identity, Snapshot(info, now, flags=with_flag({}, 1)))
-        name = encode_id(identity)
+        first = first_snapshot(compatible=False)
+        self.write_snapshot(first.metadata.id, first)
+        name = encode_id(first.metadata.id)
         state = _State(os.urandom(8).hex(), {MAIN: (0, name)}, {}, {name: None})
         expect = ABSENT
         for _ in range(_LOST):
@@ -156,7 +151,7 @@ class MemoryFormat(AlphaSnapshots):
         check_commits(self)
 
     def read_tip(self, branch: str) -> Tip | None:
-        check_name("branch", branch)
+        _check_name(branch)
         state, _ = self._state()
         return _tip(state, branch) if branch in state.branches else None
 
@@ -199,7 +194,7 @@ class MemoryFormat(AlphaSnapshots):
         return sorted(name for name, (_, snapshot) in self._state()[0].branches.items() if snapshot is not None)
 
     def create_branch(self, name: str, snapshot: ObjectId) -> Tip:
-        check_new_name("branch", name)
+        _check_name(name)
         self.read_snapshot(snapshot)
 
         def change(state: _State) -> Answer | None:
@@ -246,12 +241,12 @@ class MemoryFormat(AlphaSnapshots):
         return sorted(self._state()[0].tags)
 
     def tag(self, name: str) -> ObjectId | None:
-        check_name("tag", name)
+        _check_name(name)
         found = self._state()[0].tags.get(name)
         return None if found is None else decode_id(found)
 
     def create_tag(self, name: str, snapshot: ObjectId) -> None:
-        check_new_name("tag", name)
+        _check_name(name)
         self.read_snapshot(snapshot)
         check_commits(self)
 
@@ -282,6 +277,11 @@ class MemoryFormat(AlphaSnapshots):
         common = next((found.snapshot for found in self.ancestors(new) if found.snapshot in own), None)
         same_below = None if common is None else next_node(self.snapshot(common))
         return match_nodes(self.snapshot(old).nodes, self.snapshot(new).nodes, same_below)
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name.isprintable() or name in ("", ".", "..") or set(name) & set("/\\"):
+        raise InvalidInputError(f"the name of a branch or tag is {name!r}; it must be printable, without '/' and '\\'")
 
 
 def _tip(state: _State, branch: str) -> Tip:

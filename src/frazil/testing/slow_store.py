@@ -15,9 +15,8 @@ from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Versio
 from frazil.stores.wrappers import BufferedStore
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
+    pass
 
-__all__ = ["SlowStore", "StoreCall"]
 
 Operation = Literal["fetch", "put", "append", "erase", "list"]
 _OPERATIONS = ("fetch", "put", "append", "erase", "list")
@@ -88,28 +87,18 @@ class SlowStore(BufferedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        lookups = 0 if held is not None else len(names) - len(set(spans[:, 0].tolist()))
+        lookups = 0 if continue_from is not None else len(names) - len(set(spans[:, 0].tolist()))
         with self._call("fetch", len(spans) + lookups):
-            return super().fetch(names, spans, expect=expect, held=held, once=once)
+            return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
-        with self._call("put", len(names)):
+        with self._call("append" if pieces.append else "put", len(names)):
             return super().put_many(names, pieces, expect)
-
-    def create(self, key: str, value: Buffer) -> bool:
-        with self._call("put", 1):
-            return self._create_inside(key, value)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        with self._call("append", len(names)):
-            return super().append_many(names, pieces, expect)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         with self._call("erase", len(names)):

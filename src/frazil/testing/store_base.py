@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from frazil.stores.fetched.content import read_values
-from frazil.stores.store import Columns, Fetched, Store, Version
+from frazil.stores.store import Store
+from frazil.stores.values import Columns, Fetched, Version
 from frazil.testing.store_profiles import ANY_KEYS, StoreProfile
-
-__all__ = ["NINE_BAD_KEYS", "StoreTestBase", "columns"]
 
 NINE_BAD_KEYS = ["", "/", "/a", "a/", "a//b", ".", "a/../b", "a\0b", "a/\udc80"]
 

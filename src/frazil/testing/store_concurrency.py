@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from frazil.stores.store import ABSENT, Changed
-from frazil.stores.values import pieces_of
+from frazil.stores.values import ABSENT, Changed, pieces_of
 from frazil.testing.checks import run_threads
 from frazil.testing.store_base import StoreTestBase
-
-__all__ = ["StoreConcurrencyTests"]
 
 THREADS = 16
 

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.stores.fetched.content import HeldBuffers, join_pieces, read_values
-from frazil.stores.keys import check_prefix
+from frazil.stores.keys import is_prefix
 from frazil.stores.listing import first_level, page_of, with_details
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
     ANY,
     FOUND,
+    Capabilities,
     Changed,
     Columns,
     Fetched,
@@ -44,7 +45,6 @@ from frazil.stores.wrappers import WrappedStore
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["ANY_KEYS", "CHUNK_KEYS", "DOCUMENT_KEYS", "StoreProfile"]
 
 _DOCUMENT: Final = "zarr.json"
 _MARK: Final = " "  # ends the names of nodes that stand for whole keys: it comes before "/", so that they come before what lies below a node of that name
@@ -108,12 +108,15 @@ class _Over(WrappedStore):
         return [prefix]
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        if is_prefix(names):
+            for inner in self._inner_prefixes(names[0]):
+                self.inner.erase_prefix(inner)
+            return [None]
         return self.inner.erase_many([self._inner_key(name) for name in names], expect)
 
-    def erase_prefix(self, prefix: str) -> None:
-        check_prefix(prefix)
-        for inner in self._inner_prefixes(prefix):
-            self.inner.erase_prefix(inner)
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(appendable=False, streams=False, erases_prefixes=True)
 
     def list_page(
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
@@ -171,10 +174,16 @@ class _OnChunks(_Over):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self.inner.fetch([self._inner_key(name) for name in names], spans, expect=expect, held=held, once=once)
+        return self.inner.fetch(
+            [self._inner_key(name) for name in names],
+            spans,
+            expect=expect,
+            continue_from=continue_from,
+            single_read=single_read,
+        )
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -185,11 +194,6 @@ class _OnChunks(_Over):
         documents = pieces_of([_array_document([2**32] * arrays[key], {}) for key in missing])
         self.inner.put_many(missing, documents, [ABSENT if self.inner.capabilities.expects else ANY] * len(missing))
         return self.inner.put_many([self._inner_key(name) for name in names], pieces, expect)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return Store.append_many(self, names, pieces, expect)
 
 
 class _OnDocuments(_Over):
@@ -210,17 +214,17 @@ class _OnDocuments(_Over):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """Whole documents of `inner`, and the spans of their values."""
         inner = None
-        if held is not None:
-            assert isinstance(held.sources.buffers, HeldBuffers)
-            inner = held.sources.buffers.inner
+        if continue_from is not None:
+            assert isinstance(continue_from.sources.buffers, HeldBuffers)
+            inner = continue_from.sources.buffers.inner
         keys = [self._inner_key(name) for name in names]
         whole = np.array([(row, 0, -1) for row in range(len(keys))], np.int64).reshape(-1, 3)
-        fetched = self.inner.fetch(keys, whole, expect=expect, held=inner)
+        fetched = self.inner.fetch(keys, whole, expect=expect, continue_from=inner)
         values = [b"" if text is None else _value(text) for text in read_values(fetched, keys, whole)]
         there = [state == FOUND for state in fetched.status]
         sizes = np.array(
@@ -235,11 +239,6 @@ class _OnDocuments(_Over):
     ) -> list[Version | Changed]:
         documents = [_document(name, value) for name, value in zip(names, join_pieces(pieces), strict=True)]
         return self.inner.put_many([self._inner_key(name) for name in names], pieces_of(documents), expect)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return Store.append_many(self, names, pieces, expect)
 
 
 # --- documents -----------------------------------------------------------------------------------------------------------------------

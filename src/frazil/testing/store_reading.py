@@ -6,12 +6,10 @@ import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.fetched.content import read_values
-from frazil.stores.store import ABSENT, ABSENT_KEY, FOUND, MISSING, STALE, UNKNOWN, Store
-from frazil.stores.values import Page
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, ABSENT_KEY, FOUND, MISSING, STALE, UNKNOWN, Page
 from frazil.testing.checks import refusal
 from frazil.testing.store_base import NINE_BAD_KEYS, StoreTestBase, columns
-
-__all__ = ["StoreReadingTests"]
 
 TREE = ["b", "a/b", "a/c", "a/d/e", "a/f/g", "a/d/h/i", "a!/x", "a0", "é/\U0001f600", "ab", "Z", "a/d0"]
 
@@ -154,7 +152,7 @@ class StoreReadingTests(StoreTestBase):
         assert tails == [b"value", b"e", b"ep"]
         spans = columns((0, 0, 5), (0, 0, -1), (1, 0, -1), (2, 0, 2), (3, 0, -1))
         before = [b"first", b"first value", b"gone", b"ke", None]
-        again = store.fetch(names, spans, held=held)
+        again = store.fetch(names, spans, continue_from=held)
         assert read_values(again, names, spans) == before
         assert list(again.status) == [FOUND, FOUND, FOUND, ABSENT_KEY]
         if not store.capabilities.writable:
@@ -163,7 +161,7 @@ class StoreReadingTests(StoreTestBase):
         store.set("d", b"new")
         if store.capabilities.erasable:
             store.erase("b")
-        again = store.fetch(names, spans, held=held)
+        again = store.fetch(names, spans, continue_from=held)
         values = read_values(again, names, spans)
         for value, name, old in zip(values, spans[:, 0].tolist(), before, strict=True):
             # what cannot be kept, or lies in one object with what is replaced, is told to be another one by now
@@ -175,7 +173,7 @@ class StoreReadingTests(StoreTestBase):
 
     def test_fetch_once(self) -> None:
         store = self.filled(a=b"0123456789")
-        fetched = store.fetch(["a", "b"], columns((0, 2, 3), (1, 0, -1)), once=True)
+        fetched = store.fetch(["a", "b"], columns((0, 2, 3), (1, 0, -1)), single_read=True)
         assert fetched.status[0] in {FOUND, UNKNOWN}
         assert fetched.status[1] in {ABSENT_KEY, UNKNOWN}
         assert fetched.rows[0, 0] != MISSING

@@ -13,8 +13,6 @@ from frazil.testing.store_concurrency import StoreConcurrencyTests
 from frazil.testing.store_reading import StoreReadingTests
 from frazil.testing.store_writing import StoreWritingTests
 
-__all__ = ["StoreTests"]
-
 
 class StoreTests(StoreReadingTests, StoreWritingTests, StoreConcurrencyTests):
     """All tests of the store port. Subclasses define make_store."""

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
+from frazil.stores.append import append_many
 from frazil.stores.memory import MemoryStore
-from frazil.stores.store import ABSENT, ANY, WHOLE, Capabilities, Changed, Pieces, Sources, Store
-from frazil.stores.values import pieces_of
+from frazil.stores.store import Store
+from frazil.stores.value_copies import put_parts
+from frazil.stores.values import ABSENT, ANY, WHOLE, Capabilities, Changed, Pieces, Sources, pieces_of
 from frazil.stores.wrappers import read_only
 from frazil.testing.checks import refusal
 from frazil.testing.store_base import NINE_BAD_KEYS, StoreTestBase, columns
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-
-__all__ = ["StoreWritingTests"]
 
 
 class StoreWritingTests(StoreTestBase):
@@ -110,13 +110,13 @@ class StoreWritingTests(StoreTestBase):
         store.erase_prefix("")
         assert store.list() == []
 
-    def test_link_many(self) -> None:
+    def test_copy_in_shared(self) -> None:
         values = {"a": b"1", "b/c": b"", "b/d": b"long value", "there/x": b"old"}
         store = self.filled_with(values)
         names = ["n", "there/y", "there/x", "new/folder/z"]
-        assert store.link_many(names, ["a", "nothing/here", "b/d", "b/c"]) == [True, False, True, True]
+        assert self.shared(store, names, ["a", "nothing/here", "b/d", "b/c"]) == [True, False, True, True]
         assert [store.get(name) for name in names] == [b"1", None, b"long value", b""]
-        assert store.link_many(["n", "there/x"], ["b/d", "b/d"]) == [True, True], "and again"
+        assert self.shared(store, ["n", "there/x"], ["b/d", "b/d"]) == [True, True], "and again"
         store.set("b/d", b"changed")
         assert (store.get("n"), store.get("there/x")) == (b"long value", b"long value"), "a write changes one key"
         if store.capabilities.erasable:
@@ -124,10 +124,14 @@ class StoreWritingTests(StoreTestBase):
             store.erase("b/d")
             assert store.get("n") == b"long value"
         many = [f"m/{i}" for i in range(300)]
-        assert store.link_many(many, ["b/c" if i % 3 else "zero" for i in range(300)]) == [
+        assert self.shared(store, many, ["b/c" if i % 3 else "zero" for i in range(300)]) == [
             bool(i % 3) for i in range(300)
         ]
-        assert store.link_many([], []) == []
+        assert self.shared(store, [], []) == []
+
+    def shared(self, store: Store, names: list[str], sources: list[str]) -> list[bool]:
+        """copy_in with `shares`: where a value was."""
+        return [size >= 0 for size in store.copy_in(names, store, sources, shares=True)]
 
     def test_copy_in(self) -> None:
         values = {"a": b"1", "b/c": b"", "b/d": b"long value" * 100, "there/x": b"old"}
@@ -141,11 +145,11 @@ class StoreWritingTests(StoreTestBase):
             store.set("there/x", b"old")
         assert store.copy_in([], other, []) == []
 
-    def test_put_stream(self) -> None:
+    def test_put_parts(self) -> None:
         store = self.new_store()
-        store.put_stream("a/b", 6, iter([b"abc", b"", b"def"]))
+        put_parts(store, "a/b", 6, iter([b"abc", b"", b"def"]))
         assert store.get("a/b") == b"abcdef"
-        store.put_stream("a/b", 0, iter([]))
+        put_parts(store, "a/b", 0, iter([]))
         assert store.get("a/b") == b""
 
         def broken() -> Iterator[bytes]:
@@ -153,7 +157,7 @@ class StoreWritingTests(StoreTestBase):
             raise StoreError("the source is gone")
 
         for key in ("a/b", "c"):
-            refusal(StoreError, lambda key=key: store.put_stream(key, 6, broken()))  # type: ignore[misc]
+            refusal(StoreError, lambda key=key: put_parts(store, key, 6, broken()))  # type: ignore[misc]
         assert (store.get("a/b"), store.get("c")) == (b"", None)
 
     # --- conditions ----------------------------------------------------------------------------------------------------------------
@@ -298,7 +302,7 @@ class StoreWritingTests(StoreTestBase):
         files, buffers = fetched.sources
         rows = columns((piece, 0, 1), (piece, 1, 1), (-1 - len(buffers), 0, 2))
         pieces = Pieces(Sources(files, [*buffers, b"!?"]), rows, np.array([0, 2, 2, 3]))
-        answers = store.append_many(["a", "b", "new"], pieces, [ANY] * 3)
+        answers = append_many(store, ["a", "b", "new"], pieces, [ANY] * 3)
         assert not any(isinstance(answer, Changed) for answer in answers)
         assert [store.get(key) for key in ("a", "b", "c", "new")] == [b"aacc", b"bb", b"cc", b"!?"]
 
@@ -410,11 +414,11 @@ class StoreWritingTests(StoreTestBase):
             lambda: store.erase_prefix(""),
             lambda: store.put_many(["a"], pieces_of([b"2"]), [ANY]),
             lambda: store.append("a", b"2"),
-            lambda: store.append_many(["a"], pieces_of([b"2"]), [ANY]),
+            lambda: append_many(store, ["a"], pieces_of([b"2"]), [ANY]),
             lambda: store.erase_many(["a"], [ANY]),
-            lambda: store.link_many(["b"], ["a"]),
+            lambda: store.copy_in(["b"], store, ["a"], shares=True),
             lambda: store.copy_in(["b"], inner, ["a"]),
-            lambda: store.put_stream("a", 1, iter([b"2"])),
+            lambda: put_parts(store, "a", 1, iter([b"2"])),
         ):
             refusal(ReadOnlyError, call)
         assert store.get("a") == inner.get("a") == b"1"

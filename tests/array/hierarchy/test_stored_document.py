@@ -310,12 +310,6 @@ class Acting(CountingStore):
         self._at("after", kind)
         return done
 
-    def has_version(self, key, version):  # type: ignore[no-untyped-def, override]
-        self._at("before", "document")
-        done = super().has_version(key, version)
-        self._at("after", "document")
-        return done
-
     def put_many(self, names, pieces, expect):  # type: ignore[no-untyped-def, override]
         kind = "document put" if "zarr.json" in names else "put"
         self._at("before", kind)

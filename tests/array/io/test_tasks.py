@@ -206,11 +206,11 @@ class Watched(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         self.threads.add(threading.get_ident())
-        return super().fetch(names, spans, expect=expect, held=held, once=once)
+        return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
 
 
 def test_no_thread_is_started_for_values_at_hand_nor_for_one_part() -> None:
@@ -313,10 +313,10 @@ class Replacing(CountingStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        fetched = super().fetch(names, spans, expect=expect, held=held, once=once)
+        fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
         for key in names:
             if (value := self.others.pop(key, None)) is not None:
                 self.inner.set(key, value)

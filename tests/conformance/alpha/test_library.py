@@ -12,7 +12,7 @@ import pytest
 
 import frazil
 from frazil.errors import ConflictError, FormatError
-from frazil.repository.refs.alpha_library import GUARD
+from frazil.repository.alpha.alpha_library import GUARD
 from frazil.stores import MemoryStore
 from tests.conformance.alpha.library import FIRST, Library, Refused, unpack
 

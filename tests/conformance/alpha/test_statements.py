@@ -19,7 +19,7 @@ from frazil.errors import (
 )
 from frazil.formats.alpha.snapshots import decode_snapshot
 from frazil.formats.ids import decode_id
-from frazil.repository.refs.alpha_library import GUARD
+from frazil.repository.alpha.alpha_library import GUARD
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.testing import CountingStore
 from tests.conformance.alpha.library import unpack

@@ -102,10 +102,12 @@ class InFolder(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self.inner.fetch(self._inside(names), spans, expect=expect, held=held, once=once)
+        return self.inner.fetch(
+            self._inside(names), spans, expect=expect, continue_from=continue_from, single_read=single_read
+        )
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -114,9 +116,6 @@ class InFolder(WrappedStore):
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many(self._inside(names), expect)
-
-    def erase_prefix(self, prefix: str) -> None:
-        self.inner.erase_prefix(self.folder + prefix)
 
     def list_page(self, prefix: str = "", after: str = "", **named: object) -> Page:  # type: ignore[override]
         page = self.inner.list_page(self.folder + prefix, after and self.folder + after, **named)  # type: ignore[arg-type]

@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 from tests.formats import documents, strategies
 from tests.formats.encoding import Pairs, Raw, Wide, encoded
 
-import frazil.formats.alpha.nodes as nodes_module
+import frazil.formats.alpha.node_index as index_module
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.alpha.node_index import NodeIndex, find_nodes
 from frazil.formats.alpha.node_values import read_attributes
-from frazil.formats.alpha.nodes import (
+from frazil.formats.alpha.nodes import _gather, encode_nodes, index_nodes
+from frazil.formats.alpha.zarr_metadata import read_metadata
+from frazil.formats.ids import decode_id
+from frazil.formats.msgpack import Reader, write_map
+from frazil.formats.nodes import (
     ArrayData,
     AttributesReference,
     BrokenNode,
@@ -22,11 +26,8 @@ from frazil.formats.alpha.nodes import (
     Node,
     Nodes,
     NodeSnapshot,
-    _over,
+    nodes_over,
 )
-from frazil.formats.alpha.zarr_metadata import read_metadata
-from frazil.formats.ids import decode_id
-from frazil.formats.msgpack import Reader, write_map
 
 KEY = "snapshots/X"
 # by their components, not by their bytes
@@ -39,7 +40,7 @@ def opened(pairs: list[tuple[object, object]] | bytes) -> Nodes:
     count = reader.map("the nodes")
     paths, rows, end, _ = find_nodes(data, reader.at, count, KEY)
     assert end == len(data)
-    return _over(NodeIndex(data, KEY, paths, rows), {})  # whatever ids there are
+    return nodes_over(NodeIndex(data, KEY, paths, rows), {})  # whatever ids there are
 
 
 def of(*nodes: list[object]) -> Nodes:
@@ -47,7 +48,7 @@ def of(*nodes: list[object]) -> Nodes:
 
 
 def written(nodes: Nodes) -> bytes:
-    return nodes.encoded()
+    return encode_nodes(nodes)
 
 
 def node_of(nodes: Nodes, path: str) -> NodeSnapshot:
@@ -323,7 +324,7 @@ def test_what_differs(old: Nodes, other: Nodes, piece: int, data: st.DataObject)
         path for path in {*old, *new} if path not in old or path not in new or alone(old, path) != alone(new, path)
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nodes_module, "_PIECE", piece)
+        patch.setattr(index_module, "_PIECE", piece)
         read = opened(written(old)), opened(written(new))
         assert sorted(read[0].differing(read[1])) == sorted(read[1].differing(read[0])) == sorted(differing)
     # in memory what is another object may differ
@@ -369,10 +370,10 @@ def test_what_is_spliced_is_what_is_gathered(old: Nodes, rounds: list[Nodes], da
         changed = nodes.changed(changes)
         gathered = bytearray()
         write_map(gathered, len(changed))
-        changed._gather(gathered)
-        assert changed.encoded() == bytes(gathered)
+        _gather(gathered, changed, changed.stored)
+        assert encode_nodes(changed) == bytes(gathered)
         assert written(changed) == bytes(gathered)
-        nodes = changed.indexed(b"before" + changed.encoded(), 6, KEY)
+        nodes = index_nodes(changed, b"before" + encode_nodes(changed), 6, KEY)
         assert nodes == changed == opened(bytes(gathered))
         assert list(nodes) == sorted(nodes, key=lambda path: path.split("/")[1:] if path != "/" else [""])
         assert written(nodes) == bytes(gathered)
@@ -443,7 +444,7 @@ def test_an_array_with_other_manifests_is_known_without_decoding_it(old: Nodes, 
         array = node.array._replace(manifests=(ManifestReference(decode_id(documents.OTHER), extents),))
         attributes = {"who": "me"} if new else node.attributes
         changed = nodes.changed({path: node._replace(array=array, attributes=attributes)})
-        after = changed.indexed(changed.encoded(), 0, KEY)
+        after = index_nodes(changed, encode_nodes(changed), 0, KEY)
         found, read = node_of(after, path), node_of(opened(written(changed)), path)
         assert found == read == changed.get(path)
         assert found.array is not None and found.array.manifests[0].extents == extents

@@ -13,15 +13,16 @@ from tests.formats.documents import encoded_snapshot
 from tests.formats.encoding import Pairs, Raw, Wide, decoded, encoded
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.formats.alpha.nodes import BrokenNode, Nodes, NodeSnapshot
-from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo, decode_snapshot
+from frazil.formats.alpha.snapshots import FileInfo, SnapshotFile, decode_snapshot
 from frazil.formats.ids import decode_id, encode_id
+from frazil.formats.nodes import BrokenNode, Nodes, NodeSnapshot
+from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import parse_time
 
 KEY = "snapshots/X"
 
 
-def in_values(snapshot: Snapshot) -> Snapshot:
+def in_values(snapshot: SnapshotFile) -> SnapshotFile:
     """The same with every node decoded, so that nothing is copied when it is encoded."""
     nodes = {path: snapshot.nodes.get(path) for path in snapshot.nodes}
     assert not [node for node in nodes.values() if isinstance(node, BrokenNode)]
@@ -75,7 +76,9 @@ def test_the_smallest_file_byte_for_byte() -> None:
     assert len(data) == 111
     time = parse_time("2024-10-13T18:53:45.425022Z")
     assert time is not None
-    snapshot = Snapshot(SnapshotInfo(decode_id("6W05WADKS87N84AMH5KG"), time, "Repository initialized"), time + 47000)
+    snapshot = SnapshotFile(
+        SnapshotInfo(decode_id("6W05WADKS87N84AMH5KG"), time, "Repository initialized"), time + 47000
+    )
     assert decode_snapshot(data) == snapshot
     assert encoded_snapshot(snapshot) == data
 
@@ -85,7 +88,7 @@ def test_the_smallest_file_byte_for_byte() -> None:
 
 @given(strategies.snapshots)
 @pytest.mark.rule("I219", "I223", "I225", "I227", "I228", "I236")
-def test_snapshots_come_back(snapshot: Snapshot) -> None:
+def test_snapshots_come_back(snapshot: SnapshotFile) -> None:
     data = encoded_snapshot(snapshot)
     read = decode_snapshot(data, KEY)
     assert read == snapshot
@@ -95,7 +98,7 @@ def test_snapshots_come_back(snapshot: Snapshot) -> None:
 
 def test_the_library_lets_the_count_of_a_long_history_wrap_around() -> None:
     info = SnapshotInfo(bytes(12), 0, "")
-    data = encoded_snapshot(Snapshot(info, 0, history=(info,) * 65537, total_parents=65537))
+    data = encoded_snapshot(SnapshotFile(info, 0, history=(info,) * 65537, total_parents=65537))
     assert len(decode_snapshot(data).history) == 65537
     assert decoded(data)[4:6] == [65537, 1]  # type: ignore[index]
 
@@ -115,7 +118,7 @@ def test_the_library_lets_the_count_of_a_long_history_wrap_around() -> None:
 )
 def test_what_the_format_cannot_hold_is_not_written(changes: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
-        encoded_snapshot(Snapshot(SnapshotInfo(bytes(12), 0, ""), 0)._replace(**changes))
+        encoded_snapshot(SnapshotFile(SnapshotInfo(bytes(12), 0, ""), 0)._replace(**changes))
 
 
 # --- files that the library would have taken -----------------------------------------------------------------------------------------
@@ -353,7 +356,7 @@ def test_deep_nodes_are_refused_when_they_are_touched() -> None:
 @pytest.mark.parametrize("ids", [(1, 1), (2**31, 2**31), (0, 0)])
 def test_two_nodes_of_one_id_are_refused(ids: tuple[int, int]) -> None:
     """The chunks of one would be read as those of the other."""
-    made = Snapshot(SnapshotInfo(b"a" * 12, 0, "x"), 0)
+    made = SnapshotFile(SnapshotInfo(b"a" * 12, 0, "x"), 0)
     groups = {path: NodeSnapshot(number, path) for path, number in zip(("/a", "/b"), ids, strict=True)}
     data = encoded_snapshot(made._replace(nodes=Nodes({**groups, "/c": NodeSnapshot(5, "/c")})))
     with pytest.raises(FormatError, match="/a and /b") as caught:

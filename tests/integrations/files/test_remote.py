@@ -121,14 +121,14 @@ class FailingStore(CountingStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         if len(spans):
             FailingStore.left -= 1
         if FailingStore.left < 0:
             raise StoreError("the connection is gone", key=names[0])
-        return super().fetch(names, spans, expect=expect, held=held, once=once)
+        return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
 
 
 def test_a_store_that_fails_is_no_damaged_file() -> None:

@@ -48,7 +48,7 @@ class _Held(BufferedStore):
         self.now = self.most = 0
         self.lock = threading.Lock()
 
-    def fetch(self, names: Sequence[str], spans, *, expect=None, held=None, once=False):  # type: ignore[no-untyped-def]
+    def fetch(self, names: Sequence[str], spans, *, expect=None, continue_from=None, single_read=False):  # type: ignore[no-untyped-def]
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
@@ -56,7 +56,7 @@ class _Held(BufferedStore):
         assert self.may.acquire(timeout=WAIT)
         with self.lock:
             self.now -= 1
-        return super().fetch(names, spans, expect=expect, held=held, once=once)
+        return super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
 
 
 def test_more_than_may_be_at_once_wait() -> None:

@@ -306,9 +306,9 @@ class Replaced(BufferedStore):
         super().__init__(inner)
         self.times = times
 
-    def fetch(self, names, spans, *, expect=None, held=None, once=False):  # type: ignore[no-untyped-def]
-        found = super().fetch(names, spans, expect=expect if held is None else held.versions)
-        if held is None and self.times and names[0] == "c/0":
+    def fetch(self, names, spans, *, expect=None, continue_from=None, single_read=False):  # type: ignore[no-untyped-def]
+        found = super().fetch(names, spans, expect=expect if continue_from is None else continue_from.versions)
+        if continue_from is None and self.times and names[0] == "c/0":
             self.times -= 1
             self.inner.set(names[0], b"value %d" % self.times)
         return found

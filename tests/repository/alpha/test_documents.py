@@ -13,8 +13,7 @@ from tests.formats import strategies
 from tests.formats.archives import NAMES, files_in
 
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
-from frazil.formats.alpha.nodes import NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot
+from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot
 from frazil.formats.alpha.zarr_metadata import (
     DATA_TYPES,
     NamedConfiguration,
@@ -23,6 +22,8 @@ from frazil.formats.alpha.zarr_metadata import (
     read_metadata,
 )
 from frazil.formats.msgpack import Reader
+from frazil.formats.nodes import NodeSnapshot
+from frazil.formats.snapshots import SnapshotInfo
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.extensions import Extension, NamedExtension
@@ -76,7 +77,7 @@ def arrays(draw: st.DrawFn) -> ArrayMetadata:
     )
 
 
-RULES = AlphaSnapshots(MemoryStore()).rules(Snapshot(SnapshotInfo(bytes(12), 0, ""), 0))  # of the alpha library
+RULES = AlphaSnapshots(MemoryStore()).rules(SnapshotFile(SnapshotInfo(bytes(12), 0, ""), 0))  # of the alpha library
 
 
 def an_array(dtype: object = "float32", **members: object) -> ArrayMetadata:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.repository.models import Chunk, Model, Payload, columns_of, manifest_of, payloads, together
 
-from frazil.formats.alpha.manifests import Manifest
-from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import Manifest
+from frazil.formats.nodes import ManifestReference
 from frazil.repository.manifests.boxes import extents_of
 from frazil.repository.manifests.chunk_comparison import Listed, compare_chunks, own_manifests, same_references
 

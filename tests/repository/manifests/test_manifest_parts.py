@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.repository.models import Model, manifest_of, model_of, payloads, together
 
-from frazil.formats.alpha.manifests import NO_FLAGS, decode_manifest, encode_manifest
-from frazil.formats.msgpack import unpack
+from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
+from frazil.formats.manifests import NO_FLAGS, FileCheck
 from frazil.repository.manifests.manifest_parts import join_pieces, piece_of, split_piece, trimmed
-from frazil.repository.virtual.file_checks import FileCheck, read_checks, with_checks
 
 models: st.SearchStrategy[Model] = st.dictionaries(st.tuples(st.integers(0, 5), st.integers(0, 5)), payloads)
 
@@ -54,18 +53,17 @@ def test_a_piece_has_one_array_alone(ours: Model, others: Model) -> None:
 
 def test_flags_are_joined_and_checks_go_with_locations() -> None:
     old, new = FileCheck(1, 2), FileCheck(3, 4)
-    other = b"\x81\xa5other\x01"
     first = manifest_of(3, {(0,): ("file:///a", 0, 1), (1,): ("file:///b", 0, 1)}, 1)
     second = manifest_of(3, {(2,): ("file:///b", 0, 1), (3,): ("file:///c", 0, 1)}, 1)
-    first = first._replace(flags=with_checks(other, {"file:///a": old, "file:///b": old}))
-    second = second._replace(flags=with_checks(b"\x81\xa5other\x02", {"file:///b": new, "file:///c": new}))
+    first = first._replace(flags={b"other": b"1"}, checks={"file:///a": old, "file:///b": old})
+    second = second._replace(flags={b"other": b"2"}, checks={"file:///b": new, "file:///c": new})
     joined = join_pieces([first, second])
-    checks = read_checks(joined.flags)
+    checks = joined.checks
     older = next(name for name in checks if name.startswith("file:///b#"))
     assert checks == {"file:///a": old, older: old, "file:///b": new, "file:///c": new}
-    assert unpack(with_checks(joined.flags, {})) == {"other": 2}
+    assert joined.flags == {b"other": b"2"}
     pieces = [trimmed(piece) for piece in split_piece(joined, 1)]
-    assert [list(read_checks(piece.flags)) for piece in pieces] == [
+    assert [list(piece.checks) for piece in pieces] == [
         ["file:///a"],
         [older],
         ["file:///b"],

@@ -22,9 +22,10 @@ from tests.repository.models import (
 )
 
 from frazil.errors import InvalidInputError
-from frazil.formats.alpha.manifests import Manifest, decode_manifest, encode_manifest, rows_of_array
-from frazil.formats.alpha.nodes import ManifestReference
+from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
 from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import Manifest, rows_of_array
+from frazil.formats.nodes import ManifestReference
 from frazil.repository.format import ArrayPlacement
 from frazil.repository.manifests.boxes import extents_of, read_extents
 from frazil.repository.manifests.placement import (

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.repository.models import Chunk, Model, columns_of, manifest_of, model_of, payload_at, payloads, together
 
-from frazil.formats.alpha.manifests import Manifest, rows_of_array
-from frazil.formats.alpha.nodes import ManifestReference
+from frazil.formats.manifests import Manifest, rows_of_array
+from frazil.formats.nodes import ManifestReference
 from frazil.repository.manifests.boxes import extents_of
 from frazil.repository.manifests.references import BaseReferences, References
 from frazil.stores.caches.byte_cache import ByteCache

@@ -28,7 +28,7 @@ from tests.repository.plain_merge import (
 )
 
 from frazil.errors import ConflictError
-from frazil.formats.alpha.nodes import Nodes, NodeSnapshot
+from frazil.formats.nodes import Nodes, NodeSnapshot
 from frazil.repository.merge.apply import apply
 from frazil.repository.merge.conflicts import find_conflicts
 from frazil.repository.merge.delta import Delta, Made, MetadataChange

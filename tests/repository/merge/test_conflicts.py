@@ -18,7 +18,7 @@ from tests.repository.plain_history import (
 )
 
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
+from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.repository.merge.conflicts import KINDS, Conflict, find_conflicts
 from frazil.repository.merge.delta import Delta, Made, MetadataChange
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize

@@ -16,23 +16,24 @@ from tests.repository.plain_history import CHUNK, PlainSession, State, delta_of,
 from tests.repository.stored import empty_files, info, put_manifests, snapshot, some_id
 
 from frazil.errors import NotFoundError
-from frazil.formats.alpha.manifests import NATIVE, Manifest, node_manifest
-from frazil.formats.alpha.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot, decode_snapshot
+from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot
 from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata
-from frazil.formats.msgpack import Json, pack
+from frazil.formats.json_values import Json
+from frazil.formats.manifests import NATIVE, Manifest, node_manifest
+from frazil.formats.msgpack import pack
+from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.alpha.node_matching import match_nodes
-from frazil.repository.files.attributes import same_attributes
-from frazil.repository.files.file_cache import Files
 from frazil.repository.manifests.boxes import extents_of
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
 from frazil.repository.merge.snapshot_delta import snapshot_delta
+from frazil.repository.session.attributes import same_attributes
 
 FREE = {"frazil": pack({"next_node": 100})}
 METADATA = ZarrArrayMetadata((4, 4), "int32", (2, 2), "Slash", 0, (NamedConfiguration("bytes", {"endian": "little"}),))
 
 
-def read(nodes: Nodes | Mapping[str, NodeSnapshot], *, free: bool = True) -> Snapshot:
+def read(nodes: Nodes | Mapping[str, NodeSnapshot], *, free: bool = True) -> SnapshotFile:
     """A snapshot as it comes from a file."""
     made = snapshot(info(1))._replace(
         nodes=nodes if isinstance(nodes, Nodes) else Nodes(nodes), flags=FREE if free else {}
@@ -53,7 +54,7 @@ def nodes(*some: NodeSnapshot) -> Nodes:
 
 
 def compare(
-    files: Files, old: Snapshot, new: Snapshot, same_below: int | None = None, chunks_of: set[str] | None = None
+    files: Files, old: SnapshotFile, new: SnapshotFile, same_below: int | None = None, chunks_of: set[str] | None = None
 ) -> Difference:
     matching = match_nodes(old.nodes, new.nodes, same_below)
     return snapshot_delta(files, old, new, matching, chunks_of=chunks_of).difference
@@ -80,7 +81,7 @@ NONE = columns()
 # --- what random histories leave ----------------------------------------------------------------------------------------------------
 
 
-def stored(state: State, files: Files, *, free: bool, old: Snapshot | None = None) -> Snapshot:
+def stored(state: State, files: Files, *, free: bool, old: SnapshotFile | None = None) -> SnapshotFile:
     """A state as a snapshot: an array that has other chunks than in an older one has another manifest."""
     made = {}
     for number, node in state.items():
@@ -242,7 +243,7 @@ def test_the_same_json(left: Json, right: Json, same: bool) -> None:
 
 
 def test_nodes_that_cannot_be_read_are_compared_as_bytes() -> None:
-    def broken(*entries: tuple[str, object]) -> Snapshot:
+    def broken(*entries: tuple[str, object]) -> SnapshotFile:
         made = read(Nodes())
         assert encoded_snapshot(made)[-1:] == b"\x80"  # the map of nodes
         return decode_snapshot(encoded_snapshot(made)[:-1] + encoded(Pairs(list(entries))))

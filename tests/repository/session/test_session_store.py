@@ -20,9 +20,9 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import parse_node
 from frazil.repository.session.session_store import SessionStore
 from frazil.stores import ABSENT, ANY, Changed, ChunkStorage, MemoryStore, PlainChunks, Store
+from frazil.stores.append import append_many
 from frazil.stores.fetched.content import read_values
-from frazil.stores.store import WHOLE
-from frazil.stores.values import ABSENT_KEY, FOUND, STALE, pieces_of
+from frazil.stores.values import ABSENT_KEY, FOUND, STALE, WHOLE, pieces_of
 
 
 @pytest.fixture(params=[plain_session, repository_session])
@@ -352,7 +352,7 @@ def test_a_session_for_reading() -> None:
         lambda: store.erase_prefix(""),
         lambda: store.put_many(["a/c/0"], pieces_of([b""]), [ANY]),
         lambda: store.erase_many(["a/c/0"], [ANY]),
-        lambda: store.append_many(["a/c/0"], pieces_of([b""]), [ANY]),
+        lambda: append_many(store, ["a/c/0"], pieces_of([b""]), [ANY]),
     ):
         with pytest.raises(ReadOnlyError):
             call()
@@ -361,7 +361,7 @@ def test_a_session_for_reading() -> None:
 
 def test_an_answer_of_another_store_cannot_be_held() -> None:
     with pytest.raises(InvalidInputError):
-        plain_session().fetch(["a"], WHOLE, held=MemoryStore().fetch(["a"], WHOLE))
+        plain_session().fetch(["a"], WHOLE, continue_from=MemoryStore().fetch(["a"], WHOLE))
 
 
 def test_documents_that_others_change_meanwhile() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from frazil import _kernel
 from frazil.errors import DataError, FrazilError, InvalidInputError, StoreError
+from frazil.formats.manifests import FileCheck
 from frazil.repository.virtual import virtual_fetch
-from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.locations import file_location
 from frazil.repository.virtual.virtual_fetch import NO_PLACES, VirtualPlaces, open_places
 from frazil.stores.local.local_store import LocalStore

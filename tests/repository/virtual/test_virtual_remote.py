@@ -42,12 +42,12 @@ class TaggedStore(BufferedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         self.fetches.append((len(names), len(spans), expect is not None and any(expect)))
         plain = None if expect is None else [version and _plain(version) for version in expect]
-        fetched = super().fetch(names, spans, expect=plain, held=held, once=once)
+        fetched = super().fetch(names, spans, expect=plain, continue_from=continue_from, single_read=single_read)
         return fetched._replace(versions=[version and b'"%s"' % version.hex().encode() for version in fetched.versions])
 
 

@@ -30,10 +30,12 @@ from frazil.stores.array_storage.shared_objects import fetch_located, object_spa
 from frazil.stores.fetched.content import read_values
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
-from frazil.stores.store import (
+from frazil.stores.store import Store
+from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
     ANY,
+    FOLDER,
     FOUND,
     MISSING,
     NO_SPANS,
@@ -44,10 +46,9 @@ from frazil.stores.store import (
     Columns,
     Fetched,
     Pieces,
-    Store,
     Version,
+    pieces_of,
 )
-from frazil.stores.values import FOLDER, pieces_of
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing.counting_store import CountingStore
 from frazil.testing.store_base import columns
@@ -159,7 +160,7 @@ def test_plain_fetch_is_one_request_a_span_and_holds() -> None:
     assert store.count("fetch") == store.count() == 2
     chunks.publish(at, pieces_of([b"other", b"other"]), [ANY, ANY])
     spans = columns((1, 0, 2), (0, 0, 2))
-    assert read_values(chunks.fetch(located, spans, held=held), located.names, spans) == [b"ab", b"01"]
+    assert read_values(chunks.fetch(located, spans, continue_from=held), located.names, spans) == [b"ab", b"01"]
     assert list(chunks.fetch(located, spans, expect=held.versions).status) == [STALE, STALE]
 
 
@@ -324,7 +325,7 @@ def test_versions_of_shared_objects() -> None:
     p, q = held.versions[0], held.versions[2]
     assert list(held.versions) == [p, p, q, None, None]
     store.set("p", b"something else")
-    again = chunks.fetch(located, spans, held=held)
+    again = chunks.fetch(located, spans, continue_from=held)
     assert read_values(again, ["p", "p", "q", "", ""], spans) == [
         PACKS["p"][:5],
         PACKS["p"][5:10],
@@ -342,7 +343,7 @@ def test_versions_of_shared_objects() -> None:
     )
     assert fetched.rows[1].tolist() == [MISSING, 0, 0]
     with pytest.raises(InvalidInputError):
-        chunks.fetch(located, spans, held=store.fetch(located.names, whole(2)))
+        chunks.fetch(located, spans, continue_from=store.fetch(located.names, whole(2)))
     fetched = chunks.fetch(located, spans, expect=[ABSENT, None, None, p, ABSENT])
     assert [fetched.status[0], *fetched.status[2:]] == [STALE, FOUND, STALE, STALE], (
         "what is nowhere or inline has no version"
@@ -382,7 +383,7 @@ def test_known_versions_are_handed_on_and_compared_and_objects_expect_nothing() 
     fetched = chunks.fetch(located, spans)
     assert fetched.versions is versions
     assert not versions.made, "who asks for no version pays for none"
-    assert fetched.young is None
+    assert fetched.version_may_repeat is None
     assert chunks.fetch(located, spans, expect=fetched.versions).status == [FOUND, FOUND, FOUND, ABSENT_KEY, FOUND]
     fetched = chunks.fetch(located, spans, expect=[b"v0", b"v0", ABSENT, ABSENT, b"other"])
     assert list(fetched.status) == [FOUND, STALE, STALE, ABSENT_KEY, STALE]
@@ -392,14 +393,14 @@ def test_known_versions_are_handed_on_and_compared_and_objects_expect_nothing() 
     assert not store.count(), "nothing has to be looked up"
     assert list(looked.status) == [FOUND, FOUND, FOUND, ABSENT_KEY, FOUND]
     assert looked.sizes.tolist() == [5, 5, -1, -1, 2]
-    again = chunks.fetch(located, spans, held=looked)
+    again = chunks.fetch(located, spans, continue_from=looked)
     assert read_values(again, ["p", "p", "q", "", ""], spans)[2] == PACKS["q"]
     assert list(located.take(np.array([4, 1])).versions or ()) == [b"v4", b"v1"]
 
 
-@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("single_read", [False, True])
 @pytest.mark.parametrize("held", [False, True])
-def test_an_object_that_must_be_there(tmp_path: Path, once: bool, held: bool) -> None:
+def test_an_object_that_must_be_there(tmp_path: Path, single_read: bool, held: bool) -> None:
     for store in (MemoryStore(), LocalStore(tmp_path)):
         store.set("p", bytes(100))
         for place in (("gone", 0, 5), ("gone", 0, -1)):
@@ -409,10 +410,10 @@ def test_an_object_that_must_be_there(tmp_path: Path, once: bool, held: bool) ->
             located = strict.locate(np.arange(4).reshape(-1, 1))
             before = lenient.fetch(located._replace(must_exist=False), spans) if held else None
             with pytest.raises(StoreError, match="missing") as caught:
-                strict.fetch(located, spans, once=once, held=before)
+                strict.fetch(located, spans, single_read=single_read, continue_from=before)
             assert (caught.value.key, caught.value.errno) == ("gone", ENOENT)
             others = located.take(np.array([0, 2, 3]))
-            fetched = strict.fetch(others, whole(3), once=once)
+            fetched = strict.fetch(others, whole(3), single_read=single_read)
             assert list(fetched.status) == [FOUND, ABSENT_KEY, FOUND]
 
 
@@ -433,9 +434,9 @@ def test_whole_objects_are_left_to_the_kernel_where_each_is_read_once(tmp_path: 
     store.set("p", bytes(range(100)))
     chunks = PackedChunks(store, [("p", 0, -1), None, b"in", ("gone", 0, -1)])
     located = chunks.locate(np.arange(4).reshape(-1, 1))
-    assert list(chunks.fetch(located, whole(4), once=True).status) == [UNKNOWN, ABSENT_KEY, FOUND, UNKNOWN]
+    assert list(chunks.fetch(located, whole(4), single_read=True).status) == [UNKNOWN, ABSENT_KEY, FOUND, UNKNOWN]
     twice = columns((0, 0, 2), (0, 2, 2), (0, 4, 4))
-    assert chunks.fetch(located, twice, once=True).status[0] == FOUND
+    assert chunks.fetch(located, twice, single_read=True).status[0] == FOUND
 
 
 def test_parts_of_few_objects() -> None:

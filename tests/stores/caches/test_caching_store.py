@@ -216,12 +216,14 @@ def test_what_was_answered_from_memory_can_be_held() -> None:
     store.get_partial_values([("a", (0, 5))])
     fetched = store.fetch(["a"], columns((0, 1, 3)))
     assert inner.count() == 1
-    again = store.fetch(["a"], columns((0, 50, 3), (0, 2, 2)), held=fetched)
+    again = store.fetch(["a"], columns((0, 50, 3), (0, 2, 2)), continue_from=fetched)
     assert read_values(again, ["a"], columns((0, 50, 3), (0, 2, 2))) == [VALUES["a"][50:53], VALUES["a"][2:4]]
     inner.set("a", b"something new")
-    again = store.fetch(["a"], columns((0, 80, 3)), held=again)
+    again = store.fetch(["a"], columns((0, 80, 3)), continue_from=again)
     assert list(again.status) == [STALE], "nobody has that version any more"
-    refusal(InvalidInputError, lambda: store.fetch(["a"], columns((0, 0, 1)), held=inner.fetch(["a"], columns())))
+    refusal(
+        InvalidInputError, lambda: store.fetch(["a"], columns((0, 0, 1)), continue_from=inner.fetch(["a"], columns()))
+    )
 
 
 def test_a_store_without_versions() -> None:
@@ -257,7 +259,7 @@ def test_a_store_without_versions() -> None:
         lambda store: store.set_partial_values([("a", 1, b"new")]),
         lambda store: store.erase("a"),
         lambda store: store.erase_prefix(""),
-        lambda store: store.link_many(["a"], ["b"]),
+        lambda store: store.copy_in(["a"], store, ["b"], shares=True),
     ],
 )
 def test_writes_drop_what_they_change(write: Callable[[Store], object]) -> None:
@@ -399,7 +401,7 @@ def test_more_objects_than_may_be_open(tmp_path: Path) -> None:
         store = CachingStore(inner, 10_000)
         spans = np.array([(699 - i, 0, -1) for i in range(700)], np.int64)
         for _ in range(2):
-            fetched = store.fetch(names, spans, once=True)
+            fetched = store.fetch(names, spans, single_read=True)
             assert read_values(fetched, names, spans) == [f"{699 - i}".encode() for i in range(700)]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -473,7 +475,7 @@ class Handless(WrappedStore):
     __slots__ = ("happens",)
 
     def fetch(self, names: Sequence[str], spans: Columns, **options: Any) -> Fetched:
-        held = options.pop("held", None)
+        held = options.pop("continue_from", None)
         if held is not None:
             self.happens()
             options["expect"] = list(held.versions)

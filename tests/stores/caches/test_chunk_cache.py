@@ -45,7 +45,7 @@ def test_it_answers_as_the_store_does(steps: list[tuple[list[tuple[int, int, int
             if row > 1 or start < 200 - 50 * row
         ]
         spans = columns(*(span if span[0] < 2 else (span[0], 0, -1) for span in within))
-        held = store.fetch(names, spans, held=held if holds else None)
+        held = store.fetch(names, spans, continue_from=held if holds else None)
         plain = inner.fetch(names, spans)
         assert read_values(held, names, spans) == read_values(plain, names, spans)
         assert held.status == plain.status

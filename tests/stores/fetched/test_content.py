@@ -129,5 +129,5 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
 
 def test_what_was_not_opened_is_not_read() -> None:
     fetched = Fetched(Sources(None, ()), [UNKNOWN], [None], np.array([-1]), columns((MISSING, 0, 0)))
-    with pytest.raises(StoreError, match="once"):
+    with pytest.raises(StoreError, match="single_read"):
         read_values(fetched, ["a"], columns((0, 0, -1)))

@@ -80,7 +80,7 @@ def test_neighbours_cost_one_request(count: int) -> None:
     ]
     assert read_values(fetched, names, wanted) == expected
     assert store.count("fetch") == 3
-    again = fetch_spans(store, names, wanted, held=fetched)
+    again = fetch_spans(store, names, wanted, continue_from=fetched)
     assert read_values(again, names, wanted) == expected
 
 

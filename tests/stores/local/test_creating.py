@@ -23,7 +23,7 @@ from tests.stores.lacking import lack, require_filters
 from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.store import ABSENT
+from frazil.stores.values import ABSENT
 from frazil.testing.checks import refusal
 
 Make = Callable[[LocalStore, str, bytes], bool]

@@ -20,8 +20,7 @@ from tests.stores.disk import fork, mounted
 import frazil
 from frazil.errors import AlreadyExistsError, StoreError
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.store import NO_SPANS
-from frazil.stores.values import ABSENT_KEY, FOLDER
+from frazil.stores.values import ABSENT_KEY, FOLDER, NO_SPANS
 from frazil.testing.checks import refusal
 
 

@@ -20,7 +20,8 @@ from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores.fetched.content import read_values
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.store import ABSENT, ABSENT_KEY, ANY, FOUND, NO_SPANS, STALE, UNKNOWN, WHOLE, Changed, Store
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, FOUND, NO_SPANS, STALE, UNKNOWN, WHOLE, Changed
 from frazil.testing.checks import refusal
 from frazil.testing.store_base import columns
 from frazil.testing.store_tests import StoreTests
@@ -63,8 +64,8 @@ def test_a_root_that_is_not_there(store: LocalStore) -> None:
     store.erase_prefix("")
     fetched = store.fetch(["a", "a", "b"], columns((2, 0, -1), (0, -1, 1)), expect=[None, ABSENT, b"\1" * 24])
     assert list(fetched.status) == [ABSENT_KEY, ABSENT_KEY, STALE]
-    assert list(store.fetch(["a"], WHOLE, held=store.fetch(["a"], WHOLE)).status) == [ABSENT_KEY]
-    assert list(store.fetch(["a"], WHOLE, once=True).status) == [ABSENT_KEY]
+    assert list(store.fetch(["a"], WHOLE, continue_from=store.fetch(["a"], WHOLE)).status) == [ABSENT_KEY]
+    assert list(store.fetch(["a"], WHOLE, single_read=True).status) == [ABSENT_KEY]
     assert store.capabilities.case_sensitive
     assert not os.path.exists(store.path), "reading makes no folder"
     store.set("a", b"1")
@@ -84,9 +85,9 @@ def test_a_root_that_is_removed_and_made_again(store: LocalStore) -> None:
     assert store.list() == ["b/c"]
     shutil.rmtree(store.path)
     LocalStore(store.path).set("b/c", b"4")
-    once = store.fetch(["b/c"], WHOLE, once=True)
+    single_read = store.fetch(["b/c"], WHOLE, single_read=True)
     out = np.empty(1, np.uint8)
-    assert not _kernel.read_rows(once.sources.files, (), once.rows, out, np.array([0, 1]), 1)
+    assert not _kernel.read_rows(single_read.sources.files, (), single_read.rows, out, np.array([0, 1]), 1)
     assert out.tobytes() == b"4"
     assert read_values(held, ["a"], WHOLE) == [b"1"], "what was fetched is still open"
 
@@ -152,7 +153,7 @@ def test_keys_that_no_file_can_have(store: LocalStore, key: str) -> None:
     store.set("a", b"1")
     for call in (store.get, store.exists, store.erase, lambda key: store.set(key, b"2")):
         assert refusal(InvalidInputError, lambda call=call: call(key)).key == key  # type: ignore[misc]
-    refusal(InvalidInputError, lambda: store.fetch(["a", key], WHOLE, once=True))
+    refusal(InvalidInputError, lambda: store.fetch(["a", key], WHOLE, single_read=True))
     refusal(InvalidInputError, lambda: store.erase_many(["a", key], [None, None]))
     assert store.list() == ["a"]
 
@@ -190,9 +191,9 @@ def test_young_versions(store: LocalStore) -> None:
     os.utime(path_of(store, "old"), ns=(0, now - 100_000_001))
     os.utime(path_of(store, "seconds"), ns=(0, now // second * second))
     fetched = store.fetch(["young", "old", "nothing"], NO_SPANS)
-    assert fetched.young == [True, False, False]
+    assert fetched.version_may_repeat == [True, False, False]
     assert None not in fetched.versions[:2]
-    assert store.fetch(["old", "nothing"], NO_SPANS).young is None
+    assert store.fetch(["old", "nothing"], NO_SPANS).version_may_repeat is None
     assert store.put("young", b"2", fetched.versions[0]) != fetched.versions[0], "still good to expect"
 
 
@@ -200,7 +201,9 @@ def test_a_young_file_of_whole_seconds(store: LocalStore) -> None:
     store.set("a", b"1")
     now = int(os.stat(path_of(store, "a")).st_mtime)
     os.utime(path_of(store, "a"), (now, now))
-    assert store.fetch(["a"], NO_SPANS).young == [True], "disks that keep whole seconds keep young files longer"
+    assert store.fetch(["a"], NO_SPANS).version_may_repeat == [True], (
+        "disks that keep whole seconds keep young files longer"
+    )
 
 
 def test_versions_are_those_of_put(store: LocalStore) -> None:
@@ -216,7 +219,7 @@ def test_held_files_are_read_under_another_expectation(store: LocalStore) -> Non
     held = store.fetch(["a"], WHOLE, expect=[b"\1" * 24])
     assert list(held.status) == [STALE]
     store.set("a", b"two")
-    again = store.fetch(["a"], WHOLE, held=held, expect=[first])  # type: ignore[list-item]
+    again = store.fetch(["a"], WHOLE, continue_from=held, expect=[first])  # type: ignore[list-item]
     assert list(again.status) == [FOUND]
     assert read_values(again, ["a"], WHOLE) == [b"one"]
 
@@ -224,14 +227,14 @@ def test_held_files_are_read_under_another_expectation(store: LocalStore) -> Non
 def test_once_leaves_opening_to_the_kernel(store: LocalStore) -> None:
     store.set("a", b"0123456789")
     spans = columns((1, 0, -1), (0, 2, 3))
-    fetched = store.fetch(["a", "b"], spans, once=True)
+    fetched = store.fetch(["a", "b"], spans, single_read=True)
     assert list(fetched.status) == [UNKNOWN, UNKNOWN]
     assert fetched.rows.tolist() == spans.tolist()
-    suffix = store.fetch(["a", "b"], columns((0, -20, -1), (1, -2, -1)), once=True)
+    suffix = store.fetch(["a", "b"], columns((0, -20, -1), (1, -2, -1)), single_read=True)
     assert list(suffix.status) == [FOUND, ABSENT_KEY], "a suffix is clipped, for which the size must be known"
     assert suffix.rows[0].tolist() == [0, 0, 10]
-    assert list(store.fetch(["a", "b"], spans, once=True, expect=[ANY, ABSENT]).status) == [FOUND, ABSENT_KEY]
-    assert list(store.fetch(["a", "b"], spans, held=fetched).status) == [FOUND, ABSENT_KEY]
+    assert list(store.fetch(["a", "b"], spans, single_read=True, expect=[ANY, ABSENT]).status) == [FOUND, ABSENT_KEY]
+    assert list(store.fetch(["a", "b"], spans, continue_from=fetched).status) == [FOUND, ABSENT_KEY]
 
 
 # --- processes -----------------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tests.stores.disk import Folder, fork, has_open, locked, mounted, pack_vers
 
 from frazil import _kernel
 from frazil.stores import LocalStore
+from frazil.stores.value_copies import put_parts
 
 
 @pytest.fixture
@@ -149,7 +150,7 @@ def test_a_value_that_is_replaced_keeps_its_mode(folder: Folder, mode: int) -> N
     store.set("a", b"3")
     store.append("a", b"4")
     store.update("a", lambda old: (old or b"") + b"5")
-    store.put_stream("a", 2, iter([b"6", b"7"]))
+    put_parts(store, "a", 2, iter([b"6", b"7"]))
     assert store.get("a") == b"67"
     assert stat.S_IMODE((folder.path / "a").stat().st_mode) == 0o600
     store.erase("a")
@@ -167,6 +168,7 @@ import numpy as np
 from frazil.stores import LocalStore
 store = LocalStore(sys.argv[1])
 names = [f"{i}" for i in range(400)]
+from frazil.stores.value_copies import put_parts
 from frazil.stores.values import pieces_of
 pieces = pieces_of([b"%d" % i for i in range(400)])
 from frazil import _kernel

@@ -17,7 +17,7 @@ from tests.stores.disk import Folder, fork, has_open, run_processes
 
 from frazil import _kernel
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.store import Changed
+from frazil.stores.values import Changed
 from frazil.testing.checks import run_threads
 
 SIZE = 1 << 20

@@ -23,7 +23,9 @@ from tests.servers.web import Suffixes, web_server
 from frazil.errors import DataError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.store import Store
+from frazil.stores.value_copies import put_parts
+from frazil.stores.values import NO_SPANS
 from frazil.testing import StoreProfile, StoreTests
 from frazil.testing.checks import refusal
 from frazil.testing.store_reading import StoreReadingTests
@@ -141,9 +143,9 @@ def test_parts_of_one_object_become_another_one(s3: S3, azure: Azure) -> None:
                 raise DataError("the source is broken")
 
     for store in (azure.store(), s3.store()):
-        store.put_stream("copy", size, parts(False))
+        put_parts(store, "copy", size, parts(False))
         assert store.get("copy") == value
-        refusal(DataError, lambda store=store: store.put_stream("broken", size, parts(True)))  # type: ignore[misc]
+        refusal(DataError, lambda store=store: put_parts(store, "broken", size, parts(True)))  # type: ignore[misc]
         assert store.list() == ["copy"], "what broke off is not there"
 
 
@@ -206,7 +208,7 @@ def test_a_part_that_is_refused_is_told_as_such(s3: S3) -> None:
     with FaultProxy(s3.endpoint) as proxy:
         proxy.fail("PUT partNumber=1", "403", None)
         store = s3.store(endpoint=proxy.url, retry_config={"max_retries": 0})
-        told = refusal(StoreError, lambda: store.put_stream("a", 5 * 2**23, iter([bytes(2**23)] * 5)))
+        told = refusal(StoreError, lambda: put_parts(store, "a", 5 * 2**23, iter([bytes(2**23)] * 5)))
         assert told.key == "a"
     assert s3.secret not in str(told)
 

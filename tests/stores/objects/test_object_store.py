@@ -21,7 +21,7 @@ from frazil.errors import InvalidInputError, StoreError
 from frazil.operations.location_overlap import address_of
 from frazil.stores import CachingStore, MemoryStore, ObjectStore, Store
 from frazil.stores.locations import resolve
-from frazil.stores.store import STALE, WHOLE
+from frazil.stores.values import STALE, WHOLE
 from frazil.testing.store_tests import StoreTests
 
 obstore = pytest.importorskip("obstore")
@@ -232,13 +232,15 @@ def test_web_servers_without_versions_are_read() -> None:
         store = ObjectStore(url)
         held = store.fetch(["c/0/0"], np.array([[0, -4, 4]], np.int64))
         files["c/0/0"] += b"more"
-        assert store.fetch(["c/0/0"], WHOLE, held=held).status[0] == STALE, "it is another one"
+        assert store.fetch(["c/0/0"], WHOLE, continue_from=held).status[0] == STALE, "it is another one"
         caching = CachingStore(store, 1000, validate=False)
         caching.get_partial_values([("c/0/0", (0, 4))])
         kept = caching.fetch(["c/0/0"], np.array([[0, 0, 4]], np.int64))
         del files["c/0/0"]
-        assert caching.fetch(["c/0/0"], np.array([[0, 8, 4]], np.int64), held=kept).status[0] == STALE
-        assert store.fetch(["c/0/0"], WHOLE, held=held).status[0] == STALE, "which is no reason for fill values"
+        assert caching.fetch(["c/0/0"], np.array([[0, 8, 4]], np.int64), continue_from=kept).status[0] == STALE
+        assert store.fetch(["c/0/0"], WHOLE, continue_from=held).status[0] == STALE, (
+            "which is no reason for fill values"
+        )
 
 
 def test_a_part_of_what_comes_whole_does_not_hold_the_whole(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from frazil.errors import RedirectWarning, StoreError
 from frazil.stores import MemoryStore
 from frazil.stores.caches.disk_cache import DiskCache
 from frazil.stores.objects.object_store import ObjectStore
-from frazil.stores.store import WHOLE
+from frazil.stores.values import WHOLE
 
 MOMENT = timedelta(milliseconds=1)
 QUICK = {"retry_config": {"max_retries": 1, "backoff": {"init_backoff": MOMENT, "max_backoff": 2 * MOMENT, "base": 2}}}
@@ -61,6 +61,33 @@ def test_a_body_without_an_end_is_never_taken(length: int | None, asked: tuple[i
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert peak < 2**24
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [((0, -1), BODY), ((10, 50), BODY[10:60]), ((-20, 20), BODY[-20:])],
+    ids=["all", "inner", "end"],
+)
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_cut_is_requested_again(chunked: bool, asked: tuple[int, int], expected: bytes) -> None:
+    """The server ends the connection in the middle of a body, the first time."""
+
+    def script(request: Request) -> bytes | Iterator[bytes]:
+        if len(server.requests) > 1:
+            return answer(200, BODY, ETag='"1"')
+        if chunked:
+            return iter([answer(200, Content_Length=None, Transfer_Encoding="chunked", ETag='"1"'), b"40\r\nabc"])
+        return iter([answer(200, Content_Length=len(BODY), ETag='"1"'), BODY[:5]])
+
+    with scripted(script) as server:
+        fetched = ObjectStore(server.url, **QUICK).fetch(["a"], span(*asked))
+        assert bytes(fetched.sources.buffers[0]) == expected
+        assert len(server.requests) == 2
+
+
+def test_a_body_that_is_always_cut_is_an_error() -> None:
+    with scripted(lambda _: iter([answer(200, Content_Length=100, ETag='"1"'), BODY[:5]])) as server:
+        refused(ObjectStore(server.url, **QUICK), match="ended before the response did")
 
 
 def test_a_length_of_a_range_is_compared_with_what_was_asked() -> None:
@@ -270,12 +297,12 @@ def test_a_time_of_change_that_is_just_over_is_no_version_to_remember(tmp_path: 
     with scripted(script) as server:
         store = ObjectStore(server.url)
         cached = DiskCache(store, tmp_path / "cache")
-        assert store.fetch(["a"], WHOLE).young == [True]
+        assert store.fetch(["a"], WHOLE).version_may_repeat == [True]
         assert cached.get("a") == values[0]
         values[0] = b"1" * 2**17
         assert cached.get("a") == values[0], "the first was kept"
         now[0] += 10
-        assert store.fetch(["a"], WHOLE).young is None
+        assert store.fetch(["a"], WHOLE).version_may_repeat is None
         assert cached.get("a") == values[0]
         before = len(server.requests)
         assert cached.get("a") == values[0]
@@ -284,7 +311,7 @@ def test_a_time_of_change_that_is_just_over_is_no_version_to_remember(tmp_path: 
 
 def test_without_a_clock_of_the_server_no_time_is_trusted() -> None:
     with scripted(lambda _: answer(200, BODY, Last_Modified=formatdate(1_000_000_000, usegmt=True))) as server:
-        assert ObjectStore(server.url).fetch(["a"], WHOLE).young == [True]
+        assert ObjectStore(server.url).fetch(["a"], WHOLE).version_may_repeat == [True]
 
 
 # --- time-outs -----------------------------------------------------------------------------------------------------------------------------

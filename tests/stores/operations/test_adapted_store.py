@@ -19,8 +19,7 @@ import frazil
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import ABSENT, AdaptedStore, Changed, MemoryStore, Store, StoreWithPartialAccess, adapt, read_only
 from frazil.stores.fetched.content import read_values
-from frazil.stores.store import WHOLE
-from frazil.stores.values import ABSENT_KEY, FOUND, STALE
+from frazil.stores.values import ABSENT_KEY, FOUND, STALE, WHOLE
 from frazil.testing import StoreTests
 from frazil.testing.checks import refusal, run_threads
 from frazil.testing.store_base import columns
@@ -265,14 +264,14 @@ def test_what_was_replaced_elsewhere_is_stale() -> None:
         store = adapt(SimpleNamespace(**{name: getattr(table, name) for name in names}))
         held = store.fetch(["a", "b"], columns((0, 8, 2)))
         spans = columns((0, 0, 4), (1, 0, 1))
-        again = store.fetch(["a", "b"], spans, held=held)
+        again = store.fetch(["a", "b"], spans, continue_from=held)
         assert list(again.status) == [FOUND, ABSENT_KEY]
         assert read_values(again, ["a", "b"], spans) == [b"0123", None]
-        assert held.young == [True, False], "nobody may remember what nobody can tell to be the same"
+        assert held.version_may_repeat == [True, False], "nobody may remember what nobody can tell to be the same"
         table.set("a", b"9876543210")
-        assert list(store.fetch(["a", "b"], spans, held=held).status) == [STALE, ABSENT_KEY]
+        assert list(store.fetch(["a", "b"], spans, continue_from=held).status) == [STALE, ABSENT_KEY]
         table.erase("a")
-        assert list(store.fetch(["a", "b"], spans, held=held).status) == [STALE, ABSENT_KEY]
+        assert list(store.fetch(["a", "b"], spans, continue_from=held).status) == [STALE, ABSENT_KEY]
 
 
 def test_versions_of_the_object() -> None:
@@ -282,7 +281,7 @@ def test_versions_of_the_object() -> None:
     store.set("a", b"one")
     assert store.get_versioned("a") == (b"one", b"v1")
     fetched = store.fetch(["a"], WHOLE)
-    assert fetched.young is None
+    assert fetched.version_may_repeat is None
     table.set("a", b"two")
     assert list(store.fetch(["a"], WHOLE, expect=[b"v1"]).status) == [STALE]
     assert list(store.fetch(["a"], WHOLE, expect=[b"v2"]).status) == [FOUND]
@@ -331,8 +330,8 @@ def test_held_answers_of_others_are_refused() -> None:
     store = adapt({"a": b"1"})
     other = MemoryStore()
     other.set("a", b"1")
-    refusal(InvalidInputError, lambda: store.fetch(["a"], WHOLE, held=other.fetch(["a"], WHOLE)))
-    refusal(InvalidInputError, lambda: store.fetch(["b"], WHOLE, held=store.fetch(["a"], WHOLE)))
+    refusal(InvalidInputError, lambda: store.fetch(["a"], WHOLE, continue_from=other.fetch(["a"], WHOLE)))
+    refusal(InvalidInputError, lambda: store.fetch(["b"], WHOLE, continue_from=store.fetch(["a"], WHOLE)))
 
 
 # --- processes -----------------------------------------------------------------------------------------------------------------------

@@ -14,8 +14,7 @@ import frazil
 from frazil.errors import FrazilError, InvalidInputError, StoreError
 from frazil.stores import ABSENT, Store, StoreWithPartialAccess, adapt
 from frazil.stores.operations.protocols import OPERATIONS
-from frazil.stores.store import NO_SPANS, WHOLE
-from frazil.stores.values import ANY, pieces_of
+from frazil.stores.values import ANY, NO_SPANS, WHOLE, pieces_of
 from frazil.testing.checks import refusal
 
 LISTINGS = {"list", "list_prefix", "list_dir"}
@@ -39,7 +38,7 @@ WRITING: dict[str, Callable[[Store], object]] = {
     "update": lambda store: store.update("a/b", lambda _: b"new"),
     "set_partial_values": lambda store: store.set_partial_values([("a/b", 0, b"zz"), ("new", 0, b"u")]),
     "put_many": lambda store: store.put_many(["a/b"], pieces_of([b"x"]), [ANY]),
-    "link_many": lambda store: store.link_many(["link"], ["a/b"]),
+    "copy_in": lambda store: store.copy_in(["link"], store, ["a/b"], shares=True),
     "erase": lambda store: store.erase("a/b"),
     "erase_values": lambda store: store.erase_values(["a/b", "none"]),
     "erase_many": lambda store: store.erase_many(["a/b"], [ANY]),

@@ -21,6 +21,7 @@ from frazil.stores import (
     Version,
     WrappedStore,
 )
+from frazil.stores.append import append_by_put
 from frazil.stores.values import Columns, pieces_of
 from frazil.testing import CountingStore
 from frazil.testing.checks import refusal
@@ -117,13 +118,10 @@ class Published(WrappedStore):
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
+        if pieces.append:
+            return append_by_put(self, names, pieces, expect)
         self.pieces.append(pieces)
         return self.inner.put_many(names, pieces, expect)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return Store.append_many(self, names, pieces, expect)
 
 
 @pytest.mark.parametrize(("writing", "copied"), [("rebuild", 30), ("append", 40 + INDEX)])

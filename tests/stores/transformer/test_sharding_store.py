@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,15 +26,15 @@ from frazil.stores import (
     WrappedStore,
 )
 from frazil.stores.listing import first_level, page_of, with_details
-from frazil.stores.operations.partial_values import grouped_writes
-from frazil.stores.values import Columns, Page, pieces_of
+from frazil.stores.operations.partial_access import PartialWriter, Writes
+from frazil.stores.values import Capabilities, Columns, Page, pieces_of
 from frazil.testing import CountingStore, StoreTests
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
+    pass
 
 
-class Numbered(WrappedStore):
+class Numbered(WrappedStore, PartialWriter):
     """Any key as that of a chunk: (n // 4, n % 4) for the nth key that was used. So the suite of all stores runs on chunks alone."""
 
     __slots__ = ("numbers",)
@@ -56,20 +56,21 @@ class Numbered(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
-        return self.inner.fetch([self.chunk(name) for name in names], spans, expect=expect, held=held, once=once)
+        return self.inner.fetch(
+            [self.chunk(name) for name in names],
+            spans,
+            expect=expect,
+            continue_from=continue_from,
+            single_read=single_read,
+        )
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         return self.inner.put_many([self.chunk(name) for name in names], pieces, expect)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return self.inner.append_many([self.chunk(name) for name in names], pieces, expect)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many([self.chunk(name) for name in names], expect)
@@ -82,25 +83,19 @@ class Numbered(WrappedStore):
         page = page_of(first_level(keys, prefix) if delimited else keys, after, limit)
         return with_details(page, self.fetch) if details else page
 
-    def erase_prefix(self, prefix: str) -> None:
-        Store.erase_prefix(self, prefix)
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities._replace(erases_prefixes=False)
 
-    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-        # through the transformer's own; what is wrong is the suite's to see refused
-        items = list(key_start_values)
-        grouped_writes(items)
-        names = {self.chunk(key): key for key, _, _ in items}
+    def write_parts(self, writes: Writes) -> None:
+        names = {self.chunk(key): key for key in writes}
         try:
-            self.inner.set_partial_values([(self.chunk(key), start, value) for key, start, value in items])
+            self.inner.set_partial_values(
+                [(self.chunk(key), start, value) for key, parts in writes.items() for start, value in parts]
+            )
         except FrazilError as error:
             error.key = names.get(error.key or "", error.key)
             raise
-
-    def _update_many(
-        self, names: list[str], change: Callable[[str, bytes | None], Buffer | None]
-    ) -> list[Version | None]:
-        chunks = {self.chunk(name): name for name in names}
-        return self.inner._update_many(list(chunks), lambda chunk, old: change(chunks[chunk], old))
 
 
 class TestPassingOn(StoreTests):

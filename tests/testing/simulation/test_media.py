@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from frazil.errors import StoreError
-from frazil.stores.store import ABSENT, Store
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT
 from frazil.testing import StoreTests
 from frazil.testing.simulation.media import Bucket, Disk, Medium
 from frazil.testing.simulation.plan import Fault, make_plan

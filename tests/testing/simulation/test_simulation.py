@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from frazil.stores.store import Pieces, Store, Version
-from frazil.stores.values import ANY, Changed
+from frazil.stores.store import Store
+from frazil.stores.values import ANY, Changed, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing import Simulation
 from frazil.testing.simulation.media import Disk

@@ -1,6 +1,6 @@
 """Renaming a node with everything below it: through a port, or key by key in a store. What is where is said by a Layout; nodes are created in nodes.py.
 
-A store renames nothing, so all keys of the node get their new names first, as links where the store can (Store.link_many): chunks and foreign
+A store renames nothing, so all keys of the node get their new names first, as links where the store can (copy_in with `shares`): chunks and foreign
 keys, then the documents of nodes below, the deepest first, and last the document of the node itself, which makes it one. Only then the old node goes, its own
 document first. A crash leaves the old node whole until the new one is, then both, then the new one and remains of the old one at a path where no node
 is. Where groups need no document (draft of 2022), members that have arrived already show as a group at the new path before."""
@@ -94,7 +94,7 @@ def _new_names(place: Place, to: str) -> dict[str, str]:
 def _own_documents(place: Place) -> dict[str, bytes]:
     """The documents of the node itself, by their keys: none of a group without one."""
     keys = place.layout.document_keys(place.path)
-    values = place.store.get_partial_values((key, (0, None)) for key in keys)
+    values = place.store.get_many(keys)
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
@@ -104,8 +104,8 @@ def _link(place: Place, names: Mapping[str, str]) -> None:
     keys = [key for key in names if key not in own]
     for first in range(0, len(keys), _AT_ONCE):
         part = keys[first : first + _AT_ONCE]
-        done = place.store.link_many([names[key] for key in part], part)
-        gone = [key for key, linked in zip(part, done, strict=True) if not linked]
+        sizes = place.store.copy_in([names[key] for key in part], place.store, part, shares=True)
+        gone = [key for key, size in zip(part, sizes, strict=True) if size < 0]
         if gone:
             raise ConflictError(
                 "the node was changed while it was being moved; nothing of it was removed",

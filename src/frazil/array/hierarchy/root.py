@@ -122,7 +122,7 @@ def _documents(place: Place, paths: Sequence[str]) -> list[_Document]:
     keys = [join(path, DOCUMENT_NAME) for path in paths]
     return [
         _Document() if text is None else _read(place, key, text)
-        for key, text in zip(keys, place.store.get_documents(keys), strict=True)
+        for key, text in zip(keys, place.store.get_many(keys), strict=True)
     ]
 
 
@@ -163,7 +163,7 @@ def _entry_at(place: Place) -> tuple[Place | None, bool]:
     """The root of the hierarchy of the draft that begins at a location, or None where none does; and whether a zarr.json is there at all. Raises
     MetadataError for a zarr.json that is neither the draft's nor a final document."""
     key = join(place.path, DOCUMENT_NAME)
-    value = place.store.get_documents([key])[0]
+    value = place.store.get_many([key])[0]
     if value is None:
         return None, False
     entry = read_document(value, key)

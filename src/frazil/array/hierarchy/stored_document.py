@@ -16,8 +16,7 @@ from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
 from frazil.stores.fetched.content import read_values
-from frazil.stores.store import WHOLE
-from frazil.stores.values import Version
+from frazil.stores.values import WHOLE, Version
 
 if TYPE_CHECKING:
     import threading
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 else:
     threading = LateModule("threading")
 
-__all__ = ["Confirmation", "StoredDocument", "check_in_place", "check_same_array", "followed"]
 
 # what an array keeps as long as it lives
 _FIXED: Final = (
@@ -42,8 +40,10 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
     Raises NotFoundError where no array is stored, ConflictError where another array is."""
     if not isinstance(stored, ArrayMetadata):
         raise NotFoundError("the array is gone", path=path or "/", hint="somebody removed it; open or create another")
-    if any(getattr(stored, member) != getattr(opened, member) for member in _FIXED):
-        raise ConflictError("another array has taken this place", path=path or "/", hint="open it anew")
+    for member in _FIXED:
+        now, then = getattr(stored, member), getattr(opened, member)
+        if now is not then and now != then:
+            raise ConflictError("another array has taken this place", path=path or "/", hint="open it anew")
     return stored
 
 
@@ -140,7 +140,9 @@ class StoredDocument:
             return known.shape
         fetched = place.store.fetch(names, WHOLE)
         document = read_values(fetched, names, WHOLE)[0]
-        version = None if fetched.young is not None and fetched.young[0] else fetched.versions[0]
+        version = (
+            None if fetched.version_may_repeat is not None and fetched.version_may_repeat[0] else fetched.versions[0]
+        )
         if document is None or known is None or known.document != document:
             registry = place.registry.silent()
             stored = None if document is None else place.layout.parse(names[0], document, registry)

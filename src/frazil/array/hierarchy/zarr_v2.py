@@ -5,8 +5,6 @@ from __future__ import annotations
 from frazil.array.hierarchy.nodes import Place
 from frazil.errors import NotFoundError
 
-__all__ = ["v2_refusal"]
-
 
 def v2_refusal(place: Place) -> NotFoundError | None:
     """The error for a place where no node was found, but a document of Zarr v2 is; None where none is. One batch of requests."""

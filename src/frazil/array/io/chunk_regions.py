@@ -52,7 +52,7 @@ class StoredRegion:
         return fetched.sources, rows
 
     def _fetch(self, spans: Columns) -> Fetched:
-        fetched = self._storage.fetch(self._located, spans, expect=self._expect, held=self._held)
+        fetched = self._storage.fetch(self._located, spans, expect=self._expect, continue_from=self._held)
         self.stale.update(i for i, status in enumerate(fetched.status) if status == STALE)
         return fetched
 

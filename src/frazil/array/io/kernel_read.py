@@ -23,8 +23,7 @@ from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import KernelFiles
 from frazil.stores.local.kernel_results import are_young
 from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
-from frazil.stores.store import NO_SPANS
-from frazil.stores.values import Columns
+from frazil.stores.values import NO_SPANS, Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

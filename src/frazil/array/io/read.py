@@ -20,6 +20,7 @@ from frazil.array.io.scheduler import Cost, Scheduler, Task, finish
 from frazil.array.io.shard_indexes import IndexTables, Slot
 from frazil.array.io.shard_lookup import (
     Batch,
+    Shards,
     Step,
     Units,
     fetch_indexes,
@@ -39,6 +40,7 @@ from frazil.array.io.task_costs import (
     shards_per_task,
 )
 from frazil.codecs.leaf import decode_units
+from frazil.codecs.shard import StackedIndex
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxBatch, BoxPlan, PointPlan
 from frazil.record import Record
@@ -149,7 +151,7 @@ def _decode_chunks(access: Access, target: Target, located: Located, units: Unit
     """A unit for each row of `located`."""
     spans = np.zeros((units.count, 3), np.int64)
     spans[:, 0], spans[:, 2] = np.arange(units.count), -1
-    fetched = access.storage.fetch(located, spans, once=True)
+    fetched = access.storage.fetch(located, spans, single_read=True)
     for unit, code, text in decode(access, target, fetched.sources, fetched.rows, None, units):
         raise failure(access, code, text, located.key(unit), chunk_of(units, unit))
 
@@ -202,8 +204,12 @@ def _find(
         shared.missing = not found and not stale
         if found:
             first, (version,) = found[0].first, found[0].expect
-            young = found[0].fetched is not None and found[0].fetched.young is not None
-            shared.slot = (IndexTables(first.tables, [version]), 0) if version is not None and not young else None
+            may_repeat = found[0].fetched is not None and found[0].fetched.version_may_repeat is not None
+            shared.slot = (
+                (IndexTables(first.shards.indexes.tables, [version]), 0)
+                if version is not None and not may_repeat
+                else None
+            )
         return found, stale
 
 
@@ -235,7 +241,7 @@ def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, s
         stacked = slots[0][0].tables[slots[0][1]][None]
     else:
         stacked = np.stack([tables.tables[row] for tables, row in slots])
-    first = first_step(access, units, region, spans, stacked, spans[:, 0], spans[:, 0])
+    first = first_step(access, units, Shards(region, spans, StackedIndex(stacked, spans[:, 0])), spans[:, 0])
     return Found(rows, names, located, units, first, expect, None)
 
 
@@ -250,15 +256,16 @@ def _fetch(
         if not replaced_since(access, located, fetched):
             raise
         return [], rows.tolist()
-    there = opened.spans[:, 1] >= 0
+    region, spans, (tables, slot) = opened.shards
+    there = spans[:, 1] >= 0
     present = np.flatnonzero(there)
     _fill(target, batch, rows[~there])
     if not len(present):
         return [], []
     names = index_names(access, batch.shards[rows], located)
     opened.remember(access, names)
-    units, slot = batch.units(rows[present]), opened.slot[present]
-    first = first_step(access, units, opened.region, opened.spans[present], opened.tables, slot, present)
+    units = batch.units(rows[present])
+    first = first_step(access, units, Shards(region, spans[present], StackedIndex(tables, slot[present])), present)
     return [Found(rows, names, located, units, first, opened.versions, fetched)], []
 
 
@@ -286,13 +293,13 @@ def _read_units(
 ) -> list[int]:
     """Fetches and decodes the leaf chunks of units. Answers the objects that changed while they were read."""
     steps, spans = walk(access, units, located, first)
-    sources, rows = steps[-1].region.rows(spans)
+    sources, rows = steps[-1].shards.region.rows(spans)
     watched = None if sources.files is None else located.expected_objects(expect)
     failures = decode(access, target, sources, rows, watched, units)
-    changed = set(first.region.stale)
-    changed |= {int(first.origin[first.group[unit]]) for unit, code, _ in failures if code == _kernel.FAILED_STALE}
+    changed = set(first.shards.region.stale)
+    changed |= {int(first.origin[first.shard[unit]]) for unit, code, _ in failures if code == _kernel.FAILED_STALE}
     for unit, code, text in failures:
-        place = int(first.origin[first.group[unit]])
+        place = int(first.origin[first.shard[unit]])
         if place not in changed:
             raise failure(access, code, text, located.key(place), chunk_of(units, unit))
     return sorted(changed)

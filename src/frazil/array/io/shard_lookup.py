@@ -15,14 +15,13 @@ from frazil.array.access import Access, failure
 from frazil.array.io.chunk_regions import MemoryRegion, Region, StoredRegion
 from frazil.array.io.shard_indexes import IndexTables
 from frazil.codecs.codec import run_decode
-from frazil.codecs.shard import Level, read_indexes
+from frazil.codecs.shard import Level, StackedIndex, read_indexes
 from frazil.errors import FrazilError, StoreError
 from frazil.indexing import BoxBatch, BoxUnits, PointBatch, PointUnits
 from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
-from frazil.stores.store import NO_SPANS
-from frazil.stores.values import FOLDER, Columns, Fetched, Sources, Version
+from frazil.stores.values import FOLDER, NO_SPANS, Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from frazil.array.io import shard_append
@@ -58,71 +57,65 @@ class Unlocated:
         return self._access.storage.locate(self._coords[row : row + 1]).key(0)
 
 
-class Step(Record):
-    """One level of the walk. A group is a shard of this level; an object here is a chunk of the storage, a row of its Located.
+class Shards(Record):
+    """Shards of one level with their indexes.
 
-    group    int64[n], the group of each unit
-    number   int64[n], the number of each unit's inner chunk in its group's index
-    region   where the groups lie;  spans: int64[g, 3], (object, start, length) of each group, start < 0 where it is not there
-    tables   int64[p, total, 2], indexes, starts counted from the group's first byte;  slot: int64[g], which of them is that of each group, -1 for none
-    parent   int64[g, 2], (group of the step before, number in it) of each group; the outermost level has none
-    origin   int64[g], the object that each group lies in
-    """
+    region   the objects or buffers that they lie in
+    spans    int64[g, 3], (object, start, length) of each shard in `region`; start < 0: it is missing
+    indexes  of the shards; starts are counted from the first byte of the shard"""
 
-    group: Columns
-    number: Columns
     region: Region
     spans: Columns
-    tables: Columns
-    slot: Columns
+    indexes: StackedIndex
+
+    def chunk_spans(self, shard: Columns | int, entries: Columns) -> Columns:
+        """Entries of the indexes of shards, int64[n, 2], as spans in the region."""
+        spans = np.empty((len(entries), 3), np.int64)
+        spans[:, 0] = self.spans[shard, 0]
+        spans[:, 1] = entries[:, 0] + np.where(entries[:, 0] < 0, 0, self.spans[shard, 1])
+        spans[:, 2] = entries[:, 1]
+        return spans
+
+
+class Step(Record):
+    """One level of the walk.
+
+    shard    int64[n], the shard of this level that each inner chunk of the plan lies in
+    number   int64[n], its number in the index of that shard, or the number of the shard of the next level that it lies in
+    shards   the shards
+    parent   int64[g, 2], (shard of the level above, number in it) of each shard; empty at the outermost level
+    origin   int64[g], the object that each shard lies in: a row of the Located
+    """
+
+    shard: Columns
+    number: Columns
+    shards: Shards
     parent: Columns
     origin: Columns
 
-    def child_spans(self) -> Columns:
-        """int64[n, 3]: for each unit the span of its inner chunk, start < 0 where it is not there."""
-        return found_spans(self, self.group, self.entries(self.group, self.number))
-
-    def entries(self, group: Columns, number: Columns) -> Columns:
-        """int64[n, 2]: what the indexes of groups say of inner chunks; -1 where there is no index."""
-        slot = self.slot[group]
-        if not len(self.tables):
-            return np.full((len(group), 2), -1, np.int64)
-        entries = self.tables[slot, number]
-        entries[slot < 0] = -1
-        return entries
-
-
-def found_spans(step: Step, group: Columns | int, entries: Columns) -> Columns:
-    """Entries of the indexes of groups, int64[n, 2], as spans in the step's region."""
-    spans = np.empty((len(entries), 3), np.int64)
-    spans[:, 0] = step.spans[group, 0]
-    spans[:, 1] = entries[:, 0] + np.where(entries[:, 0] < 0, 0, step.spans[group, 1])
-    spans[:, 2] = entries[:, 1]
-    return spans
+    def chunk_spans(self) -> Columns:
+        """int64[n, 3]: the spans of the inner chunks; start < 0 where one is missing."""
+        return self.shards.chunk_spans(self.shard, self.shards.indexes.entries(self.shard, self.number))
 
 
 class Opened(Record):
-    """Shards of the outermost level with their indexes. spans: int64[m, 3], (object, start, length) in `region`, start < 0 where the object is
-    not there; tables, slot: as of a Step; versions: of the objects; young: versions that must not be remembered."""
+    """Shards of the outermost level. versions: of the objects; young: versions that must not be remembered."""
 
-    region: Region
-    spans: Columns
-    tables: Columns
-    slot: Columns
+    shards: Shards
     versions: Sequence[Version | None]
     young: Sequence[bool] | None
 
     def remember(self, access: Access, names: Sequence[Hashable]) -> None:
         """Puts the indexes into the array's memory, so far as they would be used and may be."""
+        stacked, of_shard = self.shards.indexes
         kept = [
             i
-            for i, (slot, version) in enumerate(zip(self.slot.tolist(), self.versions, strict=True))
+            for i, (slot, version) in enumerate(zip(of_shard.tolist(), self.versions, strict=True))
             if slot >= 0 and version is not None and names[i] != "" and not (self.young and self.young[i])
         ]
         if access.indexes is None or not kept:
             return
-        slots = self.slot[kept]
-        tables = self.tables if len(kept) == len(self.tables) else self.tables[slots]
+        tables = stacked if len(kept) == len(stacked) else stacked[of_shard[kept]]
         versions = [self.versions[i] or b"" for i in kept]
         if all(len(version) == _FILE_VERSION for version in versions):
             columns = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)
@@ -176,16 +169,14 @@ def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetc
 
     if not level.addressable:
         region, spans = decode_whole(access, level, fetched.sources, fetched.rows, key)
-        tables, slot = read_tables(access, level, region, spans, key)
+        index = _read_indexes(access, level, region, spans, key)
     else:
-        tables, slot = _parsed(access, level, fetched.sources, fetched.rows, fetched.sizes, key)
-    return Opened(region, spans, tables, slot, fetched.versions, fetched.young)
+        index = _parsed(access, level, fetched.sources, fetched.rows, fetched.sizes, key)
+    return Opened(Shards(region, spans, index), fetched.versions, fetched.version_may_repeat)
 
 
-def _parsed(
-    access: Access, level: Level, sources: Sources, rows: Columns, sizes: Columns, key: Key
-) -> tuple[Columns, Columns]:
-    """The indexes that lie at rows (MISSING: there is no shard) of shards of these sizes: tables, and the slot of each shard in them."""
+def _parsed(access: Access, level: Level, sources: Sources, rows: Columns, sizes: Columns, key: Key) -> StackedIndex:
+    """The indexes that lie at rows (MISSING: there is no shard) of shards of these sizes."""
     there = rows[:, 0] != _kernel.MISSING
     present = np.flatnonzero(there)
     slot = np.where(there, np.cumsum(there) - 1, -1)
@@ -193,15 +184,13 @@ def _parsed(
     tables, failures = read_indexes(level, *sources, rows, sizes, access.runtime.threads)
     for i, code, text in failures:
         raise failure(access, code, text, *key(int(present[i])))
-    return tables, slot
+    return StackedIndex(tables, slot)
 
 
-def first_step(
-    access: Access, units: Units, region: Region, spans: Columns, tables: Columns, slot: Columns, origin: Columns
-) -> Step:
-    """The outermost level's step; a group for each row of spans, in the order of the units' shards."""
+def first_step(access: Access, units: Units, shards: Shards, origin: Columns) -> Step:
+    """The step of the outermost level; shards in the order of the shards of `units`."""
     none = np.zeros((0, 2), np.int64)
-    return Step(units.shard_rows(), level_numbers(access, units, 0), region, spans, tables, slot, none, origin)
+    return Step(units.shard_rows(), level_numbers(access, units, 0), shards, none, origin)
 
 
 def level_numbers(access: Access, units: Units, depth: int) -> Columns:
@@ -218,14 +207,14 @@ def walk(access: Access, units: Units, keyed: Keyed, first: Step) -> tuple[list[
     steps = [first]
     for depth in range(1, len(access.chain.levels)):
         steps.append(_descend(access, units, keyed, steps[-1], depth))
-    return steps, steps[-1].child_spans()
+    return steps, steps[-1].chunk_spans()
 
 
 def _descend(access: Access, units: Units, keyed: Keyed, above: Step, depth: int) -> Step:
     level = access.chain.levels[depth]
-    spans = above.child_spans()
-    keys = above.group * access.chain.levels[depth - 1].total + above.number
-    distinct, firsts, group = np.unique(keys, return_index=True, return_inverse=True)
+    spans = above.chunk_spans()
+    keys = above.shard * access.chain.levels[depth - 1].total + above.number
+    distinct, firsts, shard = np.unique(keys, return_index=True, return_inverse=True)
     parent = np.stack(np.divmod(distinct, access.chain.levels[depth - 1].total), axis=1)
     spans = spans[firsts]
     number = level_numbers(access, units, depth)
@@ -235,17 +224,14 @@ def _descend(access: Access, units: Units, keyed: Keyed, above: Step, depth: int
     def key(i: int) -> tuple[str | None, tuple[int, ...]]:
         return keyed.key(int(origin[i])), tuple(first_units[i].tolist())
 
-    region, spans, tables, slot = tables_below(access, level, above.region, spans, key)
-    return Step(group.reshape(-1), number, region, spans, tables, slot, parent, origin)
+    return Step(shard.reshape(-1), number, shards_below(access, level, above.shards.region, spans, key), parent, origin)
 
 
-def tables_below(
-    access: Access, level: Level, region: Region, spans: Columns, key: Key
-) -> tuple[Region, Columns, Columns, Columns]:
-    """The region and the spans of shards that lie in shards, decoded where they have codecs around them, and their indexes."""
+def shards_below(access: Access, level: Level, region: Region, spans: Columns, key: Key) -> Shards:
+    """Shards that lie in shards, decoded where they have codecs around them."""
     if not level.addressable:
         region, spans = decode_whole(access, level, *region.rows(spans), key)
-    return region, spans, *read_tables(access, level, region, spans, key)
+    return Shards(region, spans, _read_indexes(access, level, region, spans, key))
 
 
 def decode_whole(
@@ -283,8 +269,8 @@ def decode_whole(
     return MemoryRegion(buffers), decoded
 
 
-def read_tables(access: Access, level: Level, region: Region, spans: Columns, key: Key) -> tuple[Columns, Columns]:
-    """The indexes of shards whose spans are known: tables, and the slot of each shard in them."""
+def _read_indexes(access: Access, level: Level, region: Region, spans: Columns, key: Key) -> StackedIndex:
+    """The indexes of shards whose spans are known."""
     nbytes = level.index_codecs.nbytes
     there = spans[:, 1] >= 0
     short = np.flatnonzero(there & (spans[:, 2] < nbytes))[:1]

@@ -48,7 +48,7 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
             return None
     else:
         located, expect = access.storage.locate_one(chunk), None
-        fetched = access.storage.fetch(located, _WHOLE, once=True)
+        fetched = access.storage.fetch(located, _WHOLE, single_read=True)
     try:
         out = np.empty(counts, dtype)
     except (ValueError, MemoryError):  # the general way says so
@@ -90,9 +90,16 @@ def _inner_chunk(access: Access, chunk: tuple[int, ...]) -> tuple[Located, Colum
     return None if start < 0 else (located, np.array([(0, start, length)], np.int64), [tables.version(row)])
 
 
-def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], values: NDArray[np.generic]) -> bool:
+def write_single(
+    access: Access,
+    single: SingleChunk,
+    lengths: tuple[int, ...],
+    values: NDArray[np.generic],
+    *,
+    confirmed: bool = False,
+) -> bool:
     """Writes values of single.shape, or one for all of it, to a chunk that is an object of its own. False, with nothing done, where the general way has to be taken: also
-    where somebody else was quicker, and for what that way refuses."""
+    where somebody else was quicker, and for what that way refuses. confirmed: as in write."""
     chunk, _, counts, _, shape = single
     leaf, storage, rank = access.chain.leaf, access.storage, len(chunk)
     if access.chain.levels or leaf.middle is not None or rank >= len(_INDEX):
@@ -103,6 +110,8 @@ def write_single(access: Access, single: SingleChunk, lengths: tuple[int, ...], 
         source = np.full(counts, values)
     else:
         return False
+    if confirmed:
+        return _replace_single(access, single, lengths, source, None)
     confirm = partial(access.document.confirm, lengths, partial(_ends, single, leaf.shape))
     if not access.document.takes_request(storage.direct):
         return _replace_single(access, single, lengths, source, confirm)
@@ -118,7 +127,7 @@ def _replace_single(
     single: SingleChunk,
     lengths: tuple[int, ...],
     source: NDArray[np.generic],
-    confirm: Callable[[], None],
+    confirm: Callable[[], None] | None,
 ) -> bool:
     """confirm: as in write.Source."""
     chunk, starts, counts, steps, _ = single
@@ -140,7 +149,8 @@ def _replace_single(
     )  # fmt: skip
     if failures:
         return False
-    confirm()
+    if confirm is not None:
+        confirm()
     coords = np.array([chunk], np.int64).reshape(1, rank)
     if encoded[0] < 0:
         if not storage.erasable:

@@ -80,18 +80,19 @@ def read_cost(access: Access, first: Step, units: Units) -> Cost:
     """Of reading inner chunks whose outermost indexes are at hand. In nested shards the inner ones are counted whole."""
     fetched = 0
     if not access.storage.direct and access.chain.levels[0].addressable:
-        spans = first.child_spans()
+        spans = first.chunk_spans()
         merged = merge_spans(spans[spans[:, 1] >= 0])
         lengths = spans[:, 2] if merged is None else merged.spans[:, 2]
         fetched = int(np.maximum(lengths, 0).sum())
-    return Cost(len(first.slot) * index_bytes(access), fetched, 0, units.count * _decoded(access))
+    return Cost(len(first.shards.spans) * index_bytes(access), fetched, 0, units.count * _decoded(access))
 
 
 def write_cost(access: Access, opened: Opened, count: int) -> Cost:
     """Of writing `count` inner chunks of shards whose outermost indexes are at hand: all that is fetched of the old shards, once more where the new
     ones are joined, and the new inner chunks. Shards within shards, or within other codecs, are put together in memory."""
-    levels, there = access.chain.levels, opened.spans[:, 1] >= 0
-    carried = 0 if access.storage.direct or not levels[0].addressable else int(opened.spans[there, 2].sum())
+    levels, spans = access.chain.levels, opened.shards.spans
+    there = spans[:, 1] >= 0
+    carried = 0 if access.storage.direct or not levels[0].addressable else int(spans[there, 2].sum())
     made = 0 if len(levels) == 1 and levels[0].addressable else carried + int(there.sum()) * shard_bytes(access)
     indexes = len(there) * (index_bytes(access) + levels[0].index_codecs.nbytes + 16 * levels[0].total)
     return Cost(indexes, 0, 2 * carried, made + write_chunks_cost(access, count).decoded)

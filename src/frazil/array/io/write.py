@@ -12,10 +12,10 @@ no request. Where it takes one, the request runs beside those for the chunks."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -25,11 +25,12 @@ from frazil.array.hierarchy.stored_document import Confirmation
 from frazil.array.io.chunk_regions import Gathering, MemoryRegion
 from frazil.array.io.read import chunk_of
 from frazil.array.io.scheduler import Cost, Scheduler, Task
-from frazil.array.io.shard_assembly import Call, assemble, keep, outer_values, touched
+from frazil.array.io.shard_assembly import Call, assembled, keep, outer_values, touched
 from frazil.array.io.shard_lookup import (
     Batch,
     Keyed,
     Opened,
+    Shards,
     Units,
     Unlocated,
     fetch_indexes,
@@ -48,61 +49,35 @@ from frazil.array.io.task_costs import (
     write_chunks_cost,
     write_cost,
 )
+from frazil.array.io.write_parts import EncodedUnits, Part, Source, Values, parts_of
 from frazil.codecs.leaf import encode_units
+from frazil.codecs.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
-from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import WRITES, attempts
-from frazil.stores.store import NO_SPANS
-from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    ANY,
+    NO_SPANS,
+    Changed,
+    Columns,
+    Pieces,
+    Sources,
+    Version,
+    pieces_of,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from frazil.array.io import shard_append
     from frazil.codecs import whole_shard
 else:
     shard_append = LateModule("frazil.array.io.shard_append")
     whole_shard = LateModule("frazil.codecs.whole_shard")
 
-Values: TypeAlias = "NDArray[np.generic]"
-
 _NO_VALUES: Final[Values] = np.empty(0, np.uint8)
-
-
-class EncodedUnits(Protocol):
-    """Inner chunks that are encoded already, none of which is kept in part."""
-
-    def rows(self, units: Units, gathering: Gathering) -> tuple[Columns, Columns]:
-        """int64[n, 3], where the bytes of each unit lie in `gathering`, length -1 where it is all fill value; and int64[n], which rises with the order in which they were written."""
-
-
-class Source(Record):
-    """What a write takes its values from.
-
-    kernel   Scheduler.kernel
-    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written
-    encoded  in place of values"""
-
-    values: Values
-    kernel: AbstractContextManager[object]
-    confirm: Callable[[], None] | None
-    encoded: EncodedUnits | None = None
-
-
-class Part(Record):
-    """Chunks or shards of a batch that are written in the same way.
-
-    whole      whether all that lies inside the array is written of each
-    shape      where they reach beyond the array's end: the lengths that the array has to have for that; None: they end with it, or before
-    confirmed  whether the first attempt needs no look at the document"""
-
-    batch: Batch
-    whole: bool
-    shape: tuple[int, ...] | None = None
-    confirmed: bool = False
 
 
 def write(
@@ -166,7 +141,7 @@ def _tasks(
     limit = max(nbytes, shard_bytes(access))
     first = shards_per_task(access, nbytes, carried=True) if sharded else OPEN_OBJECTS
     for batch in plan.batches(one, limit, limit):
-        for part, rows in _parts(access, plan.shape, batch, in_part):
+        for part, rows in parts_of(access, plan.shape, batch, in_part):
             looked_up = not part.whole or part.shape is not None
             most = first if looked_up else max(len(rows), 1)
             for low in range(0, len(rows), most):
@@ -177,17 +152,6 @@ def _tasks(
                     cost = write_chunks_cost(access, min(len(some) * inner, batch.unit_count), kept=not part.whole)
                 yield Task(some, cost, partial(_write_shards, access, source, part._replace(confirmed=confirmed)))
                 confirmed = False
-
-
-def _parts(access: Access, shape: tuple[int, ...], batch: Batch, in_part: bool) -> Iterator[tuple[Part, Columns]]:
-    """The parts of a batch, with its rows. in_part: as in `write`."""
-    outer = [extent * count for extent, count in zip(access.chain.leaf.shape, access.chain.leaf_counts, strict=True)]
-    filled = [length // extent for length, extent in zip(shape, outer, strict=True)]  # chunks that end inside the array
-    whole = batch.whole_shards() & (not in_part)
-    inside = (batch.shards < filled).all(axis=1)
-    yield Part(batch, True, shape), np.flatnonzero(whole & ~inside)
-    yield Part(batch, True), np.flatnonzero(whole & inside)
-    yield Part(batch, False), np.flatnonzero(~whole)
 
 
 def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[Cost]:
@@ -319,8 +283,8 @@ def _publish_shards(
     coords = batch.shards[rows]
     nowhere = np.full((len(rows), 3), -1, np.int64)
     none = np.empty((0, access.chain.levels[0].total, 2), np.int64)
-    opened = Opened(MemoryRegion(()), nowhere, none, nowhere[:, 0], expect, None)
-    changed = yield from _replace_shards(access, batch, rows, Unlocated(access, coords), opened, expect, source)
+    shards = Shards(MemoryRegion(()), nowhere, StackedIndex(none, nowhere[:, 0]))
+    changed = yield from _replace_shards(access, batch, rows, Unlocated(access, coords), shards, expect, source)
     if access.indexes is not None and access.indexes.by_coordinates:
         access.indexes.drop(map(tuple, coords.tolist()))
     return changed
@@ -330,18 +294,25 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
     """Shards that are kept in part. whole: they are replaced, not changed in place."""
     coords = batch.shards[rows]
     located = access.storage.locate(coords)
+    if not whole and source.encoded is None and access.options.shard_writes == "append":
+        units = batch.units(rows)
+        yield write_chunks_cost(access, units.count)
+        encoded = partial(encode, access, units, source, old=None, groups=units.offsets, keyed=located)
+        answers = shard_append.append_remembered(access, units, coords, located.names, encoded, source.confirm)
+        if answers is not None:
+            return (yield from _replace_others(access, batch, rows, source, *answers))
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, coords, fetched)
         yield write_cost(access, opened, batch.units(rows).count)
         expect = [
             version if slot >= 0 else ABSENT
-            for version, slot in zip(opened.versions, opened.slot.tolist(), strict=True)
+            for version, slot in zip(opened.versions, opened.shards.indexes.slot.tolist(), strict=True)
         ]
         if whole or access.options.shard_writes == "rewrite":
-            changed = yield from _replace_shards(access, batch, rows, located, opened, expect, source)
+            changed = yield from _replace_shards(access, batch, rows, located, opened.shards, expect, source)
         else:
-            changed = yield from _change_in_place(access, batch, rows, located, opened, source)
+            return (yield from _change_in_place(access, batch, rows, located, opened, source))
         if access.indexes is not None:  # a stale index would cost a reader of this handle a request to find out
             access.indexes.drop(index_names(access, coords, located))
         return changed
@@ -356,12 +327,11 @@ def _change_in_place(
 ) -> Attempt:
     """Shards that are changed in place, so far as that is possible; as _change_shards."""
     units = batch.units(rows)
-    first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
+    region, sizes, (stacked, slot) = opened.shards.region, opened.shards.spans[:, 2], opened.shards.indexes
+    first = first_step(access, units, opened.shards, np.arange(len(rows)))
     steps, spans = walk(access, units, located, first)
     group, number = touched(steps, 0)
-    worth = shard_append.is_worth_appending(
-        access, opened.spans[:, 2], opened.versions, opened.tables, opened.slot, group, number
-    )
+    worth = shard_append.is_worth_appending(access, sizes, opened.versions, stacked, slot, group, number)
     if not worth.all():  # those that are not worth it are replaced; the others are looked up again
         changed: list[int] = []
         for some, whole in ((np.flatnonzero(worth), False), (np.flatnonzero(~worth), True)):
@@ -372,7 +342,7 @@ def _change_in_place(
     spans[units.whole() if source.encoded is None else slice(None)] = -1
     gathering, order = Gathering(), None
     kept = keep(steps, spans, gathering)
-    if opened.region.stale:
+    if region.stale:
         return list(range(len(rows)))
     appends = access.options.shard_writes == "append"
     if source.encoded is None:
@@ -382,21 +352,18 @@ def _change_in_place(
     values = outer_values(Call(access, steps, units, located, gathering, order), values, kept)
     if source.confirm is not None:
         source.confirm()
-    names, tables = located.names, opened.tables[opened.slot]
-    if appends:
-        sizes = opened.spans[:, 2]
-        changed, others = shard_append.append_chunks(
-            access, names, sizes, opened.versions, tables, group, number, values, gathering.buffers
-        )
-    else:
-        entries = first.entries(group, number)
-        changed, others = shard_append.overwrite_chunks(
-            access, names, opened.versions, entries, group, values, gathering.buffers
-        )
+    shards = shard_append.Shards(batch.shards[rows], located.names, sizes, opened.versions, stacked[slot])
+    answers = shard_append.change_chunks(access, shards, group, number, values, gathering.buffers)
+    return (yield from _replace_others(access, batch, rows, source, *answers))
+
+
+def _replace_others(
+    access: Access, batch: Batch, rows: Columns, source: Source, changed: list[int], others: list[int]
+) -> Attempt:
+    """Replaces whole what could not be changed in place. changed, others: as shard_append.change_chunks answers"""
     if others:
-        some = np.array(others, np.int64)
-        again = yield from _change_shards(access, batch, rows[some], source, whole=True)
-        changed += some[again].tolist()
+        again = yield from _change_shards(access, batch, rows[others], source, whole=True)
+        changed += [others[i] for i in again]
     return sorted(changed)
 
 
@@ -405,28 +372,28 @@ def _replace_shards(
     batch: Batch,
     rows: Columns,
     keyed: Keyed,
-    opened: Opened,
+    shards: Shards,
     expect: Sequence[Version | None],
     source: Source,
 ) -> Attempt:
     units = batch.units(rows)
-    first = first_step(access, units, opened.region, opened.spans, opened.tables, opened.slot, np.arange(len(rows)))
+    first = first_step(access, units, shards, np.arange(len(rows)))
     steps, spans = walk(access, units, keyed, first)
     spans[units.whole() if source.encoded is None else slice(None)] = -1
     gathering, order = Gathering(), None
     kept = keep(steps, spans, gathering)
-    if opened.region.stale:  # what is kept would be kept of another version
+    if shards.region.stale:  # what is kept would be kept of another version
         return list(range(len(rows)))
     if source.encoded is None:
         values = encode(access, units, source, gathering, kept.old, units.offsets, keyed)
     else:
         values, order = source.encoded.rows(units, gathering)
-    shards = assemble(Call(access, steps, units, keyed, gathering, order), values, kept)
-    present, empty = np.flatnonzero(shards.present), np.flatnonzero(~shards.present)
-    yield _publish_cost(access, gathering, shards.pieces)
+    there, pieces = assembled(Call(access, steps, units, keyed, gathering, order), values, kept)
+    present, empty = np.flatnonzero(there), np.flatnonzero(~there)
+    yield _publish_cost(access, gathering, pieces)
     if source.confirm is not None:
         source.confirm()
-    return replace(access, batch.shards[rows], shards.pieces, present, empty, expect)
+    return replace(access, batch.shards[rows], pieces, present, empty, expect)
 
 
 def _publish_cost(access: Access, gathering: Gathering, pieces: Pieces) -> Cost:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.array.info import human, table
 from frazil.cli.command import Command
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, say_result
 from frazil.late import LateModule
 
 if TYPE_CHECKING:
@@ -57,10 +57,7 @@ def run(options: Namespace) -> None:
         after = folder.trim(most)
         told = _as_json(folder.path, after)
         told |= {"removed_files": before.files - after.files, "removed_nbytes": before.nbytes - after.nbytes}
-    if options.json:
-        say_json(told)
-    else:
-        say(table(_lines(told)))
+    say_result(options, told, table(_lines(told)))
 
 
 def _as_json(path: str, usage: cache_folder.Usage) -> dict[str, Json]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from frazil.api.references import Named
-from frazil.cli.command import Command, add_location
+from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_virtual_prefix, at_main, in_repository, open_repository, open_session
 from frazil.cli.output import say
 from frazil.errors import InvalidInputError, NotFoundError
@@ -37,7 +37,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="where to listen; without it only programs on this machine can read. 0.0.0.0: everyone who reaches this machine",
     )
     parser.add_argument(
-        "--port", type=_port, default=PORT, metavar="N", help=f"{PORT}, where it is left out; 0 is any free one"
+        "--port",
+        type=whole_number("a port: one is a number up to 65535, and 0 is any free one", 0, 2**16 - 1),
+        default=PORT,
+        metavar="N",
+        help=f"{PORT}, where it is left out; 0 is any free one",
     )
     parser.add_argument(
         "--cors",
@@ -59,12 +63,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="serve what the branch has at each request (at most a second old); without it, what it had at the start, whatever is committed since",
     )
     add_virtual_prefix(parser)
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 5 or int(text) >= 2**16:
-        raise ArgumentTypeError(f"{text!r} is no port; one is a number up to 65535, and 0 is any free one")
-    return int(text)
 
 
 def run(options: Namespace) -> None:

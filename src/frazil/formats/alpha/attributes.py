@@ -4,11 +4,11 @@ refers to the file, `location` its index. Which attributes go to such a file is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isnan
 
-from frazil.formats.msgpack import Json, Reader, pack
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import Reader, pack
 
-__all__ = ["decode_attributes", "encode_attributes", "same_json"]
+__all__ = ["decode_attributes", "encode_attributes"]
 
 
 def decode_attributes(data: bytes, location: int, key: str | None = None) -> dict[str, Json]:
@@ -27,16 +27,3 @@ def decode_attributes(data: bytes, location: int, key: str | None = None) -> dic
 def encode_attributes(maps: Sequence[Mapping[str, Json]]) -> bytes:
     """The bytes of a file with these maps. Raises InvalidInputError for what is no JSON."""
     return pack([pack(attributes) for attributes in maps])
-
-
-def same_json(left: Json, right: Json) -> bool:
-    """Whether two values are the same JSON: to Python 1, 1.0 and True are equal, and a NaN is not itself."""
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(same_json(value, right[name]) for name, value in left.items())
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same_json, left, right))
-    if isinstance(left, float) and isinstance(right, float):
-        return left == right or (isnan(left) and isnan(right))
-    # true is not 1, and 1 is not 1.0
-    kinds = [(isinstance(value, bool), isinstance(value, float)) for value in (left, right)]
-    return kinds[0] == kinds[1] and left == right

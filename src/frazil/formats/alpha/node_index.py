@@ -1,30 +1,20 @@
 """Where the nodes of a snapshot lie in its bytes: found by the kernel, decoded when they are asked for, and remembered in the order of encoding.
 
-What was changed over it is in nodes.py, one node as a value in node_values.py."""
+What was changed over it is in formats/nodes.py, the bytes of one node in node_values.py."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.errors import FormatError
-from frazil.formats.alpha.node_values import (
-    ArrayData,
-    BrokenNode,
-    Node,
-    NodeSnapshot,
-    peek_id,
-    peek_kind,
-    read_attributes,
-    read_manifests,
-    read_node,
-)
-from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, read_metadata
+from frazil.formats.alpha.node_values import peek_id, peek_kind, read_attributes, read_manifests, read_node
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, packed_shape, read_metadata
 from frazil.formats.msgpack import Packed, Reader
-from frazil.record import Record
+from frazil.formats.nodes import ArrayData, BrokenNode, Node, NodeSnapshot, Order, StoredNodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +25,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.int64]
 
-__all__ = ["END", "ROW", "NodeIndex", "Order", "find_nodes", "sort_key"]
+__all__ = ["END", "ROW", "NodeIndex", "find_nodes"]
 
 ROW: Final = 8  # numbers of a row of the kernel's: where an entry begins, and then
 END: Final = 2
@@ -43,49 +33,25 @@ _VALUE, _ID, _KIND, _ATTRIBUTES, _METADATA, _MANIFESTS = 1, 3, 4, 5, 6, 7
 _NO_ROWS: Final[memoryview[int]] = memoryview(b"").cast("q")
 _MOST_KNOWN, _FEW = 1024, 16  # metadata and arrays that are remembered
 
+_PIECE: Final = 2**22  # bytes of nodes that are compared at once
+
 DocumentBytes: TypeAlias = tuple[bytes, bytes]
 
 
-def sort_key(path: str) -> str:
-    """Text by which paths are in the order of their components, a node before those beneath it: a name ends with what is less than anything that may be in one."""
-    if "\0" in path:
-        path = path.replace("\0", "\0\1")
-    if path.startswith("/"):
-        return path.replace("/", "\0\0")
-    return path[path.find("/") :].replace("/", "\0\0") if "/" in path else ""  # which no node may have
+class NodeIndex(StoredNodes):
+    """The nodes in the bytes of a snapshot.
 
+    rows  ROW numbers for each of `paths`; an entry is where a row begins"""
 
-class Order(Record):
-    """Paths in the order of encoding, and what they are ordered by. follows: the nodes lie in this order in the bytes, none comes twice"""
-
-    keys: list[str]
-    paths: list[str]
-    follows: bool
-
-    def place(self, key: str, path: str) -> int:
-        """How many come before a path, with its key."""
-        at = bisect_left(self.keys, key)
-        while at < len(self.keys) and self.keys[at] == key and self.paths[at] < path:
-            at += 1
-        return at
-
-
-class NodeIndex:
-    """The nodes in the bytes of a snapshot. Never changes, but for what it remembers; safe to use from many threads.
-
-    paths    as they come;  rows: ROW numbers for each
-    entries  by path, where its row begins; of a path that comes twice the last counts"""
-
-    __slots__ = ("_metadata", "_nodes", "_order", "data", "entries", "key", "paths", "rows")
+    __slots__ = ("_metadata", "_nodes", "data", "key", "rows")
 
     def __init__(
         self, data: bytes = b"", key: str | None = None, paths: list[str] | None = None, rows: Buffer | None = None
     ) -> None:
+        paths = [] if paths is None else paths
+        super().__init__(paths, dict(zip(paths, range(0, ROW * len(paths), ROW), strict=True)))
         self.data, self.key = data, key
-        self.paths: list[str] = [] if paths is None else paths
         self.rows: memoryview[int] = _NO_ROWS if rows is None else memoryview(rows).cast("q")  # type: ignore[arg-type] # see Buffer
-        self.entries: Mapping[str, int] = dict(zip(self.paths, range(0, ROW * len(self.paths), ROW), strict=True))
-        self._order: Order | None = None
         self._metadata: dict[bytes, ZarrArrayMetadata] = {}
         self._nodes: dict[str, NodeSnapshot] = {}  # arrays that were asked for last
 
@@ -95,8 +61,8 @@ class NodeIndex:
     def following(
         self, data: bytes, at: int, key: str | None, order: Order, written: Mapping[str, NodeSnapshot | None]
     ) -> NodeIndex:
-        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. Of `written` nodes those are known
-        from the start whose attributes and metadata were decoded here."""
+        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. A few `written` nodes are known from the
+        start, as decoding their bytes would give the same."""
         same = self.paths == order.paths
         paths, rows, _, _ = find_nodes(data, at, len(order.paths), key)
         index = NodeIndex(data, key, [] if same else paths, rows)
@@ -105,23 +71,21 @@ class NodeIndex:
         index._order = Order(order.keys, order.paths, True)
         index._metadata = self._metadata
         if len(written) <= _FEW:
-            index._nodes = {path: node for path, node in written.items() if node is not None and self._is_known(node)}
+            for path, node in written.items():
+                if node is not None and node.array is not None:
+                    assert isinstance(node.array.metadata, ZarrArrayMetadata)
+                    index._know(path, node, node.array.metadata)
         return index
 
-    def _is_known(self, node: NodeSnapshot) -> bool:
-        """Whether an array has the attributes and the metadata that its node has here, as they were handed out: then nobody else has them."""
-        known = self._nodes.get(node.path)
-        if known is None or known.array is None or node.array is None:
-            return False
-        return known.attributes is node.attributes and known.array.metadata is node.array.metadata
-
-    def order(self) -> Order:
-        if self._order is None:
-            keys = [sort_key(path) for path in self.entries]
-            pairs = sorted(zip(keys, self.entries, strict=True))
-            ordered, paths = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-            self._order = Order(ordered, paths, paths == self.paths)
-        return self._order
+    def _know(self, path: str, node: NodeSnapshot, metadata: ZarrArrayMetadata) -> None:
+        """Remembers an array that lies at a path."""
+        entry = self.entries[path]
+        start, end = self.rows[entry + _METADATA], self.rows[entry + _MANIFESTS]
+        if start >= 0:
+            self._nodes[path] = node
+            if len(self._metadata) >= _MOST_KNOWN:
+                self._metadata.clear()
+            self._metadata[self.data[start:end]] = metadata
 
     # --- one node ------------------------------------------------------------------------------------------------------------------
 
@@ -169,12 +133,19 @@ class NodeIndex:
         return found
 
     def metadata_bytes(self, path: str, node: NodeSnapshot) -> Packed | None:
-        """The metadata of an array as it lies at its path, where that was decoded to the very value that the node has now; else None."""
+        """The metadata of an array as it lies at its path, where that was decoded to the very value that the node has now, but for the lengths; else None."""
         entry = self.entries.get(path)
         if entry is None or node.array is None or self.rows[entry + _METADATA] < 0:
             return None
-        data = self.data[self.rows[entry + _METADATA] : self.rows[entry + _MANIFESTS]]
-        return Packed(data) if self._metadata.get(data) is node.array.metadata else None
+        data, metadata = self.data[self.rows[entry + _METADATA] : self.rows[entry + _MANIFESTS]], node.array.metadata
+        known = self._metadata.get(data)
+        if known is metadata:
+            return Packed(data)
+        if known is not None and isinstance(metadata, ZarrArrayMetadata) and metadata.differs_in_shape_alone(known):
+            lengths = packed_shape(known)
+            if data.startswith(lengths):  # which may be written in a longer form
+                return Packed(packed_shape(metadata) + data[len(lengths) :])
+        return None
 
     def document(self, path: str) -> DocumentBytes | None:
         entry = self.entries.get(path)
@@ -220,6 +191,12 @@ class NodeIndex:
                     hint="restore the snapshot from a copy, or use another one of the history",
                 )
 
+    def unequal(self, other: StoredNodes, pairs: Columns) -> NDArray[np.bool_]:
+        """Whether they lie in other bytes."""
+        assert isinstance(other, NodeIndex)
+        left, right = self.spans(pairs[:, 0]), other.spans(pairs[:, 1])
+        return ~_equal_spans(self.data, left, other.data, right)
+
     def spans(self, entries: Columns) -> Columns:
         """Where entries begin and end, with their keys: int64[n, 2]."""
         columns = np.frombuffer(self.rows, np.int64)
@@ -233,3 +210,24 @@ def find_nodes(data: bytes, at: int, count: int, key: str | None) -> tuple[list[
     for position, _, text in failures:
         raise FormatError(f"the nodes of a snapshot make no sense: {text}, at byte {position}", key=key)
     return paths, rows, end, distinct
+
+
+def _equal_spans(left: bytes, ours: Columns, right: bytes, theirs: Columns) -> NDArray[np.bool_]:
+    """bool[n]: whether left[ours[i, 0] : ours[i, 1]] are the bytes of right[theirs[i, 0] : theirs[i, 1]]. Columns that are neighbours in both are compared at once."""
+    equal: NDArray[np.bool_] = ours[:, 1] - ours[:, 0] == theirs[:, 1] - theirs[:, 0]
+    order = np.flatnonzero(equal)
+    order = order[np.argsort(ours[order, 0], kind="stable")]
+    ours, theirs = ours[order], theirs[order]
+    begins = np.ones(len(order), np.bool_)  # a run that is compared at once
+    begins[1:] = (ours[1:, 0] != ours[:-1, 1]) | (theirs[1:, 0] != theirs[:-1, 1])
+    begins[1:] |= ours[1:, 0] // _PIECE != ours[:-1, 0] // _PIECE
+    for first, last in pairwise([*np.flatnonzero(begins).tolist(), len(order)]):
+        start, end = int(ours[first, 0]), int(ours[last - 1, 1])
+        other, other_end = int(theirs[first, 0]), int(theirs[last - 1, 1])
+        if last - first == 1:
+            equal[order[first]] = left[start:end] == right[other:other_end]
+        else:
+            count = end - start
+            unequal = np.frombuffer(left, np.uint8, count, start) != np.frombuffer(right, np.uint8, count, other)
+            equal[order[first:last]] = ~np.logical_or.reduceat(unequal, ours[first:last, 0] - start)
+    return equal

@@ -1,23 +1,19 @@
-"""One node of a snapshot as a value, and its bytes. All nodes of a snapshot, and which of them are decoded, are in nodes.py."""
+"""One node of a snapshot <-> its bytes. All nodes of a snapshot, and which of them are decoded, are in nodes.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from functools import lru_cache
+from typing import Final
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata, pack_metadata, read_metadata
 from frazil.formats.ids import ObjectId, decode_id, encode_id
-from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Json, Packed, Reader, checked, write_value
-from frazil.record import Record
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import Fields, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, NodeSnapshot
 
 __all__ = [
-    "ArrayData",
-    "AttributesReference",
-    "BrokenNode",
-    "ManifestReference",
-    "Node",
-    "NodeSnapshot",
     "path_mistake",
     "peek_id",
     "peek_kind",
@@ -29,48 +25,7 @@ __all__ = [
 ]
 
 _U32: Final = 2**32 - 1
-
-
-class ManifestReference(Record):
-    """A manifest that holds chunks of an array. extents: coordinates, kept as they are; the specification gives them no meaning"""
-
-    id: ObjectId
-    extents: tuple[tuple[int, ...], ...] = ()
-
-
-class ArrayData(Record):
-    """What an array has beside a group. manifests: the first that has a chunk counts"""
-
-    metadata: ZarrArrayMetadata
-    manifests: tuple[ManifestReference, ...] = ()
-
-
-class AttributesReference(Record):
-    """Attributes that lie in an attribute file. location: which of the maps there"""
-
-    id: ObjectId
-    location: int
-
-
-class NodeSnapshot(Record):
-    """One node. id: unique in its repository; path: absolute, "/" is the root; attributes: None where the document has no such member;
-    array: None for a group"""
-
-    id: int
-    path: str
-    attributes: Mapping[str, Json] | AttributesReference | None = None
-    array: ArrayData | None = None
-
-
-class BrokenNode(Record):
-    """A node whose bytes make no sense; the others of its snapshot are none the worse. id: None where not even that can be read"""
-
-    path: str
-    error: FormatError
-    id: int | None = None
-
-
-Node: TypeAlias = NodeSnapshot | BrokenNode
+_MOST_KNOWN: Final = 4096  # references to manifests that are remembered as bytes
 
 
 def path_mistake(path: str) -> str | None:
@@ -187,31 +142,52 @@ def write_entry(out: bytearray, node: NodeSnapshot, metadata: Packed | None = No
     if (reason := path_mistake(node.path)) is not None:
         raise InvalidInputError(f"the path of a node {reason}, found {node.path!r}", path=node.path)
     try:
-        number = checked(node.id, _U32, "the id of a node")
-        data = _data_of(node.array, metadata)
         write_value(out, node.path)
-        # the levels of the node and of its attributes come before those of users
-        write_value(out, (number, node.path, _attributes_of(node.attributes), data), DEPTH_LIMIT + 2)
+        write_array(out, len(_NODE))
+        write_value(out, checked(node.id, _U32, "the id of a node"))
+        write_value(out, node.path)
+        _write_attributes(out, node.attributes)
+        _write_data(out, node.array, metadata)
     except InvalidInputError as error:
         raise InvalidInputError(f"{error.message} (of the node {node.path!r})", path=node.path) from None
 
 
-def _attributes_of(attributes: Mapping[str, Json] | AttributesReference | None) -> object:
+def _write_attributes(out: bytearray, attributes: Mapping[str, Json] | AttributesReference | None) -> None:
     if attributes is None:
-        return None
-    if isinstance(attributes, AttributesReference):
+        out += _NIL
+    elif isinstance(attributes, AttributesReference):
         location = checked(attributes.location, _U32, "the location of attributes")
-        return {"Ref": (encode_id(attributes.id), location)}
-    return {"Inline": attributes}
+        write_value(out, {"Ref": (encode_id(attributes.id), location)})
+    else:
+        out += _INLINE
+        write_value(out, attributes)
 
 
-def _data_of(array: ArrayData | None, metadata: Packed | None) -> object:
+def _write_data(out: bytearray, array: ArrayData | None, metadata: Packed | None) -> None:
     if array is None:
-        return "Group"
-    manifests: list[object] = []
-    for manifest, extents in array.manifests:
-        for row in extents:
-            if row and (min(row) < 0 or max(row) > _U32):
-                raise InvalidInputError(f"the extents of a manifest must be from 0 to {_U32}, found {row}")
-        manifests.append((encode_id(manifest), extents))
-    return {"Array": (pack_metadata(array.metadata) if metadata is None else metadata, manifests)}
+        out += _GROUP
+        return
+    out += _ARRAY
+    write_array(out, 2)
+    if metadata is None:
+        assert isinstance(array.metadata, ZarrArrayMetadata)
+        metadata = pack_metadata(array.metadata)
+    out += metadata
+    write_array(out, len(array.manifests))
+    for reference in array.manifests:
+        out += _packed_reference(reference)
+
+
+@lru_cache(_MOST_KNOWN)
+def _packed_reference(reference: ManifestReference) -> bytes:
+    """Most references of an array are those of its last snapshot."""
+    for row in reference.extents:
+        if row and (min(row) < 0 or max(row) > _U32):
+            raise InvalidInputError(f"the extents of a manifest must be from 0 to {_U32}, found {row}")
+    return pack((encode_id(reference.id), reference.extents))
+
+
+_NIL: Final = pack(None)
+_GROUP: Final = pack("Group")
+_ARRAY: Final = b"\x81" + pack("Array")  # a map of one entry
+_INLINE: Final = b"\x81" + pack("Inline")

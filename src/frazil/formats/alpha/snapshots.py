@@ -1,25 +1,28 @@
-"""Snapshot files <-> values (Icechunk specification, Snapshot Files; one MessagePack array of eleven, as the library of that time wrote it).
+"""SnapshotFile files <-> values (Icechunk specification, Snapshot Files; one MessagePack array of eleven, as the library of that time wrote it).
 
 The nodes in them live in nodes.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from frazil.errors import FormatError
 from frazil.formats.alpha.node_values import read_id
-from frazil.formats.alpha.nodes import Nodes, read_nodes
+from frazil.formats.alpha.nodes import encode_nodes, index_nodes, read_nodes
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.formats.msgpack import Fields, Json, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import Fields, Packed, Reader, checked, pack, write_array, write_value
+from frazil.formats.nodes import Nodes
+from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import emit_time, parse_time
 from frazil.record import Record
 
 __all__ = [
     "FORMAT_VERSION",
     "FileInfo",
-    "Snapshot",
-    "SnapshotInfo",
+    "SnapshotFile",
     "check_format",
     "decode_snapshot",
     "encode_and_index",
@@ -30,19 +33,12 @@ FORMAT_VERSION: Final = 0
 _U16: Final = 2**16 - 1
 _U32: Final = 2**32 - 1
 _SMALL_INFO, _MOST_INFOS = 2**10, 2**8  # bytes of one that is remembered, and how many are
+_MOST_FILES: Final = 4096  # that are remembered as bytes
 # how files of later versions begin
 _STARTS: Final = (
     ("ICE🧊CHUNK".encode(), "by Icechunk 0.1.0-alpha.10 or later, with a header before it"),
     (b"\x28\xb5\x2f\xfd", "by Icechunk 0.1.0-alpha.9, compressed with zstd"),
 )
-
-
-class SnapshotInfo(Record):
-    """What a commit says of itself. written_at: nanoseconds since 1970 in UTC"""
-
-    id: ObjectId
-    written_at: int
-    message: str
 
 
 class FileInfo(Record):
@@ -52,7 +48,7 @@ class FileInfo(Record):
     version: int = FORMAT_VERSION
 
 
-class Snapshot(Record):
+class SnapshotFile(Record):
     """One snapshot file.
 
     metadata         its own id, time and message; of a repository's first snapshot the file has another id than this one
@@ -82,7 +78,7 @@ def check_format(data: bytes, key: str | None) -> None:
             raise FormatError(f"the file was written {by}; that format is not read here, at byte 0", key=key)
 
 
-def decode_snapshot(data: bytes, key: str | None = None) -> Snapshot:
+def decode_snapshot(data: bytes, key: str | None = None) -> SnapshotFile:
     """Reads a snapshot file; its nodes are found, but decoded when they are asked for. Raises FormatError, with `key` and the byte, for what breaks the
     format outside a node, for two nodes with one id, and for another version of the format."""
     check_format(data, key)
@@ -90,7 +86,7 @@ def decode_snapshot(data: bytes, key: str | None = None) -> Snapshot:
     fields = reader.struct("a snapshot", lambda *fields: fields, _FIELDS)
     _, flags, manifests, attributes, total, _, history, metadata, started, properties, nodes = fields
     reader.finish("the snapshot")
-    return Snapshot(metadata, started, history, total, manifests, attributes, flags, properties, nodes)
+    return SnapshotFile(metadata, started, history, total, manifests, attributes, flags, properties, nodes)
 
 
 def _read_version(reader: Reader, what: str) -> None:
@@ -148,8 +144,8 @@ _FIELDS: Final[Fields] = {
 
 
 def encode_and_index(
-    snapshot: Snapshot, key: str | None = None, infos: dict[SnapshotInfo, bytes] | None = None
-) -> tuple[bytes, Snapshot]:
+    snapshot: SnapshotFile, key: str | None = None, infos: dict[SnapshotInfo, bytes] | None = None
+) -> tuple[bytes, SnapshotFile]:
     """The bytes of a snapshot file, and the snapshot as decoding them would give it: what is written next copies its nodes. Raises InvalidInputError for what the
     format cannot hold.
 
@@ -162,31 +158,34 @@ def encode_and_index(
     for value in (
         FORMAT_VERSION,
         flags,
-        _files(snapshot.manifest_files),
-        _files(snapshot.attribute_files),
-        total,
-        count,
     ):
         write_value(head, value)
+    for files in (snapshot.manifest_files, snapshot.attribute_files):
+        write_array(head, len(files))
+        for file in files:
+            head += _packed_file(file)
+    write_value(head, total)
+    write_value(head, count)
     write_array(head, len(snapshot.history))
+    known = {} if infos is None else infos
     for info in (*snapshot.history, snapshot.metadata):
-        head += _packed_info(info, {} if infos is None else infos)
+        head += known.get(info) or _packed_info(info, known)
     write_value(head, emit_time(snapshot.started_at))
     write_value(head, snapshot.properties)
-    data = b"".join((head, snapshot.nodes.encoded()))
-    return data, snapshot._replace(nodes=snapshot.nodes.indexed(data, len(head), key))
+    data = b"".join((head, encode_nodes(snapshot.nodes)))
+    return data, snapshot._replace(nodes=index_nodes(snapshot.nodes, data, len(head), key))
 
 
-def _files(files: tuple[FileInfo, ...]) -> list[tuple[str, int]]:
-    return [(encode_id(file), checked(version, _U16, "the format version of a file")) for file, version in files]
+@lru_cache(_MOST_FILES)
+def _packed_file(file: FileInfo) -> bytes:
+    """Most files of a snapshot are those of the last one."""
+    return pack((encode_id(file.id), checked(file.version, _U16, "the format version of a file")))
 
 
 def _packed_info(info: SnapshotInfo, known: dict[SnapshotInfo, bytes]) -> bytes:
-    data = known.get(info)
-    if data is None:
-        data = pack((encode_id(info.id), emit_time(info.written_at), info.message))
-        if len(data) <= _SMALL_INFO:
-            if len(known) >= _MOST_INFOS:
-                known.clear()
-            known[info] = data
+    data = pack((encode_id(info.id), emit_time(info.written_at), info.message))
+    if len(data) <= _SMALL_INFO:
+        if len(known) >= _MOST_INFOS:
+            known.clear()
+        known[info] = data
     return data

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Json, Packed, Reader, pack
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import DEPTH_LIMIT, Fields, Packed, Reader, pack, write_array, write_value
 from frazil.record import Record
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ZarrArrayMetadata",
     "kind_of",
     "pack_metadata",
+    "packed_shape",
     "read_metadata",
 ]
 
@@ -85,6 +87,18 @@ class ZarrArrayMetadata(Record):
     codecs: tuple[NamedConfiguration, ...]
     storage_transformers: tuple[NamedConfiguration, ...] | None = None
     dimension_names: tuple[str | None, ...] | None = None
+
+    def with_shape(self, shape: tuple[int, ...]) -> ZarrArrayMetadata:
+        return self._replace(shape=shape)
+
+    def differs_in_shape_alone(self, other: ZarrArrayMetadata) -> bool:
+        """Whether all but the lengths, which are as many, is the same as in another one. False says nothing, as configurations are compared by identity: to Python 1, 1.0 and True are one."""
+        return (
+            self.codecs is other.codecs
+            and self.storage_transformers is other.storage_transformers
+            and self[1:] == other[1:]
+            and len(self.shape) == len(other.shape)
+        )
 
 
 # --- reading -------------------------------------------------------------------------------------------------------------------------
@@ -193,6 +207,14 @@ def pack_metadata(metadata: ZarrArrayMetadata) -> Packed:
     return pack(
         (*fields, names), DEPTH_LIMIT + 3
     )  # the levels of a struct, a list and an entry before its configuration
+
+
+def packed_shape(metadata: ZarrArrayMetadata) -> bytes:
+    """What pack_metadata gives up to the end of the lengths."""
+    head = bytearray()
+    write_array(head, len(_FIELDS))
+    write_value(head, metadata.shape)
+    return bytes(head)
 
 
 def _packed_fill(kind: _Type, value: FillValue) -> object:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from frazil.repository.merge.solvers import Solver
 
-__all__ = ["from_array", "store"]
 
 Region: TypeAlias = "tuple[slice, ...] | None"
 

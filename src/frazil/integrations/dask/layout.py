@@ -12,17 +12,6 @@ from typing import Final
 from frazil.errors import InvalidInputError, SelectionError
 from frazil.record import Record
 
-__all__ = [
-    "Box",
-    "Extents",
-    "aligned_chunks",
-    "box_of",
-    "check_apart",
-    "is_aligned",
-    "reading_chunks",
-    "selection_of",
-]
-
 Extents = tuple[tuple[int, ...], ...]  # of chunks, for each dimension, as dask has them
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 else:
     memory = LateModule("frazil.stores.memory")
 
-__all__ = ["Goal", "Shared", "check_values", "forked", "gather", "goal_of", "write_block"]
-
 
 class Shared:
     """What all tasks of one call share; each worker gets it once.

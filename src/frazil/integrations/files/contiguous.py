@@ -11,8 +11,6 @@ import numpy as np
 from frazil.integrations.files.scanned import ChunkColumns, no_chunks
 from frazil.record import Record
 
-__all__ = ["Layout", "contiguous_chunks", "given_tails", "split_contiguous"]
-
 _CHUNK_BYTES: Final = 2**20  # about what a chunk should have
 _MANY: Final = 2**16  # chunks of one array, beyond which they are rather made larger
 _SMALLEST, _LARGEST = 1 / 32, 4  # times that, before an array is cut unevenly

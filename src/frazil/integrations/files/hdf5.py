@@ -33,10 +33,9 @@ from frazil.metadata.paths import check_name
 if TYPE_CHECKING:
     import h5py
 
+    from frazil.formats.manifests import FileCheck
     from frazil.metadata.json_text import Json
-    from frazil.repository.virtual.file_checks import FileCheck
 
-__all__ = ["scan_hdf5"]
 
 # what netCDF and the scales of dimensions keep in attributes for themselves
 _OWN: Final = frozenset(

@@ -13,7 +13,6 @@ from frazil.record import Record
 if TYPE_CHECKING:
     import h5py
 
-__all__ = ["Dimensions"]
 
 _ALONE: Final = b"This is a netCDF dimension but not a netCDF variable"  # begins the attribute NAME of such a scale
 

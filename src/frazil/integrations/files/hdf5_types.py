@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from frazil.metadata.json_text import Json
 
-__all__ = ["codecs_of", "data_type_of", "filter_name", "load_h5py"]
 
 _FILTERS: Final = {  # by number, what HDF5's list of registered filters calls those that are met
     1: "deflate",

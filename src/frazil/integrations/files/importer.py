@@ -13,28 +13,15 @@ from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.errors import DataError, InvalidInputError, StoreError
+from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.scanned import ScannedArray, ScannedFile, Skipped
 from frazil.integrations.files.source import Source, source_of
 from frazil.operations.window import window
 from frazil.record import Record
-from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.locations import is_remote, parse_location
 from frazil.repository.virtual.prefixes import Prefixes
 from frazil.stores.locations import Location, resolve
 from frazil.stores.memory import MemoryStore
-
-__all__ = [
-    "HOW",
-    "How",
-    "Imported",
-    "far_places",
-    "folder_prefix",
-    "has_variable",
-    "import_scanned",
-    "import_size",
-    "is_named",
-    "without_skipped",
-]
 
 How: TypeAlias = Literal["copy", "virtual", "adopt"]
 HOW: Final[tuple[How, ...]] = ("copy", "virtual", "adopt")

@@ -19,7 +19,6 @@ from frazil.metadata.json_text import Json
 if TYPE_CHECKING:
     from collections.abc import MutableMapping, MutableSequence
 
-__all__ = ["set_missing_values"]
 
 _FILL: Final = "_FillValue"
 _MISSING: Final = "missing_value"

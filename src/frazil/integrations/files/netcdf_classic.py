@@ -27,7 +27,6 @@ from frazil.metadata.paths import check_name
 if TYPE_CHECKING:
     from frazil.metadata.json_text import Json
 
-__all__ = ["layouts_of", "scan_netcdf_classic"]
 
 _HEADER_BYTES: Final = (2**18, 2**23, 2**28)  # that are read at first, and where the header goes on
 

@@ -16,7 +16,6 @@ from frazil.record import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CHAR", "MAGIC", "STREAMING", "TYPES", "Attribute", "Dimension", "Header", "Variable", "parse_header"]
 
 T = TypeVar("T")
 

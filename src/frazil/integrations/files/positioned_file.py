@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["PositionedFile"]
-
 
 class PositionedFile(io.RawIOBase):
     """A file that is open for reading, of a known number of bytes. One reader at a time. size: set by the subclass, in bytes"""

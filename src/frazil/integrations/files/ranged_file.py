@@ -13,15 +13,14 @@ import numpy as np
 from frazil.errors import FrazilError, StoreError
 from frazil.integrations.files.positioned_file import PositionedFile
 from frazil.stores.fetched.content import read_values
-from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import FOUND
+from frazil.stores.store import Store
+from frazil.stores.values import FOUND, NO_SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.stores.values import Version
 
-__all__ = ["RangedFile"]
 
 PAGE: Final = 2**16  # bytes that are asked for at least
 _AHEAD: Final = (

@@ -21,10 +21,9 @@ from frazil.integrations.files.ranged_file import RangedFile
 from frazil.integrations.files.source import state_of
 
 if TYPE_CHECKING:
+    from frazil.formats.manifests import FileCheck
     from frazil.integrations.files.scanned import ScannedFile
-    from frazil.repository.virtual.file_checks import FileCheck
 
-__all__ = ["TIME_LIMIT", "scan_in_process"]
 
 TIME_LIMIT: Final = 60.0  # seconds
 _LATER: Final = 10.0  # seconds after which a process that nobody has ended ends itself

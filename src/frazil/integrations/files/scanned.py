@@ -11,25 +11,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import InvalidInputError
+from frazil.formats.manifests import FileCheck
 from frazil.metadata.json_text import Json
 from frazil.record import Record
-from frazil.repository.virtual.file_checks import FileCheck
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "ChunkColumns",
-    "ScannedArray",
-    "ScannedFile",
-    "Skipped",
-    "as_attribute",
-    "bytes_codec",
-    "check_shape",
-    "no_chunks",
-    "select_chunks",
-]
 
 _RANK_LIMIT: Final = 32
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from frazil.integrations.files.scanned import ScannedFile
     from frazil.repository.virtual.prefixes import Prefixes
 
-__all__ = ["scan_file"]
 
 _HDF5: Final = b"\x89HDF\r\n\x1a\n"
 

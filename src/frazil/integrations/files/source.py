@@ -6,17 +6,15 @@ import os
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from frazil.errors import InvalidInputError, StoreError
+from frazil.formats.manifests import FileCheck
 from frazil.integrations.files.ranged_file import RangedFile
 from frazil.record import Record
-from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.locations import file_location, is_remote, parse_location
 from frazil.repository.virtual.prefixes import VirtualPlace
 from frazil.repository.virtual.virtual_fetch import open_places
 
 if TYPE_CHECKING:
     from frazil.repository.virtual.prefixes import Prefixes
-
-__all__ = ["Source", "open_file", "source_of", "state_of"]
 
 
 class Source(Record):

@@ -150,6 +150,9 @@ class DraftLayout(Value):
             error.key = error.key or key
             raise
 
+    def remember(self, value: bytes, metadata: Metadata, known: Known) -> None:
+        pass
+
     def emit(self, metadata: Metadata) -> bytes:
         return self.entry_point.encoding.encode(emit_document(metadata, old=self.entry_point.old))
 

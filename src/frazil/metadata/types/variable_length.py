@@ -18,8 +18,6 @@ from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue, from_base64, to_base64
 from frazil.metadata.value import Value, assign
 
-__all__ = ["VariableLengthType", "bytes_of", "undecodable", "with_variable_length"]
-
 _NAMES: Final = ("string", "bytes")
 _DTYPE: Final = np.dtype("V1")  # which no element has: NumPy needs one
 

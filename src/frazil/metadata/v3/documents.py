@@ -77,9 +77,15 @@ def parse_node(
         if known is not None:
             return known
     node = _parse(document, extensions, key, _NODE_TYPES)
-    if text is not None and len(text) <= _LONGEST:
-        extensions.parsed.put(text, node.with_plain_attributes(copied(dict(node.attributes))))
+    if text is not None:
+        remember_node(text, node, extensions)
     return node
+
+
+def remember_node(text: bytes, node: ArrayMetadata | GroupMetadata, extensions: MetadataExtensions) -> None:
+    """Remembers the node of a document, if that is short."""
+    if len(text) <= _LONGEST:
+        extensions.parsed.put(text, node.with_plain_attributes(copied(dict(node.attributes))))
 
 
 def parse_array(

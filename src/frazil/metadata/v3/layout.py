@@ -8,7 +8,7 @@ from typing import Final
 from frazil.metadata.layout import Candidate, Known, Metadata
 from frazil.metadata.model import ZarrFormat
 from frazil.metadata.paths import check_name
-from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key, emit_node, parse_node
+from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key, emit_node, parse_node, remember_node
 from frazil.metadata.value import Value
 
 
@@ -63,6 +63,9 @@ class V3Layout(Value):
 
     def parse(self, key: str, value: bytes, known: Known) -> Metadata:
         return parse_node(value, known.metadata, key=key)
+
+    def remember(self, value: bytes, metadata: Metadata, known: Known) -> None:
+        remember_node(value, metadata, known.metadata)
 
     def emit(self, metadata: Metadata) -> bytes:
         return emit_node(metadata)

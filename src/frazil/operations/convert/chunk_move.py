@@ -27,8 +27,8 @@ from frazil.runtime import Runtime
 from frazil.stores.fetched.content import read_values
 from frazil.stores.local.mtimes import changed_at, written_at
 from frazil.stores.retry import lacks_files
-from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import ANY, FOLDER, FOUND, Columns, Fetched, Pieces, Sources
+from frazil.stores.store import Store
+from frazil.stores.values import ANY, FOLDER, FOUND, NO_SPANS, Columns, Fetched, Pieces, Sources
 
 _AT_FIRST = 32  # objects of the first batch of an array: they show how large its objects are
 _BATCH = (
@@ -142,7 +142,7 @@ def _fitting(sizes: Columns, limit: int) -> int:
 
 def _link(store: Store, names: Sequence[str], targets: Sequence[str]) -> Moved:
     sizes = store.sizes(names)
-    store.link_many(targets, names)
+    store.copy_in(targets, store, names, shares=True)
     return Moved.of(sizes)
 
 
@@ -198,7 +198,7 @@ def _composed(
     """The new form of the shards names[there], and the size of each."""
     made = _compose(store, forms, names, there, held)
     stored = made.rows[:, 0] >= 0
-    fetched = store.fetch(names, np.ascontiguousarray(made.rows[stored]), held=held)
+    fetched = store.fetch(names, np.ascontiguousarray(made.rows[stored]), continue_from=held)
     rows = made.rows.copy()
     rows[~stored, 0] -= len(fetched.sources.buffers)
     rows[stored] = fetched.rows
@@ -210,7 +210,7 @@ def _compose(store: Store, forms: ShardForms, names: Sequence[str], there: Colum
     """Reads indexes alone."""
 
     def read(spans: Columns) -> Raw:
-        values = read_values(store.fetch(names, spans, held=held), names, spans)
+        values = read_values(store.fetch(names, spans, continue_from=held), names, spans)
         lost = next((i for i, value in enumerate(values) if value is None), None)
         if lost is not None:
             raise StoreError("the shard vanished while it was read", key=names[int(spans[lost, 0])], hint="try again")

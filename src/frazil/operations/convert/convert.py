@@ -28,8 +28,6 @@ from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 
-__all__ = ["FORMATS", "convert", "prepare"]
-
 FORMATS: Final[tuple[ZarrFormat, ...]] = (3, "draft", "draft-2021")
 
 

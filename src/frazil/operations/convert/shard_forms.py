@@ -14,12 +14,10 @@ from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec
 from frazil.codecs.registry import Registry
-from frazil.codecs.shard import Level, encode_indexes, index_error, read_indexes
+from frazil.codecs.shard import InnerChunks, Level, assemble, index_error, read_indexes
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
 from frazil.stores.values import Columns
-
-__all__ = ["Composed", "Objects", "ShardForms", "compose", "shard_forms"]
 
 Raw = NDArray[np.uint8]
 
@@ -99,7 +97,7 @@ def compose(forms: ShardForms, shards: Columns, objects: Objects) -> Composed:
         rows[:, 2] -= cut
         if (table.sum(axis=2) <= rows[:, 2:]).all():  # no inner chunk reaches into what is cut off
             return Composed(rows, np.arange(len(rows) + 1), ())
-    return _with_index(shards, np.arange(len(shards) + 1), (), new, table)
+    return _with_index(shards, new, table)
 
 
 def _read_index(level: Level, shards: Columns, objects: Objects) -> Columns:
@@ -121,31 +119,19 @@ def _read_index(level: Level, shards: Columns, objects: Objects) -> Columns:
     return tables
 
 
-def _with_index(rows: Columns, offsets: Columns, buffers: Sequence[Raw], level: Level, table: Columns) -> Composed:
-    """Each object with its index behind."""
-    count, nbytes = len(table), level.index_codecs.nbytes
-    made = np.empty((len(rows) + count, 3), np.int64)
-    own = np.ones(len(made), np.bool_)
-    own[offsets[1:] + np.arange(count)] = False
-    made[own] = rows
-    made[~own, 0], made[~own, 1], made[~own, 2] = -1 - len(buffers), np.arange(count) * nbytes, nbytes
-    encoded = encode_indexes(level, table)
-    return Composed(made, offsets + np.arange(count + 1), (*buffers, encoded.reshape(-1)))
+def _with_index(shards: Columns, level: Level, table: Columns) -> Composed:
+    """Each object with a new index behind it."""
+    whole = InnerChunks(np.arange(len(shards)), np.full(len(shards), -1, np.int64), shards)
+    made = assemble(level, whole, table, -1, starts=np.zeros(len(shards), np.int64))
+    return Composed(made.rows, made.offsets, (made.indexes,))
 
 
 def _put_together(new: Level, below: ShardForms, shards: Columns, table: Columns, objects: Objects) -> Composed:
     """Shards whose inner shards change: these one after the other, in the order in which they lie, and a new index."""
     outer, number = np.nonzero(table[:, :, 0] >= 0)
-    order = np.lexsort((table[outer, number, 0], outer))
-    outer, number = outer[order], number[order]
-    inner = np.empty((len(outer), 3), np.int64)
-    inner[:, 0], inner[:, 1] = shards[outer, 0], shards[outer, 1] + table[outer, number, 0]
-    inner[:, 2] = table[outer, number, 1]
-    made = compose(below, inner, objects)
-    sizes = made.sizes()
-    ends = np.concatenate(([0], np.cumsum(sizes)))
-    bounds = np.searchsorted(outer, np.arange(len(shards) + 1))  # of the inner shards of each
-    tables = np.full_like(table, -1)
-    tables[outer, number, 0] = ends[:-1] - ends[bounds[outer]]
-    tables[outer, number, 1] = sizes
-    return _with_index(made.rows, made.offsets[bounds], made.buffers, new, tables)
+    entries = table[outer, number]
+    inner = np.stack((shards[outer, 0], shards[outer, 1] + entries[:, 0], entries[:, 1]), axis=1)
+    rows, offsets, buffers = compose(below, inner, objects)
+    chunks = InnerChunks(outer, number, rows, offsets, entries[:, 0])
+    made = assemble(new, chunks, np.full_like(table, -1), -1 - len(buffers))
+    return Composed(made.rows, made.offsets, (*buffers, made.indexes))

@@ -11,7 +11,6 @@ from typing import Final
 from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
-from frazil.formats.alpha.refs import REFS, folder_of
 from frazil.operations.copy.draft_documents import complete_documents
 from frazil.operations.copy.merge import Merged, Pair, merge
 from frazil.operations.copy.note import (
@@ -29,16 +28,17 @@ from frazil.operations.copy.report import Copied, Kind
 from frazil.operations.copy.run import Crew, Done, Route, erase_names, names_below
 from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.record import Record
+from frazil.repository.alpha.reference_files import REFS
 from frazil.repository.session.session_store import SessionStore
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
+from frazil.stores.repository_places import MAIN_FILES
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Version, pieces_of
 
 __all__ = ["CopyTask", "copy", "prepare_copy"]
 
-_MAIN: Final = folder_of("branch", "main")  # what tells a repository
 _AT_ONCE: Final = 1024  # references read or written in one call
 
 
@@ -104,7 +104,7 @@ def prepare_copy(
             path=root or "/",
             hint="finish that first, by the command that began it",
         )
-    is_repository = not isinstance(store, SessionStore) and not store.is_empty(root + _MAIN)
+    is_repository = not isinstance(store, SessionStore) and not store.is_empty(root + MAIN_FILES)
     if is_repository and into_session:
         raise InvalidInputError(
             "a repository is not copied into another",
@@ -252,7 +252,7 @@ def _values(store: Store, root: str) -> dict[str, bytes]:
     for names in names_below(store, root + REFS):
         for low in range(0, len(names), _AT_ONCE):
             part = [REFS + name for name in names[low : low + _AT_ONCE]]
-            values = store.get_partial_values([(root + name, (0, None)) for name in part])
+            values = store.get_many([root + name for name in part], largest=None)
             found.update((name, value) for name, value in zip(part, values, strict=True) if value is not None)
     return found
 

@@ -38,7 +38,7 @@ def complete_documents(store: Store, root: str, names: Sequence[str]) -> None:
     drafted = [(name, layout) for name in names if (layout := _layout_of(store, root, name, found, layouts))]
     for low in range(0, len(drafted), _AT_ONCE):
         part = drafted[low : low + _AT_ONCE]
-        values = store.get_partial_values([(root + name, (0, None)) for name, _ in part])
+        values = store.get_many([root + name for name, _ in part])
         for (name, layout), value in zip(part, values, strict=True):
             completed = None if value is None else _completed(layout, root + name, value)
             if completed is not None:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from frazil.formats.alpha.refs import REFS, parse_folder
 from frazil.record import Record
+from frazil.repository.alpha.reference_files import named_by
+from frazil.repository.format import MAIN
 from frazil.stores.values import Version
 
 __all__ = [
@@ -48,10 +49,7 @@ def is_document(name: str) -> bool:
 
 def is_reference(name: str) -> bool:
     """Whether a key is that of a branch or a tag, of the repository that begins at the root or one below."""
-    if REFS not in name:
-        return False
-    parts = name.split("/")
-    return len(parts) >= 3 and parts[-3] == REFS[:-1] and parse_folder(parts[-2]) is not None
+    return named_by(name) is not None
 
 
 def in_order(names: Iterable[str]) -> list[list[str]]:
@@ -63,12 +61,13 @@ def in_order(names: Iterable[str]) -> list[list[str]]:
 
 
 def _place(name: str) -> tuple[int, int]:
-    if not is_reference(name):
-        return 0, -name.count("/")
-    kind_and_name = parse_folder(name.split("/")[-2])
-    if kind_and_name is None or kind_and_name[0] == "tag":
-        return 1, 0
-    return (3 if kind_and_name[1] == "main" else 2), 0
+    match named_by(name):
+        case None:
+            return 0, -name.count("/")
+        case "tag", _:
+            return 1, 0
+        case _, branch:
+            return (3 if branch == MAIN else 2), 0
 
 
 def is_same(source: Seen, found: Seen) -> bool | None:

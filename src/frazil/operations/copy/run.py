@@ -15,9 +15,9 @@ from frazil.operations.copy.plan import digest_of, is_document, is_reference, is
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.store import Store
 from frazil.stores.value_copies import pieces_of_object
-from frazil.stores.values import ANY
+from frazil.stores.values import ANY, NO_SPANS
 
 if TYPE_CHECKING:
     from concurrent import futures

@@ -11,8 +11,6 @@ from typing import Final
 from frazil.errors import InvalidInputError
 from frazil.record import Record
 
-__all__ = ["Hosts", "hosts_of"]
-
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@\s]+)(?::([0-9]{1,5}))?")
 _ALL: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 # is compared, not listened at
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})

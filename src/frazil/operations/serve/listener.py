@@ -18,8 +18,6 @@ from frazil.errors import InvalidInputError
 from frazil.operations.serve.hosts import Hosts
 from frazil.operations.serve.requests import LONGEST_TARGET, Answer, refusal
 
-__all__ = ["CONNECTIONS", "Listener", "Served", "listen"]
-
 CONNECTIONS: Final = 256  # at once, where the user does not say
 _SCARCE: Final = frozenset({EMFILE, ENFILE, ENOBUFS, ENOMEM})
 _LONGEST_LINE: Final = LONGEST_TARGET + 1024

@@ -14,8 +14,6 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.record import Record
 
-__all__ = ["LEVELS", "Line", "describe", "draw_page"]
-
 LEVELS: Final = 3  # of a tree that one page shows; groups lead to pages of their own
 _MOST_LINES: Final = 1000
 _SHARDING: Final = "sharding_indexed"

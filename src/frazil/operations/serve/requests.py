@@ -15,21 +15,6 @@ from frazil.operations.serve.served_keys import is_served
 from frazil.record import Record
 from frazil.stores.keys import check_key
 
-__all__ = [
-    "Answer",
-    "ByteRange",
-    "Request",
-    "answer_page",
-    "answer_value",
-    "ask_ahead",
-    "nothing_there",
-    "parse_range",
-    "read_request",
-    "refusal",
-    "resolve_range",
-    "share",
-]
-
 Header = tuple[str, str]
 Span = tuple[int, int]  # start, length
 

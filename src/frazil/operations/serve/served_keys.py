@@ -11,8 +11,6 @@ from typing import Final
 
 from frazil.record import Record
 
-__all__ = ["DraftNode", "chunk_documents", "draft_nodes", "is_served"]
-
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,18})"
 _CHUNK: Final = re.compile(rf"c|c?{_NUMBER}(?:[./]{_NUMBER})*|c(?:[./]{_NUMBER})+")
 _PART: Final = re.compile(rf"c|c?{_NUMBER}(?:\.{_NUMBER})*|c(?:\.{_NUMBER})+")  # of a chunk's key, between slashes

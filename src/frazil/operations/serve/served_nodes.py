@@ -10,8 +10,6 @@ from frazil.errors import FrazilError
 from frazil.operations.serve.served_keys import DraftNode, chunk_documents, draft_nodes
 from frazil.stores.store import Store
 
-__all__ = ["ServedNodes"]
-
 _MOST: Final = 4096  # documents that are remembered
 
 
@@ -52,7 +50,7 @@ def _find(store: Store, documents: Sequence[str], key: str) -> str | None:
     if not documents:
         return None
     try:
-        values = store.get_documents(documents)
+        values = store.get_many(documents)
     except FrazilError as error:
         error.key = key
         raise

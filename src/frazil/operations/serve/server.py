@@ -43,7 +43,6 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from frazil.api.repository import Repository
 
-__all__ = ["LOOPBACK", "Server", "follow", "serve"]
 
 LOOPBACK: Final = "127.0.0.1"
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+|null", re.IGNORECASE)

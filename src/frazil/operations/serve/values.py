@@ -11,10 +11,8 @@ import numpy as np
 from frazil.errors import ConflictError, StoreError
 from frazil.stores.fetched.content import read_values
 from frazil.stores.retry import READS, attempts, replaced
-from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import FOUND, STALE, Columns, Fetched, clip_span
-
-__all__ = ["PIECE", "Value", "find_value"]
+from frazil.stores.store import Store
+from frazil.stores.values import FOUND, NO_SPANS, STALE, Columns, Fetched, clip_span
 
 PIECE: Final = 2**21  # bytes read at once: what each request keeps in memory
 
@@ -41,7 +39,7 @@ class Value:
         while length > 0:
             count = min(length, PIECE)
             span = np.array([[0, start, count]], np.int64)
-            yield self._read(self._store.fetch([self._key], span, held=self._fetched), span, count)
+            yield self._read(self._store.fetch([self._key], span, continue_from=self._fetched), span, count)
             start, length = start + count, length - count
 
     def _read(self, fetched: Fetched, span: Columns, count: int) -> bytes:
@@ -76,6 +74,6 @@ def find_value(store: Store, key: str, ahead: tuple[int, int] | None, salt: byte
 def _etag(fetched: Fetched, key: str, salt: bytes) -> str | None:
     """None also for a version so young that the next value may bear it too."""
     version = fetched.versions[0]
-    if version is None or (fetched.young is not None and fetched.young[0]):
+    if version is None or (fetched.version_may_repeat is not None and fetched.version_may_repeat[0]):
         return None
     return f'"{blake2b(key.encode() + bytes(1) + version, digest_size=16, key=salt).hexdigest()}"'

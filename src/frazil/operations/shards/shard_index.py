@@ -15,8 +15,8 @@ from frazil.codecs.shard import Level, read_index
 from frazil.errors import DataError, FrazilError, StoreError
 from frazil.record import Record
 from frazil.stores.fetched.content import read_values
-from frazil.stores.store import FOUND, Store
-from frazil.stores.values import Columns
+from frazil.stores.store import Store
+from frazil.stores.values import FOUND, Columns
 
 __all__ = [
     "Blob",

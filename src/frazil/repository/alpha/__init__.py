@@ -1,3 +1,3 @@
-"""The alpha format behind the port of repository/format.py: its snapshots, its documents of nodes, and which node of one snapshot is which of another.
+"""The alpha format behind the port of repository/format.py: branch files, histories, files that never change, documents, new snapshots.
 
 Not here: the bytes of its files (formats/alpha/)."""

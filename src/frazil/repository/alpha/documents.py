@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil.errors import InvalidInputError, MetadataError
-from frazil.formats import msgpack
+from frazil.formats import json_values, msgpack
 from frazil.formats.alpha.zarr_metadata import DATA_TYPES, FillValue, NamedConfiguration, ZarrArrayMetadata, kind_of
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import DefaultKeys
@@ -44,7 +44,7 @@ _SIGN, _EXPONENT, _QUIET, _PAYLOAD_SHIFT = 0x8000, 0x7C00, 0x0200, 13
 
 
 def to_metadata(
-    data: ZarrArrayMetadata, attributes: Mapping[str, msgpack.Json] | None, known: MetadataExtensions
+    data: ZarrArrayMetadata, attributes: Mapping[str, json_values.Json] | None, known: MetadataExtensions
 ) -> ArrayMetadata:
     """The metadata of an array with these attributes. Its codecs need not be known.
 
@@ -64,12 +64,12 @@ def to_metadata(
     )
 
 
-def to_attributes(attributes: Mapping[str, msgpack.Json] | None) -> dict[str, Json]:
+def to_attributes(attributes: Mapping[str, json_values.Json] | None) -> dict[str, Json]:
     """A copy of attributes as a document has them; None: there are none."""
     return _to_object(attributes, "attributes")
 
 
-def _to_object(value: Mapping[str, msgpack.Json] | None, path: str) -> dict[str, Json]:
+def _to_object(value: Mapping[str, json_values.Json] | None, path: str) -> dict[str, Json]:
     """Plain JSON; NaN and infinities, which MessagePack has and JSON has not, become the strings that stand for them in documents."""
     try:
         return check_object(as_json(value or {}, path), path)
@@ -246,13 +246,18 @@ def _from_grid(metadata: ArrayMetadata) -> tuple[int, ...]:
             f"{_FORMAT} cannot hold the chunk grid {extension.name}", path="chunk_grid", hint="use a regular one"
         )
     grid = RegularGrid(lengths)
-    if max(grid.grid_shape(metadata.shape), default=0) > _GRID_LIMIT:
+    check_grid(grid.grid_shape(metadata.shape))
+    return grid.chunk_shape
+
+
+def check_grid(grid: tuple[int, ...]) -> None:
+    """Raises InvalidInputError for a grid, in chunks along each dimension, that is too large for a snapshot."""
+    if max(grid, default=0) > _GRID_LIMIT:
         raise InvalidInputError(
-            f"{_FORMAT} holds at most 2^32 chunks along a dimension, found a grid of {grid.grid_shape(metadata.shape)}",
+            f"{_FORMAT} holds at most 2^32 chunks along a dimension, found a grid of {grid}",
             path="chunk_grid.configuration.chunk_shape",
             hint="use larger chunks, with smaller ones inside (shards)",
         )
-    return grid.chunk_shape
 
 
 def _from_keys(metadata: ArrayMetadata, *, freedoms: bool) -> str:

@@ -1,24 +1,28 @@
-"""The alpha format behind the port (repository/format.py). Its files are in files/, its branches and history in refs/, what a commit writes in new_snapshot.py."""
+"""The alpha format behind the port (repository/format.py): its rules, and which function answers which call."""
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
-from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
 from frazil.formats.alpha.refs import check_name
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
-from frazil.formats.ids import ObjectId, new_id
+from frazil.formats.alpha.snapshots import SnapshotFile
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
+from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import Manifest
+from frazil.formats.nodes import ArrayData, NodeSnapshot
+from frazil.formats.snapshots import Snapshot
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.repository.alpha.documents import from_attributes, from_metadata
-from frazil.repository.alpha.new_snapshot import write_commit
+from frazil.repository.alpha import branches, history
+from frazil.repository.alpha.alpha_library import add_guard, check_deletion, check_library_branch
+from frazil.repository.alpha.documents import check_grid, from_attributes, from_metadata
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.new_snapshot import first_snapshot, write_commit
 from frazil.repository.alpha.node_documents import NodeDocuments
 from frazil.repository.alpha.node_matching import match_snapshots
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.snapshot_flags import HISTORY, commit_metadata, has_freedoms, with_flag
+from frazil.repository.alpha.shared_manifests import refuse_mixed_up
+from frazil.repository.alpha.snapshot_flags import HISTORY, commit_metadata, has_freedoms
 from frazil.repository.format import (
     MAIN,
     TAKEN,
@@ -32,11 +36,10 @@ from frazil.repository.format import (
     Tip,
     Written,
 )
-from frazil.repository.refs import branches, history
-from frazil.repository.refs.alpha_library import add_guard, check_deletion, check_library_branch
+from frazil.repository.manifests.coordinates import grid_of
 
 if TYPE_CHECKING:
-    from frazil.formats.msgpack import Json
+    from frazil.formats.json_values import Json
     from frazil.metadata.registry import MetadataExtensions
 
 __all__ = ["AlphaFormat", "AlphaSnapshots"]
@@ -89,7 +92,11 @@ class AlphaSnapshots(Files):
         except NotFoundError:
             return {}
 
+    def check_references(self, file: ObjectId, manifest: Manifest, node: NodeSnapshot) -> None:
+        refuse_mixed_up(self, file, manifest, node)
+
     def rules(self, snapshot: Snapshot) -> Rules:
+        assert isinstance(snapshot, SnapshotFile)
         return _OURS if has_freedoms(snapshot) else _LIBRARY
 
     def write_commit(self, commit: NewCommit) -> Written:
@@ -101,6 +108,7 @@ class AlphaSnapshots(Files):
     def node(self, path: str, metadata: Metadata, rules: Rules, like: NodeSnapshot | None = None) -> NodeSnapshot:
         key = f"{path}/zarr.json".lstrip("/")  # of the document that the node would have
         old = None if like is None or like.array is None else like.array.metadata
+        assert old is None or isinstance(old, ZarrArrayMetadata)
         try:
             attributes, array = from_attributes(metadata, key), None
             if isinstance(metadata, ArrayMetadata):
@@ -109,6 +117,16 @@ class AlphaSnapshots(Files):
             error.key = error.key or key
             raise
         return NodeSnapshot(0, path, attributes, array)
+
+    def resized_node(self, node: NodeSnapshot, shape: tuple[int, ...]) -> NodeSnapshot:
+        assert node.array is not None
+        metadata = node.array.metadata.with_shape(shape)
+        try:
+            check_grid(grid_of(metadata))
+        except FrazilError as error:
+            error.key = error.key or f"{node.path}/zarr.json".lstrip("/")
+            raise
+        return node._replace(array=node.array._replace(metadata=metadata))
 
 
 class AlphaFormat(AlphaSnapshots):
@@ -120,10 +138,8 @@ class AlphaFormat(AlphaSnapshots):
         """Makes the repository, with an empty branch `main`. compatible: the alpha library can read and continue it.
 
         Raises AlreadyExistsError, CommitUnknownError, ReadOnlyError, StoreError."""
-        now, identity = time.time_ns(), new_id(os.urandom)
-        flags = {} if compatible else with_flag({}, 1)
-        first = Snapshot(SnapshotInfo(identity, now, "Repository initialized"), now, flags=flags)
-        return branches.create_repository(self, identity, first)
+        first = first_snapshot(compatible=compatible)
+        return branches.create_repository(self, first.metadata.id, first)
 
     def require(self) -> None:
         """Raises NotFoundError where there is no repository, FormatError where it is one of a later format."""
@@ -140,7 +156,8 @@ class AlphaFormat(AlphaSnapshots):
         return branches.read_tip(self, branch)
 
     def tip(self, branch: str, known: Tip | None = None) -> Tip:
-        check_name("branch", branch)
+        if known is None or known.branch != branch:
+            check_name("branch", branch)
         return branches.open_tip(self, branch, known)
 
     def moved(self, tip: Tip) -> Tip | None:

@@ -12,14 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import Manifest, node_manifest
-from frazil.formats.alpha.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
+from frazil.formats.alpha.nodes import encode_nodes
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
-from frazil.formats.alpha.snapshots import FileInfo, Snapshot, SnapshotInfo
+from frazil.formats.alpha.snapshots import FileInfo, SnapshotFile
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, new_id
+from frazil.formats.manifests import Manifest, node_manifest
 from frazil.formats.msgpack import pack
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.snapshot_flags import (
+from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
+from frazil.formats.snapshots import SnapshotInfo
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.shared_manifests import refuse_mixed_up
+from frazil.repository.alpha.snapshot_flags import (
     commit_properties,
     has_own_manifests,
     next_node,
@@ -29,24 +32,32 @@ from frazil.repository.files.snapshot_flags import (
 from frazil.repository.format import ArrayPlacement, NewCommit, Rules, Written
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.manifests.placement import Placed, Placing
-from frazil.repository.manifests.shared_manifests import check_references, mixed_up_nodes
 
-__all__ = ["write_commit"]
+__all__ = ["first_snapshot", "write_commit"]
 
 _FUTURE: Final = 1  # nanoseconds between commits of which one seems to be older than its parent
 
 
+def first_snapshot(*, compatible: bool) -> SnapshotFile:
+    """The snapshot that a repository begins with, which has no nodes. compatible: the alpha library can read and continue it."""
+    now = time.time_ns()
+    info = SnapshotInfo(new_id(os.urandom), now, "Repository initialized")
+    return SnapshotFile(info, now, flags={} if compatible else with_flag({}, 1))
+
+
 def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history: bool = True) -> Written:
     """Writes the files of a commit. keep_history: the snapshot names its ancestors. Errors as those of RepositoryFormat.write_commit."""
-    if not rules.shared_manifests and not has_own_manifests(commit.base):
+    base = commit.base
+    assert isinstance(base, SnapshotFile)
+    if not rules.shared_manifests and not has_own_manifests(base):
         commit = _with_sharing_arrays(commit)
-    ids, following = _new_ids(commit)
+    ids, following = _new_ids(commit, base)
     placed = _place(files, commit, ids, rules)
     lists = dict(zip([array.path for array in commit.arrays], placed.references, strict=True))
     changed = {path: None if node is None else _final_node(node, ids, lists) for path, node in commit.nodes.items()}
     attribute_file = _separate_attributes(files, commit, changed, rules)
     identity = new_id(os.urandom)
-    snapshot = _snapshot(commit, rules, placed, changed, following, identity, attribute_file)
+    snapshot = _snapshot(commit, base, rules, placed, changed, following, identity, attribute_file)
     if not keep_history:
         snapshot = snapshot._replace(history=(), total_parents=0)
     written = files.write_snapshot(identity, snapshot, placed.files)
@@ -56,13 +67,13 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
     return Written(identity, written, tuple(names))
 
 
-def _new_ids(commit: NewCommit) -> tuple[dict[int, int], int | None]:
+def _new_ids(commit: NewCommit, base: SnapshotFile) -> tuple[dict[int, int], int | None]:
     """The ids of new nodes by the negative ones, and the lowest id that no node will have had; None where that is what the last snapshot said, as no node came or
     went."""
     new = [node.id for node in commit.nodes.values() if node is not None and node.id < 0]
     if not new and None not in commit.nodes.values():
         return {}, None
-    first = next_node(commit.base)
+    first = next_node(base)
     return {number: first + at for at, number in enumerate(sorted(new, reverse=True))}, first + len(new)
 
 
@@ -111,36 +122,33 @@ def _place(files: Files, commit: NewCommit, ids: Mapping[int, int], rules: Rules
 
 def _check_loaded(files: Files, commit: NewCommit, loaded: Mapping[ObjectId, Manifest]) -> None:
     """Refuses to carry on references that the alpha library mixed up. Of an array that is written whole there are none."""
-    mixed_up = {identity: mixed_up_nodes(manifest) for identity, manifest in loaded.items()}
     for array in commit.arrays:
         before = commit.base.nodes
         path = next((path for path in (array.path, *commit.nodes) if before.id_of(path) == array.node), None)
         node = None if path is None else before.get(path)
         if not isinstance(node, NodeSnapshot) or node.array is None or array.written.size == prod(array.grid):
             continue
-        grid = grid_of(node.array.metadata)
         for reference in array.manifests:
-            key = files.key(manifest_key(reference.id))
-            check_references(loaded[reference.id], mixed_up[reference.id], node.id, grid, key, node.path)
+            refuse_mixed_up(files, reference.id, loaded[reference.id], node)
 
 
 def _snapshot(
     commit: NewCommit,
+    base: SnapshotFile,
     rules: Rules,
     placed: Placed,
     changed: Mapping[str, NodeSnapshot | None],
     following: int | None,
     identity: ObjectId,
     attribute_file: ObjectId | None,
-) -> Snapshot:
-    base = commit.base
+) -> SnapshotFile:
     nodes = base.nodes.changed(changed)
     history = (base.metadata, *base.history)
     written_at = max(time.time_ns(), base.metadata.written_at + _FUTURE)
     kept, flags = commit_properties(base, commit.properties)
     if not rules.shared_manifests:
         flags = with_own_manifests(flags, identity)
-    return Snapshot(
+    return SnapshotFile(
         SnapshotInfo(identity, written_at, commit.message),
         min(commit.started_at, written_at),
         history[: rules.bounded_history],
@@ -184,7 +192,7 @@ def _separate_attributes(
     return identity
 
 
-def _listed(base: Snapshot, nodes: Nodes, placed: Placed, dropped: frozenset[ObjectId]) -> tuple[FileInfo, ...]:
+def _listed(base: SnapshotFile, nodes: Nodes, placed: Placed, dropped: frozenset[ObjectId]) -> tuple[FileInfo, ...]:
     """The manifests of the snapshot: those before, without those that no array lists any more, and the new ones."""
     gone = _unused(placed.unlisted | dropped, nodes)
     return (
@@ -194,7 +202,7 @@ def _listed(base: Snapshot, nodes: Nodes, placed: Placed, dropped: frozenset[Obj
 
 
 def _attribute_files(
-    base: Snapshot, nodes: Nodes, changed: Mapping[str, NodeSnapshot | None], new: ObjectId | None
+    base: SnapshotFile, nodes: Nodes, changed: Mapping[str, NodeSnapshot | None], new: ObjectId | None
 ) -> tuple[FileInfo, ...]:
     if not base.attribute_files:
         return () if new is None else (FileInfo(new),)
@@ -214,5 +222,5 @@ def _unused(ids: Iterable[ObjectId], nodes: Nodes) -> set[ObjectId]:
     asked = set(ids)
     if not asked:
         return asked
-    data = nodes.encoded()
+    data = encode_nodes(nodes)
     return {identity for identity in asked if encode_id(identity).encode() not in data}

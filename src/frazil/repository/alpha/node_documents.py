@@ -7,36 +7,43 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import FrazilError
 from frazil.formats.alpha.node_values import read_attributes
-from frazil.formats.alpha.nodes import AttributesReference, BrokenNode, Node, Nodes
+from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.msgpack import Reader
+from frazil.formats.nodes import AttributesReference, BrokenNode, Node, Nodes
+from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.json_text import copied
+from frazil.metadata.members import INT64_MAX
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.types.variable_length import with_variable_length
 from frazil.repository.alpha.documents import to_attributes, to_metadata
 
 if TYPE_CHECKING:
-    from frazil.formats import msgpack
+    from frazil.formats import json_values
     from frazil.metadata.json_text import Json
     from frazil.metadata.registry import MetadataExtensions
-    from frazil.repository.files.file_cache import Files
+    from frazil.repository.alpha.file_cache import Files
 
 __all__ = ["NodeDocuments"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
+_Converted: TypeAlias = "tuple[ZarrArrayMetadata, ArrayMetadata]"
+
 _MOST_KNOWN: Final = 1024  # arrays, and attributes
 _SMALL: Final = 4096  # bytes of what is remembered
+_GROUP: Final = GroupMetadata()
 
 
 class NodeDocuments:
     """Safe to use from many threads and after a fork: what is remembered is only added, or forgotten whole. Attributes that are handed out are copies."""
 
-    __slots__ = ("_arrays", "_attributes", "_files", "_known")
+    __slots__ = ("_arrays", "_attributes", "_files", "_known", "_parts")
 
     def __init__(self, files: Files, known: MetadataExtensions) -> None:
         self._files, self._known = files, with_variable_length(known)
         self._arrays: dict[bytes, ArrayMetadata] = {}  # by their encoded metadata, without attributes
         self._attributes: dict[bytes, dict[str, Json]] = {}  # by what is encoded
+        self._parts: dict[int, _Converted] = {}  # by the identity of the codecs
 
     def at(self, nodes: Nodes, path: str, document: tuple[bytes, bytes]) -> Metadata | FrazilError:
         """The metadata of a node of which Nodes.document gave this, or the error that stands in its place."""
@@ -46,7 +53,7 @@ class NodeDocuments:
             if array is not None:
                 return array.with_plain_attributes(self._plain_attributes(attributes))
             if not metadata:
-                return GroupMetadata(attributes=self._plain_attributes(attributes))
+                return _GROUP.with_plain_attributes(self._plain_attributes(attributes))
         except FrazilError:  # told of with the whole node
             pass
         node = nodes.get(path)
@@ -75,20 +82,33 @@ class NodeDocuments:
             attributes = self._loaded(node.attributes)
             if node.array is None:
                 return GroupMetadata(attributes=to_attributes(attributes))
-            return to_metadata(node.array.metadata, attributes, self._known)
+            assert isinstance(node.array.metadata, ZarrArrayMetadata)
+            return self._array(node.array.metadata, attributes)
         except FrazilError as error:
             error.path = error.path if error.path and error.path.startswith("/") else node.path
             return error
 
+    def _array(self, stored: ZarrArrayMetadata, attributes: Mapping[str, json_values.Json] | None) -> ArrayMetadata:
+        """The metadata of an array. What differs in the lengths alone, as that of an array which grows does, is converted once."""
+        known = self._parts.get(id(stored.codecs))
+        fits = max(stored.shape, default=0) <= INT64_MAX
+        if fits and known is not None and stored.differs_in_shape_alone(known[0]):
+            return known[1].with_plain_members(stored.shape, to_attributes(attributes))
+        found = to_metadata(stored, attributes, self._known)
+        if type(found.chunk_grid) is RegularGrid:
+            _make_room(self._parts)
+            self._parts[id(stored.codecs)] = stored, found.with_plain_attributes({})
+        return found
+
     def _loaded(
-        self, attributes: Mapping[str, msgpack.Json] | AttributesReference | None
-    ) -> Mapping[str, msgpack.Json] | None:
+        self, attributes: Mapping[str, json_values.Json] | AttributesReference | None
+    ) -> Mapping[str, json_values.Json] | None:
         """Attributes, from their file where they have one."""
         if isinstance(attributes, AttributesReference):
             return self._files.attributes(attributes.id, attributes.location)
         return attributes
 
 
-def _make_room(known: dict[bytes, ArrayMetadata] | dict[bytes, dict[str, Json]]) -> None:
+def _make_room(known: dict[bytes, ArrayMetadata] | dict[bytes, dict[str, Json]] | dict[int, _Converted]) -> None:
     if len(known) >= _MOST_KNOWN:
         known.clear()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from frazil.errors import NotFoundError
-from frazil.formats.alpha.nodes import Nodes
 from frazil.formats.ids import ObjectId
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.snapshot_flags import has_freedoms, next_node
+from frazil.formats.nodes import Nodes
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.history import ancestry, common_ancestor, snapshot_file
+from frazil.repository.alpha.snapshot_flags import has_freedoms, next_node
 from frazil.repository.format import NodeMatching
-from frazil.repository.refs.history import ancestry, common_ancestor, snapshot_file
 
 __all__ = ["match_nodes", "match_snapshots"]
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import CommitUnknownError, ConflictError, InvalidInputError, StoreError
-from frazil.formats.alpha import manifests as columns_of
-from frazil.formats.alpha.nodes import NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats import manifests as columns_of
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.formats.msgpack import Json
+from frazil.formats.json_values import Json
+from frazil.formats.nodes import NodeSnapshot
+from frazil.formats.snapshots import Snapshot
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip
 from frazil.repository.manifests.coordinates import grid_of
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
@@ -22,7 +22,6 @@ from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVE
 from frazil.repository.session.pending_chunks import PackingOrder, place_pending
 from frazil.repository.session.transaction import Transaction
 from frazil.repository.session.written_files import Intent
-from frazil.repository.virtual.file_checks import with_checks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -152,7 +151,7 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
     written = columns_of.node_manifest(
         0, rows.coordinates, _WRITTEN_KINDS[rows.kinds], rows.ids * native[:, None], offsets, rows.lengths,
         inline=inline.data, locations=locations, names=names,
-        flags=with_checks(columns_of.NO_FLAGS, checks) if checks else columns_of.NO_FLAGS,
+        checks=checks,
     )  # fmt: skip
     manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
     return ArrayPlacement(number, rank_of(node), grid, manifests, written, removed, node.path)

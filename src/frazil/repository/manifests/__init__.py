@@ -1,3 +1,3 @@
 """Chunk references in columns: look-up over many manifests, comparison, and which manifests a commit writes.
 
-The bytes of a manifest are in formats/alpha/manifests.py."""
+The columns are in formats/manifests.py, the bytes of a file in formats/alpha/."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -22,6 +23,7 @@ __all__ = ["Extents", "extents_of", "read_extents"]
 
 VectorTuple: TypeAlias = tuple[int, ...]
 
+_MOST_KNOWN: Final = 4096  # extents that are read once
 _FEW: Final = 8  # chunks up to which single numbers are quicker than columns
 
 
@@ -36,6 +38,13 @@ class Extents(Record):
         """Whether a chunk lies in the box."""
         for low, high, coordinate in zip(self.first, self.last, coordinates, strict=True):
             if not low <= coordinate <= high:
+                return False
+        return True
+
+    def lies_within(self, grid: Sequence[int]) -> bool:
+        """Whether the whole box lies in a grid of that many chunks along each dimension."""
+        for low, high, count in zip(self.first, self.last, grid, strict=False):
+            if low < 0 or high >= count:
                 return False
         return True
 
@@ -91,7 +100,8 @@ def extents_of(coordinates: Columns) -> Extents:
     return Extents(tuple(columns.min(axis=1).tolist()), tuple(columns.max(axis=1).tolist()), len(coordinates))
 
 
-def read_extents(extents: Sequence[Sequence[int]], rank: int) -> Extents | None:
+@lru_cache(_MOST_KNOWN)
+def read_extents(extents: tuple[VectorTuple, ...], rank: int) -> Extents | None:
     """What `listed` gave for an array of this rank; None for anything else."""
     if len(extents) != 3:
         return None

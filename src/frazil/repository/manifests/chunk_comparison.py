@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import INLINE, NATIVE, VIRTUAL, Manifest, rows_of_array
-from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import INLINE, NATIVE, VIRTUAL, FileCheck, Manifest, rows_of_array
+from frazil.formats.nodes import ManifestReference
 from frazil.record import Record
 from frazil.repository.manifests.boxes import read_extents
 from frazil.repository.manifests.coordinates import (
@@ -22,7 +22,7 @@ from frazil.repository.manifests.coordinates import (
     sorted_coordinates,
     within,
 )
-from frazil.repository.virtual.file_checks import FileCheck, plain_location, read_checks
+from frazil.repository.virtual.file_checks import plain_location
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -193,7 +193,7 @@ def same_references(left: Manifest, left_rows: Columns, right: Manifest, right_r
         )
         folded = pairs[:, 0] * max(right.location_starts.size, 1) + pairs[:, 1]
         _, first, back = np.unique(folded, return_index=True, return_inverse=True)
-        files = _texts_at if left.flags == right.flags else _files_at
+        files = _texts_at if left.checks == right.checks else _files_at
         found = (files(left, pairs[first, 0]), files(right, pairs[first, 1]))
         same[check] = np.fromiter(map(eq, *found), np.bool_, first.size)[back]
     return same
@@ -212,6 +212,5 @@ def _texts_at(manifest: Manifest, locations: Columns) -> Iterator[bytes]:
 
 def _files_at(manifest: Manifest, locations: Columns) -> Iterator[tuple[str, FileCheck | None]]:
     """The file at each location, and the state that it is to have."""
-    checks = read_checks(manifest.flags)
     for text in map(manifest.location, locations.tolist()):
-        yield plain_location(text), checks.get(text)
+        yield plain_location(text), manifest.checks.get(text)

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
+    from frazil.formats.nodes import StoredMetadata
 
     Columns = NDArray[np.int64]
     Booleans = NDArray[np.bool_]
@@ -132,7 +132,7 @@ class ChunkIndex:
         return place if place < len(self._sorted) and self._sorted[place] == key else -1
 
 
-def grid_of(metadata: ZarrArrayMetadata) -> tuple[int, ...]:
+def grid_of(metadata: StoredMetadata) -> tuple[int, ...]:
     """Chunks along each dimension of an array."""
     return tuple([-(-length // chunk) for length, chunk in zip(metadata.shape, metadata.chunk_shape, strict=True)])
 

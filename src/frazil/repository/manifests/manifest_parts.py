@@ -12,18 +12,17 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError
-from frazil.formats.alpha.manifests import (
+from frazil.formats.manifests import (
     INLINE,
-    NO_FLAGS,
     ROW_COLUMNS,
+    FileCheck,
     Manifest,
     join_manifests,
     location_columns,
     rows_of_array,
     select_rows,
 )
-from frazil.formats.msgpack import Reader, write_map
-from frazil.repository.virtual.file_checks import FileCheck, distinct_location, read_checks, with_checks
+from frazil.repository.virtual.file_checks import distinct_location
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,25 +43,20 @@ def join_pieces(pieces: Sequence[Manifest]) -> Manifest:
     """All references, in order; where two have a key, the later piece counts. So do its flags, but each reference keeps the check of its own file."""
     if len(pieces) == 1:
         return pieces[0]
-    different = list(dict.fromkeys(piece.flags for piece in reversed(pieces)))
-    if len(different) == 1:
-        return join_manifests(pieces, flags=different[0])
-    flags, checks = _join_flags(different), {flags: read_checks(flags) for flags in different}
-    if any(checks.values()):
-        pieces, joined = _apart(pieces, checks)
-        flags = with_checks(flags, joined)
-    return join_manifests(pieces, flags=flags)
+    flags = {name: value for piece in pieces for name, value in piece.flags.items()}
+    checks: Mapping[str, FileCheck] = pieces[0].checks
+    if any(piece.checks != checks for piece in pieces):
+        pieces, checks = _apart(pieces)
+    return join_manifests(pieces, flags=flags, checks=checks)
 
 
-def _apart(
-    pieces: Sequence[Manifest], checks: Mapping[bytes, Mapping[str, FileCheck]]
-) -> tuple[list[Manifest], dict[str, FileCheck]]:
-    """The pieces, in which one location means one state of a file, and the checks of all. checks: by the flags of a piece"""
+def _apart(pieces: Sequence[Manifest]) -> tuple[list[Manifest], dict[str, FileCheck]]:
+    """The pieces, in which one location means one state of a file, and the checks of all."""
     known: set[str] = set()
     joined: dict[str, FileCheck] = {}
     done: list[Manifest] = []
     for piece in reversed(pieces):
-        names, own = piece.all_locations(), checks[piece.flags]
+        names, own = piece.all_locations(), piece.checks
         apart: list[str] = []
         for name in names:
             check = own.get(name)
@@ -126,11 +120,9 @@ def _trim_locations(piece: Manifest) -> Manifest:
     places = np.cumsum(used, dtype=np.int32) - 1
     locations = np.where(piece.locations < 0, np.int32(-1), places[piece.locations]).astype(np.int32)
     piece = piece._replace(location_text=text, location_starts=starts, locations=locations)
-    checks = {} if piece.flags == NO_FLAGS else read_checks(piece.flags)
-    if checks:
+    if piece.checks:
         known = set(piece.all_locations())
-        checks = {location: check for location, check in checks.items() if location in known}
-        piece = piece._replace(flags=with_checks(piece.flags, checks))
+        piece = piece._replace(checks={text: check for text, check in piece.checks.items() if text in known})
     return piece
 
 
@@ -144,21 +136,3 @@ def _gather(data: Octets, offsets: Columns, lengths: Columns) -> tuple[Octets, C
         raise InvalidInputError(f"a manifest's inline chunk or location {row} lies outside its bytes: {text}")
     out.flags.writeable = False
     return out, starts
-
-
-# --- flags ------------------------------------------------------------------------------------------------------------------------------
-
-
-def _join_flags(different: Sequence[bytes]) -> bytes:
-    """The flags of a piece that is made of pieces with these, the newest first: each flag as it is found first, without checks of files."""
-    joined: dict[bytes, bytes] = {}
-    for one in different:
-        reader = Reader(with_checks(one, {}), None)
-        for _ in range(reader.map("the flags")):
-            name, value = reader.raw("the name of a flag"), reader.raw("a flag")
-            joined.setdefault(name, value)
-    out = bytearray()
-    write_map(out, len(joined))
-    for name, value in joined.items():
-        out += name + value
-    return bytes(out)

@@ -11,7 +11,7 @@ SPLIT / 2 thereby is merged with the parts in whose boxes it has chunks, and spl
 one, or reach beyond a grid that has shrunk, are written again without it; those that have nothing else are dropped unread.
 
 Without freedoms written chunks are first taken out of the manifests that have them, extents are neither trusted nor written, and no file has references of two arrays
-(shared_manifests.py). Where extents are not trusted, or one makes no sense, all manifests of the array are loaded, and where the parts are not disjoint, all are merged.
+(repository/alpha/shared_manifests.py). Where extents are not trusted, or one makes no sense, all manifests of the array are loaded, and where the parts are not disjoint, all are merged.
 What this costs, and why it is so: docs/design/013-manifests-of-a-commit.md."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.formats.alpha.manifests import Manifest, order_manifest, rows_of_array, select_rows
-from frazil.formats.alpha.nodes import ManifestReference
 from frazil.formats.ids import encode_id
+from frazil.formats.manifests import Manifest, order_manifest, rows_of_array, select_rows
+from frazil.formats.nodes import ManifestReference
 from frazil.record import Record
 from frazil.repository.format import ArrayPlacement
 from frazil.repository.manifests.boxes import Extents, extents_of, read_extents
@@ -147,11 +147,11 @@ class _List:
         self.loaded: Mapping[ObjectId, Manifest] = {}
         self.written = order_manifest(array.written)
         rows, self.chunks = rows_of_array(self.written, array.node, array.rank)
-        if rows.size != self.written.size or not within(self.chunks, array.grid).all():
+        self.box = extents_of(self.chunks) if len(self.chunks) else None
+        if rows.size != self.written.size or not (self.box is None or self.box.lies_within(array.grid)):
             raise InvalidInputError("references are written that are not the array's", path=array.path)
         if array.removed.ndim != 2 or array.removed.shape[1] != array.rank or len(array.grid) != array.rank:
             raise InvalidInputError(f"chunks of this array have {array.rank} coordinates", path=array.path)
-        self.box = extents_of(self.chunks) if len(self.chunks) else None
         self.is_whole = self.chunks.shape[0] == prod(array.grid)  # then nothing else is left
         self.removed = sorted_coordinates(array.removed)
         self.leaving = self.removed if freedoms else self._both()

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import InvalidInputError
+from frazil.formats.manifests import FileCheck
 from frazil.record import Record
 from frazil.repository.manifests.coordinates import ChunkKeys
-from frazil.repository.virtual.file_checks import FileCheck, plain_location
+from frazil.repository.virtual.file_checks import plain_location
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:

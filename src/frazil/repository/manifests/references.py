@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.formats.alpha.manifests import Manifest, nbytes_of, rows_of_array, rows_of_node
-from frazil.formats.alpha.nodes import ArrayData, NodeSnapshot
-from frazil.formats.alpha.refs import manifest_key
 from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import FileCheck, Manifest, nbytes_of, rows_of_array, rows_of_node
+from frazil.formats.nodes import ArrayData, NodeSnapshot
 from frazil.repository.manifests.boxes import extents_of, read_extents
-from frazil.repository.manifests.coordinates import ChunkIndex, grid_of, no_coordinates
-from frazil.repository.manifests.shared_manifests import check_references, mixed_up_nodes
-from frazil.repository.virtual.file_checks import FileCheck, read_checks
+from frazil.repository.manifests.coordinates import ChunkIndex, no_coordinates
 from frazil.stores.caches.byte_cache import CacheSection
 
 if TYPE_CHECKING:
@@ -75,18 +72,16 @@ class BaseReferences:
     """All references of an array of a snapshot. Safe to use from many threads that hold the session's lock.
 
     trusted  whether extents are ours, so that a manifest in whose box no wanted chunk lies need not be loaded. Elsewhere the alpha library may have mixed up
-             references: those that are known to be another array's raise FormatError (shared_manifests.py)"""
+             references: those that are known to be another array's raise FormatError (RepositoryFormat.check_references)"""
 
     def __init__(self, files: RepositoryFormat, node: NodeSnapshot, array: ArrayData, *, trusted: bool) -> None:
         manifests, rank = array.manifests, len(array.metadata.shape)
         self._files, self._node, self._rank = files, node.id, rank
-        self._checked = None if trusted else (grid_of(array.metadata), node.path)
+        self._checked = None if trusted else node
         self._ids = [manifest.id for manifest in manifests]
         self._extents = [read_extents(manifest.extents, rank) if trusted else None for manifest in manifests]
         self._at_hand: dict[int, References] = {}  # what the last look-up needed
         self._kept: CacheSection[References] = CacheSection(files.memory, ("references", node.id, rank))
-        self._mixed_up: CacheSection[frozenset[int]] = CacheSection(files.memory, "mixed up")
-        self._checks: dict[int, Mapping[str, FileCheck]] = {}
 
     def find(self, coordinates: Columns) -> tuple[Columns, Columns]:
         """For each of int64[k, d] coordinates the number of its manifest and its row there, -1 where no manifest has it: int64[k] both."""
@@ -124,10 +119,7 @@ class BaseReferences:
 
     def checks(self, number: int) -> Mapping[str, FileCheck]:
         """What a manifest says of the files that its virtual chunks lie in, by location."""
-        found = self._checks.get(number)
-        if found is None:
-            found = self._checks[number] = read_checks(self.manifest(number).flags)
-        return found
+        return self.manifest(number).checks
 
     def coordinates(self) -> Columns:
         """int64[n, d]: the chunks that have a reference; several times where several manifests have one."""
@@ -166,14 +158,7 @@ class BaseReferences:
         made = []
         for identity, manifest in zip(ids, self._files.manifests(ids) if ids else [], strict=True):
             if self._checked is not None:
-                self._check(identity, manifest, *self._checked)
+                self._files.check_references(identity, manifest, self._checked)
             made.append(References(manifest, self._node, self._rank))
             self._kept.put(identity, made[-1], nbytes_of(manifest) + _ROW * manifest.size)
         return made
-
-    def _check(self, identity: ObjectId, manifest: Manifest, grid: tuple[int, ...], path: str) -> None:
-        mixed_up = self._mixed_up.get(identity)
-        if mixed_up is None:
-            mixed_up = mixed_up_nodes(manifest)
-            self._mixed_up.put(identity, mixed_up, _ROW * (1 + len(mixed_up)))
-        check_references(manifest, mixed_up, self._node, grid, self._files.key(manifest_key(identity)), path)

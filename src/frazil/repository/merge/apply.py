@@ -11,9 +11,9 @@ import numpy as np
 
 from frazil.errors import ConflictError
 from frazil.record import Record
-from frazil.repository.files.attributes import Attributes, same_stored_attributes
 from frazil.repository.manifests.coordinates import grid_of, within
 from frazil.repository.merge.delta import Delta, MetadataChange
+from frazil.repository.session.attributes import Attributes, same_stored_attributes
 from frazil.repository.session.change_set import ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import PENDING, REMOVED, VIRTUAL, Rows
 
@@ -152,7 +152,7 @@ class _Application:
                     self.shifts.append(Shift(old, self.delta.name(old), change.key, *append, by))
                 append = append._replace(old=append.old + by, new=append.new + by)
                 shape[append.axis] = append.new
-            metadata = array.metadata._replace(shape=tuple(shape))
+            metadata = array.metadata.with_shape(tuple(shape))
         if any(now < then for now, then in zip(metadata.shape, array.metadata.shape, strict=True)):
             change.shrunk = True
         if append is None:

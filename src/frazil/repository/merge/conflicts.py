@@ -12,10 +12,10 @@ import numpy as np
 
 from frazil.errors import ConflictError, one_line
 from frazil.record import Record, by_value
-from frazil.repository.files.attributes import same_stored_attributes
 from frazil.repository.manifests.coordinates import among, sorted_coordinates
 from frazil.repository.merge.delta import Delta
 from frazil.repository.merge.places import Side, place_conflicts
+from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.change_set import Append, above, append_of
 from frazil.repository.session.read_log import Reads
 from frazil.stores.values import Columns

@@ -6,17 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from frazil.formats.alpha.nodes import AttributesReference
+from frazil.formats.nodes import AttributesReference
 from frazil.record import Record
-from frazil.repository.files.attributes import same_attributes
 from frazil.repository.merge.difference import ChunkDifference, Difference, Resize
+from frazil.repository.session.attributes import same_attributes
 from frazil.repository.session.change_set import Append
 
 if TYPE_CHECKING:
-    from frazil.formats.alpha.nodes import NodeSnapshot
-    from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
-    from frazil.repository.files.attributes import Attributes
+    from frazil.formats.nodes import NodeSnapshot, StoredMetadata
     from frazil.repository.format import RepositoryFormat
+    from frazil.repository.session.attributes import Attributes
     from frazil.repository.session.changed_references import Rows
     from frazil.repository.session.read_log import Reads
 
@@ -40,7 +39,7 @@ class MetadataChange(Record):
     """new: the metadata; None for a node that cannot be read and has other bytes; resize: where only the shape differs; append: where a session only appended, or
     a snapshot has grown along one axis"""
 
-    new: ZarrArrayMetadata | None
+    new: StoredMetadata | None
     resize: Resize | None = None
     append: Append | None = None
 
@@ -133,7 +132,7 @@ class DeltaBuilder:
             return
         self.arrays.add(path)
         old, new = before.array.metadata, after.array.metadata
-        if old._replace(shape=new.shape) != new:
+        if old.with_shape(new.shape) != new:
             self.metadata[path] = MetadataChange(new)
         elif old.shape != new.shape:
             self.metadata[path] = MetadataChange(new, Resize(old.shape, new.shape, new.chunk_shape), append)

@@ -10,7 +10,7 @@ from frazil.record import Record, by_value
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
-    from frazil.formats.msgpack import Json
+    from frazil.formats.json_values import Json
 
 __all__ = ["ChunkDifference", "Difference", "Resize"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TypeAlias
 
-from frazil.repository.files.attributes import same_stored_attributes
 from frazil.repository.merge.delta import Delta
+from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.change_set import above
 
 __all__ = ["Side", "place_conflicts"]

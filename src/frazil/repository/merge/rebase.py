@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from frazil.errors import ConflictError, InvalidInputError, NotFoundError
-from frazil.formats.alpha.nodes import NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.nodes import NodeSnapshot
+from frazil.formats.snapshots import Snapshot
 from frazil.record import Record
 from frazil.repository.commit.commit import settle
 from frazil.repository.format import NodeMatching, Tip

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.formats.alpha.nodes import NodeSnapshot
+from frazil.formats.nodes import NodeSnapshot
 from frazil.repository.manifests.coordinates import among, grid_of, within
 from frazil.repository.merge.delta import Delta, DeltaBuilder, Made
 from frazil.repository.merge.difference import ChunkDifference

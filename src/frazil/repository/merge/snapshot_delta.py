@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.formats.alpha.nodes import NodeSnapshot
+from frazil.formats.nodes import NodeSnapshot
 from frazil.record import Record
 from frazil.repository.format import NodeMatching
 from frazil.repository.manifests.chunk_comparison import FoundRows, Listed, compare_chunks, own_manifests
@@ -25,14 +25,13 @@ from frazil.repository.session.changed_references import (
     manifest_rows,
     removed_rows,
 )
-from frazil.repository.virtual.file_checks import read_checks
 from frazil.stores.values import Pieces, Sources
 
 if TYPE_CHECKING:
-    from frazil.formats.alpha.manifests import Manifest
-    from frazil.formats.alpha.nodes import ArrayData
-    from frazil.formats.alpha.snapshots import Snapshot
     from frazil.formats.ids import ObjectId
+    from frazil.formats.manifests import Manifest
+    from frazil.formats.nodes import ArrayData
+    from frazil.formats.snapshots import Snapshot
     from frazil.repository.format import RepositoryFormat
 
 __all__ = ["snapshot_delta"]
@@ -158,9 +157,11 @@ def _rows(chunks: ChunkDifference, references: FoundRows, source: ChangeSet) -> 
             objects[inline], offsets[inline] = source.pending.add(pieces, rows.lengths[inline])
         if virtual.any():
             numbers, where = distinct_numbers(rows.objects[virtual])
-            checks, known = read_checks(manifest.flags), {text: at for at, text in enumerate(source.locations)}
+            known = {text: at for at, text in enumerate(source.locations)}
             texts = [manifest.location(location) for location in numbers]
-            objects[virtual] = np.array([source.location(text, checks.get(text), known) for text in texts])[where]
+            objects[virtual] = np.array([source.location(text, manifest.checks.get(text), known) for text in texts])[
+                where
+            ]
         parts.append(rows._replace(objects=objects, offsets=offsets))
     return Rows._make([np.concatenate(columns) for columns in zip(*parts, strict=True)])
 

@@ -124,21 +124,25 @@ class ArrayChunks:
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         store = self._store
         whole = _whole_chunks(located, spans) if isinstance(store, RememberingStore) else None
         if whole is not None:
-            fetched = self.fetch(located, whole.spans, expect=expect, held=held, once=once)
+            fetched = self.fetch(
+                located, whole.spans, expect=expect, continue_from=continue_from, single_read=single_read
+            )
             return fetched._replace(rows=whole.cut(fetched.rows))
-        if len(located.kind) == 1 and held is None and located.kind.item(0) in (STORED, INLINE):
+        if len(located.kind) == 1 and continue_from is None and located.kind.item(0) in (STORED, INLINE):
             one = _fetch_one(store, located, spans, expect)
             if one is not None:
                 return one
         if (located.kind == VIRTUAL_KIND).any():
-            return fetch_mixed(store, self._owner.options.virtual, located, spans, expect=expect, once=once)
-        return fetch_located(store, located, spans, expect=expect, held=held, once=once)
+            return fetch_mixed(
+                store, self._owner.options.virtual, located, spans, expect=expect, single_read=single_read
+            )
+        return fetch_located(store, located, spans, expect=expect, continue_from=continue_from, single_read=single_read)
 
     def stored(self, grid_shape: Sequence[int]) -> Columns:
         owner = self._owner
@@ -181,11 +185,12 @@ class ArrayChunks:
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         owner = self._owner
         lengths = _value_lengths(pieces)
-        if len(coords) == 1 and lengths.item(0) <= INLINE_LIMIT:
+        limit = PACK_LIMIT if owner.packing else INLINE_LIMIT
+        if len(coords) == 1 and lengths.item(0) <= limit:
             return [self._publish_one(coords, pieces, lengths, expect[0])]
         with owner.lock:
             owner.change_of(self._key).changed_references()  # says at once where nothing can be written
-        large = lengths > (PACK_LIMIT if owner.packing else INLINE_LIMIT)
+        large = lengths > limit
         ids = np.frombuffer(os.urandom(ID_BYTES * int(large.sum())), np.uint8).reshape(-1, ID_BYTES)
         if len(ids):
             names = [owner.files.key(f"chunks/{text}") for text in encode_ids(ids)]

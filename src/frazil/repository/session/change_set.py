@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.formats.alpha.nodes import BrokenNode, Node, Nodes, NodeSnapshot
+from frazil.formats.manifests import FileCheck
+from frazil.formats.nodes import BrokenNode, Node, Nodes, NodeSnapshot
 from frazil.metadata.paths import ancestors
 from frazil.record import Record
-from frazil.repository.files.attributes import same_stored_attributes
+from frazil.repository.session.attributes import same_stored_attributes
 from frazil.repository.session.changed_references import ChangedReferences, PendingBytes, count_fork
-from frazil.repository.virtual.file_checks import FileCheck, distinct_location
+from frazil.repository.virtual.file_checks import distinct_location
 
 __all__ = ["Append", "ChangeSet", "NodeChange", "NodeKeys", "above", "append_of", "rank_of"]
 

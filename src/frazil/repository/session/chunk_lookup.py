@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from frazil.formats.alpha.manifests import NATIVE, VIRTUAL, Octets
 from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, encode_ids
+from frazil.formats.manifests import NATIVE, VIRTUAL, FileCheck, Octets
 from frazil.record import Record
 from frazil.repository.format import RepositoryFormat
 from frazil.repository.manifests.references import BaseReferences
@@ -24,7 +24,6 @@ from frazil.repository.session.changed_references import (
     distinct_numbers,
     manifest_rows,
 )
-from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, ObjectNames
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, Located
 from frazil.stores.values import ABSENT, Columns, Version

@@ -107,16 +107,23 @@ def plan_packs(lengths: Columns, *, packing: bool = True, pack_bytes: int = PACK
     return Packs(pack, starts - starts[bounds[pack]], bounds)
 
 
+_FIRST: Final[Columns] = np.zeros(1, np.int64)
+_ONE_PACK: Final = Packs(_FIRST, _FIRST, np.array([0, 1], np.int64))
+
+
 def _write_packs(
     changes: ChangeSet, parts: list[_Waiting], files: RepositoryFormat, packing: bool, by: PackingOrder | None
 ) -> None:
     # arrays by the numbers that their nodes have, or will have
     parts.sort(key=lambda part: _NEW if part.change.base is None else part.change.base.id)
     firsts = np.cumsum([0, *(len(part.numbers) for part in parts)])
-    order = np.concatenate([_order(part, by) + first for part, first in zip(parts, firsts, strict=False)])
     sources, rows = _sources(changes.pending, parts)
-    rows = rows[order]
-    packs = plan_packs(rows[:, 2], packing=packing)
+    if len(rows) == 1 and by is None:
+        order, packs = _FIRST, _ONE_PACK
+    else:
+        order = np.concatenate([_order(part, by) + first for part, first in zip(parts, firsts, strict=False)])
+        rows = rows[order]
+        packs = plan_packs(rows[:, 2], packing=packing)
     count = len(packs.bounds) - 1
     ids = np.frombuffer(os.urandom(ID_BYTES * count), np.uint8).reshape(count, ID_BYTES)
     names = [files.key(f"chunks/{text}") for text in encode_ids(ids)]

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.formats.alpha.nodes import Nodes
+from frazil.formats.nodes import Nodes
 from frazil.record import Record
 from frazil.repository.manifests.coordinates import sorted_coordinates
 from frazil.stores.values import Columns

@@ -70,7 +70,7 @@ class ChunkBatch(Record):
             held = self._found(spans, names[0])
         else:
             located, before = self.held
-            held = located, self.storage.fetch(located, spans, held=before)
+            held = located, self.storage.fetch(located, spans, continue_from=before)
         return self._replace(held=held), as_buffers(held[1], names, spans)
 
     def _found(self, spans: Columns, key: str) -> tuple[Located, Fetched]:
@@ -111,20 +111,20 @@ def fetch_batches(
     spans: Columns,
     expect: Sequence[Version | None] | None,
     *,
-    once: bool,
+    single_read: bool,
 ) -> Fetched:
     """As Store.fetch. Each name is in one batch. once: the answer cannot be held, and keeps no file open"""
     left, read = iter(batches), list[Batch]()
 
     def fetch(names: Sequence[str], spans: Columns, _: object) -> Fetched:
         batch, fetched = next(left).fetch(names, spans)
-        if not once:
+        if not single_read:
             read.append(batch)
         return fetched
 
     fetched = fetch_in_pages(fetch, names, spans, None, [batch.rows for batch in batches])
     buffers = list(fetched.sources.buffers)
-    fetched = fetched._replace(sources=Sources(None, buffers if once else HeldKeys(buffers, read)))
+    fetched = fetched._replace(sources=Sources(None, buffers if single_read else HeldKeys(buffers, read)))
     if expect is None:
         return fetched
     status = [

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import NotFoundError, ReadOnlyError
-from frazil.formats.alpha.nodes import NodeSnapshot
-from frazil.formats.alpha.snapshots import Snapshot
 from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.nodes import NodeSnapshot
+from frazil.formats.snapshots import Snapshot
 from frazil.metadata.registry import MetadataExtensions
 from frazil.record import Record
 from frazil.repository.format import Documents, RepositoryFormat, Rules, Tip

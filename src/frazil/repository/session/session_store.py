@@ -30,7 +30,7 @@ from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.fetched.fetch_pages import pages_of
 from frazil.stores.key_locks import guard_of
-from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.keys import is_prefix
 from frazil.stores.listing import page_of, with_details
 from frazil.stores.retry import READS, retry
 from frazil.stores.store import Store
@@ -64,7 +64,7 @@ class SessionStore(Store):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(writable=not self.read_only, erasable=not self.read_only)
+        return Capabilities(writable=not self.read_only, erasable=not self.read_only, erases_prefixes=True)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -74,19 +74,19 @@ class SessionStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says: one fetch of the chunks of each array. All comes as buffers."""
-        if held is None:
-            batches: Sequence[Batch] = self._batches(names, once=once)
-        elif isinstance(held.sources.buffers, HeldKeys):
-            batches = held.sources.buffers.batches
+        if continue_from is None:
+            batches: Sequence[Batch] = self._batches(names, single_read=single_read)
+        elif isinstance(continue_from.sources.buffers, HeldKeys):
+            batches = continue_from.sources.buffers.batches
         else:
             raise InvalidInputError("the answer to hold came from another store")
-        return fetch_batches(batches, names, spans, expect, once=once)
+        return fetch_batches(batches, names, spans, expect, single_read=single_read)
 
-    def _batches(self, names: Sequence[str], *, once: bool = False) -> list[Batch]:
+    def _batches(self, names: Sequence[str], *, single_read: bool = False) -> list[Batch]:
         """All names, in batches that are fetched at once. once: no more chunks each than there may be files open"""
         keys = grouped(names)
         found = {row: self._node(path) for row, path in keys.documents}
@@ -96,7 +96,7 @@ class SessionStore(Store):
             batch = self._chunk_batch(path, chunks)
             if batch is not None:
                 others[batch.rows] = False
-                parts = pages_of(len(batch.rows)) if once else [slice(None)]
+                parts = pages_of(len(batch.rows)) if single_read else [slice(None)]
                 batches += [batch._replace(rows=batch.rows[part], coords=batch.coords[part]) for part in parts]
         rows = np.flatnonzero(others)
         if len(rows) or not batches:
@@ -112,22 +112,6 @@ class SessionStore(Store):
             return None
         return ChunkBatch(np.array(rows, np.int64), self.nodes.chunks(path, node), coords)
 
-    def sizes(self, keys: Sequence[str]) -> Columns:
-        self._require("readable")
-        for key in keys:
-            check_key(key)
-        sizes = np.empty(len(keys), np.int64)
-        for batch in self._batches(keys):
-            sizes[batch.rows] = batch.sizes()
-        return sizes
-
-    def exists(self, key: str) -> bool:
-        """As the port says; also of a document that cannot be read."""
-        self._require("readable")
-        check_key(key)
-        found = grouped([key]).documents
-        return self.nodes.exists(found[0][1]) if found else bool(self.sizes([key])[0] >= 0)
-
     def _node(self, path: str) -> Metadata | None:
         """The node at a path; None where there is none. Raises the error of one that cannot be read."""
         node = self.nodes.find(path)
@@ -142,7 +126,7 @@ class SessionStore(Store):
     ) -> list[Version | Changed]:
         """As the port says: documents first, those of groups before those below them, then the chunks of each array at once. Raises InvalidInputError for a key that is not possible,
         MetadataError and UnknownExtensionError for a bad document, InvalidInputError for one that a repository cannot hold, before anything is written."""
-        self._require("writable")
+        self.require("writable")
         keys = grouped(names)
         if keys.others:
             raise InvalidInputError(
@@ -221,7 +205,10 @@ class SessionStore(Store):
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         """As the port says; with the document of a node goes all that lies below it. Chunks go first, then documents, the lowest first."""
-        self._require("writable")
+        if is_prefix(names):
+            self._erase_below(names[0])
+            return [None]
+        self.require("writable")
         keys = grouped(names)
         answers = [None if wanted in (ANY, ABSENT) else Changed(ABSENT) for wanted in expect]
         for path, chunks in keys.chunks:
@@ -253,11 +240,9 @@ class SessionStore(Store):
                 except NotFoundError:
                     pass  # somebody else was quicker
 
-    def erase_prefix(self, prefix: str) -> None:
-        """As the port says: of a node the node, of a part of a chunk grid its chunks, without a listing of keys."""
-        check_prefix(prefix)
-        self._require("erasable")
-        self._require("listable")
+    def _erase_below(self, prefix: str) -> None:
+        """Of a node the node, of a part of a chunk grid its chunks, without a listing of keys."""
+        self.require("erasable")
         part = self._part_of_grid(prefix)
         if part is not None:
             coords = part.coordinates
@@ -310,11 +295,6 @@ class SessionStore(Store):
             return keys
         nested = node.ndim and node.chunk_key_encoding == DefaultKeys("/")
         return [*([f"{prefix}c/"] if nested else chunk_keys(path, node, coords)), *keys]
-
-    def is_empty(self, prefix: str = "") -> bool:
-        check_prefix(prefix)
-        self._require("listable")
-        return not self._level(prefix)
 
     def _part_of_grid(self, prefix: str) -> _Part | None:
         """The chunks below a prefix inside a chunk grid; None for any other prefix."""

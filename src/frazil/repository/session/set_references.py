@@ -13,17 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, StoreError
-from frazil.formats.alpha.refs import chunk_key
-from frazil.formats.ids import ID_BYTES, ObjectId, decode_id, new_id
+from frazil.formats.ids import ID_BYTES, ObjectId, decode_id, encode_id, new_id
+from frazil.formats.manifests import FileCheck
 from frazil.repository.manifests.reference_columns import VirtualReferences, reference_columns, set_checks
 from frazil.repository.session.changed_references import NATIVE, SHARED, VIRTUAL, Rows
 from frazil.repository.session.transaction import Transaction
-from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.virtual_fetch import VirtualPlaces
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import location_text
-from frazil.stores.store import NO_SPANS, WHOLE
-from frazil.stores.values import FOUND, Pieces
+from frazil.stores.values import FOUND, NO_SPANS, WHOLE, Pieces
 
 __all__ = ["Check", "adopt_file", "set_adopted", "set_virtual"]
 
@@ -82,7 +80,7 @@ def set_adopted(
         identity = decode_id(adopted)
     except FormatError as error:
         raise InvalidInputError(error.message, hint=_ADOPTED) from None
-    key = transaction.files.key(chunk_key(identity))
+    key = transaction.files.key(f"chunks/{encode_id(identity)}")
     size = int(transaction.files.store.sizes([key])[0])
     if size < 0:
         raise NotFoundError("there is no such chunk file", key=key, hint="adopt_file makes one")
@@ -158,7 +156,7 @@ def adopt_file(transaction: Transaction, path: str | os.PathLike[str]) -> Object
     if not name or fetched.status[0] != FOUND:
         raise NotFoundError("there is no file", key=os.fspath(path))
     files, identity = transaction.files, new_id(os.urandom)
-    key = files.key(chunk_key(identity))
+    key = files.key(f"chunks/{encode_id(identity)}")
     files.store.put_many([key], Pieces(fetched.sources, fetched.rows, np.array([0, 1])), [None])
     after = source.fetch(names, NO_SPANS)
     if after.status[0] != FOUND or after.versions[0] != fetched.versions[0]:

@@ -10,13 +10,12 @@ from typing import TypeAlias
 import numpy as np
 
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
-from frazil.formats.alpha.nodes import Node, NodeSnapshot
-from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.ids import encode_id
+from frazil.formats.nodes import Node, NodeSnapshot, StoredMetadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.repository.files.attributes import same_attributes
 from frazil.repository.manifests.coordinates import grid_of, sorted_coordinates, within
 from frazil.repository.session.array_chunks import ArrayChunks
+from frazil.repository.session.attributes import same_attributes
 from frazil.repository.session.change_set import ChangeSet, NodeChange, above
 from frazil.repository.session.changed_references import Rows, removed_rows
 from frazil.repository.session.session_state import Options, SessionState
@@ -100,7 +99,8 @@ class Transaction(SessionState):
             if same and new == old:
                 return new
             touched = self.changes.touch(absolute)
-            before, made = touched.node, self._as_node(absolute, new, touched.node)
+            is_resized = same and isinstance(new, ArrayMetadata) and new.differs_in_shape_alone(old)
+            before, made = touched.node, self._changed_node(touched.node, new, resized=is_resized)
             if before.array is not None and made.array is not None:
                 was, now = before.array.metadata, made.array.metadata
                 if len(was.shape) != len(now.shape):
@@ -114,7 +114,13 @@ class Transaction(SessionState):
                     self._drop_beyond(touched, was, now)
                 made = made._replace(array=made.array._replace(manifests=before.array.manifests))
             touched.node = made._replace(id=before.id, attributes=before.attributes if same else made.attributes)
-            return self._readable(touched.node)
+            return new if is_resized else self._readable(touched.node)
+
+    def _changed_node(self, node: NodeSnapshot, new: Metadata, *, resized: bool) -> NodeSnapshot:
+        """A node with other metadata. resized: of which the shape alone is another. Raises as _as_node."""
+        if resized and isinstance(new, ArrayMetadata):
+            return self.files.resized_node(node, new.shape)
+        return self._as_node(node.path, new, node)
 
     def _readable(self, node: Node) -> Metadata:
         """The metadata of a node. Raises the error of one that cannot be read."""
@@ -123,7 +129,7 @@ class Transaction(SessionState):
             raise found
         return found
 
-    def _drop_beyond(self, touched: NodeChange, old: ZarrArrayMetadata, new: ZarrArrayMetadata) -> None:
+    def _drop_beyond(self, touched: NodeChange, old: StoredMetadata, new: StoredMetadata) -> None:
         """Removes the references beyond the old grid that a larger one would show again: of a shape that somebody set smaller without removing chunks, here or, in what
         other programs wrote, before."""
         if all(after <= before for before, after in zip(old.shape, new.shape, strict=True)):

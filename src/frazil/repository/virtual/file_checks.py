@@ -1,50 +1,24 @@
-"""What a file was like when virtual chunks referred to it, and how that is kept under the flags of a manifest. Pure.
+"""Whether a file is still the one to which virtual chunks referred. Pure.
 
-Files are looked at in virtual_fetch.py. A location without a check is read unchecked: the specification has no place for one, and other writers give none.
-Flags say one thing of a location, so a second state of one file has a location of its own (docs/design/016-virtual-chunks.md)."""
+Files are looked at in virtual_fetch.py. A location without a check is read unchecked. A manifest has one check for each location, so a second state of one file has a
+location of its own (docs/design/016-virtual-chunks.md)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
 from hashlib import blake2b
-from itertools import zip_longest
 from typing import Final
 
 import numpy as np
 
-from frazil.formats.msgpack import Reader, pack, write_map
-from frazil.record import Record
+from frazil.formats.manifests import FileCheck
 
 __all__ = [
-    "CHECKS_FLAG",
-    "FileCheck",
     "distinct_location",
     "plain_location",
-    "read_checks",
     "what_differs",
-    "with_checks",
 ]
-
-CHECKS_FLAG: Final = (
-    "frazil.virtual"  # a map: location -> [size, time of change, tag, place], what is not known at the end left out
-)
-
-_HIGH: Final = 2**63 - 1
-
-
-class FileCheck(Record):
-    """The state of a file. What is not known is -1 or "", and is not compared.
-
-    size      bytes
-    modified  when it was last written, in nanoseconds since 1970
-    tag       what else its store tells versions by, such as an ETag
-    place     where its prefix was mapped to. At another place only sizes are compared: a copy has other times and tags"""
-
-    size: int = -1
-    modified: int = -1
-    tag: str = ""
-    place: str = ""
 
 
 def what_differs(check: FileCheck, seen: FileCheck) -> str | None:
@@ -64,67 +38,6 @@ def _time(modified: int) -> str:
     return f"{np.datetime64(modified, 'ns')}Z"
 
 
-def with_checks(flags: bytes, checks: Mapping[str, FileCheck]) -> bytes:
-    """The flags of a manifest, MessagePack, with these checks in place of those that it has; other flags stay as they are. Raises FormatError."""
-    kept: list[bytes] = []
-    reader = Reader(flags, None)
-    for _ in range(reader.map("the flags")):
-        name, value = reader.raw("the name of a flag"), reader.raw("a flag")
-        if name != _NAME:
-            kept.append(name + value)
-    reader.finish("the flags")
-    if checks:
-        kept.append(_NAME + pack({location: _trimmed(check) for location, check in checks.items()}))
-    out = bytearray()
-    write_map(out, len(kept))
-    return bytes(out) + b"".join(kept)
-
-
-_NAME: Final = pack(CHECKS_FLAG)
-
-
-def _trimmed(check: FileCheck) -> list[int | str | None]:
-    row: list[int | str | None] = [
-        None if check.size < 0 else check.size,
-        None if check.modified == -1 else check.modified,
-        check.tag or None,
-        check.place or None,
-    ]
-    while row and row[-1] is None:
-        row.pop()
-    return row
-
-
-def read_checks(flags: bytes, key: str | None = None) -> dict[str, FileCheck]:
-    """The checks among the flags of a manifest, by location; `key` is the manifest's. A text in place of a list is a tag. Raises FormatError."""
-    reader = Reader(flags, key)
-    checks: dict[str, FileCheck] = {}
-    for _ in range(reader.map("the flags")):
-        if reader.raw("the name of a flag") != _NAME:
-            reader.skip("a flag")
-            continue
-        for _ in range(reader.map("the checks of virtual chunks")):
-            location = reader.text("a location")
-            checks[location] = _read(reader)
-    reader.finish("the flags")
-    return checks
-
-
-def _read(reader: Reader) -> FileCheck:
-    start = reader.at
-    found = reader.value("the check of a file", 1)
-    if isinstance(found, str):
-        return FileCheck(tag=found)
-    if isinstance(found, list) and len(found) <= 4:
-        row = [unknown if value is None else value for value, unknown in zip_longest(found, FileCheck())]
-        match row:
-            case [int(size), int(modified), str(tag), str(place)] if (
-                -1 <= size <= _HIGH and -_HIGH <= modified <= _HIGH
-            ):
-                return FileCheck(size, modified, tag, place)
-    raise reader.fail("the check of a file must be its size, time of change, tag and place", start)
-
-
 # --- states of one file -----------------------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +48,7 @@ def distinct_location(
     check has."""
     if location not in known or checks.get(location) == check:
         return location
-    digest = blake2b(pack(_trimmed(check or FileCheck())), digest_size=_DIGEST).hexdigest()
+    digest = blake2b(repr(tuple(check or FileCheck())).encode(), digest_size=_DIGEST).hexdigest()
     return f"{plain_location(location)}{_MARK}{digest}"
 
 

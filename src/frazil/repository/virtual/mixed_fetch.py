@@ -19,7 +19,7 @@ from frazil.stores.values import FOUND, STALE, Fetched, Version
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.repository.virtual.file_checks import FileCheck
+    from frazil.formats.manifests import FileCheck
     from frazil.repository.virtual.virtual_fetch import VirtualPlaces
     from frazil.stores.store import Store
 
@@ -60,7 +60,7 @@ def fetch_mixed(
     spans: Columns,
     *,
     expect: Sequence[Version | None] | None,
-    once: bool,
+    single_read: bool,
 ) -> Fetched:
     """ChunkStorage.fetch where some chunks are virtual. Raises what VirtualPlaces.fetch raises, too."""
     names = located.names
@@ -69,7 +69,7 @@ def fetch_mixed(
     others = located._replace(
         names=names[: names.native], kind=np.where(virtual, NOWHERE, located.kind).astype(np.uint8)
     )
-    fetched = fetch_located(store, others, spans, expect=None, once=once)
+    fetched = fetch_located(store, others, spans, expect=None, single_read=single_read)
     of_files = np.flatnonzero(virtual[spans[:, 0]])
     moved = object_spans(located, spans[of_files])
     moved[:, 0] -= names.native

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import InvalidInputError
+from frazil.formats.manifests import FileCheck
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.repository.virtual.file_checks import FileCheck
 from frazil.repository.virtual.locations import (
     VirtualLocation,
     file_location,

@@ -11,15 +11,16 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import DataError, InvalidInputError, StoreError
+from frazil.formats.manifests import FileCheck
 from frazil.record import Record
-from frazil.repository.virtual.file_checks import FileCheck, plain_location, what_differs
+from frazil.repository.virtual.file_checks import plain_location, what_differs
 from frazil.repository.virtual.locations import parse_location
 from frazil.repository.virtual.prefixes import Prefixes, VirtualPlace, make_places
 from frazil.runtime import DEFAULT
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.fetched.composed_values import joined_sources
-from frazil.stores.store import NO_SPANS, Store
-from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, STALE, Columns, Fetched, Sources
+from frazil.stores.store import Store
+from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, NO_SPANS, STALE, Columns, Fetched, Sources
 
 __all__ = ["NO_PLACES", "VirtualPlaces", "open_places"]
 

@@ -16,9 +16,10 @@ from frazil.metadata.chunk_keys import SeparatedKeys, decode_each
 from frazil.record import Record
 from frazil.stores.fetched.merged_spans import merge_spans
 from frazil.stores.keys import check_prefix
-from frazil.stores.store import NO_SPANS, KernelRoot, Store
+from frazil.stores.store import KernelRoot, Store
 from frazil.stores.values import (
     ANY,
+    NO_SPANS,
     Changed,
     Columns,
     Fetched,
@@ -191,8 +192,8 @@ class ChunkStorage(Protocol):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """Byte ranges of chunks, as Store.fetch with the rows of `located` in place of names: spans are int64[n, 3], (row of located, start and length
         in the chunk); expect, and the answer's status, versions, sizes and young, are a row of `located` each; sizes are the chunks'. The files of the answer are
@@ -291,13 +292,15 @@ class PlainChunks:
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         if self.largest is not None and not self.store.capabilities.direct:
             spans = _bounded(spans, self.largest)
         # a row of `located` is the name of the same number, and spans in the chunk are spans in the object
-        return fetch_spans(self.store, located.names, spans, expect=expect, held=held, once=once)
+        return fetch_spans(
+            self.store, located.names, spans, expect=expect, continue_from=continue_from, single_read=single_read
+        )
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:
         return self.store.put_many(self._names(coords), pieces, self._honoured(expect))
@@ -357,14 +360,14 @@ def fetch_spans(
     spans: Columns,
     *,
     expect: Sequence[Version | None] | None = None,
-    held: Fetched | None = None,
-    once: bool = False,
+    continue_from: Fetched | None = None,
+    single_read: bool = False,
 ) -> Fetched:
     """Store.fetch, with spans that lie near each other asked for as one where each would be a request of its own."""
     merged = None if len(spans) < 2 or store.capabilities.direct else merge_spans(spans)
     if merged is None:
-        return store.fetch(names, spans, expect=expect, held=held, once=once)
-    fetched = store.fetch(names, merged.spans, expect=expect, held=held, once=once)
+        return store.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+    fetched = store.fetch(names, merged.spans, expect=expect, continue_from=continue_from, single_read=single_read)
     return fetched._replace(rows=merged.cut(fetched.rows))
 
 

@@ -28,6 +28,9 @@ class NodeStorage(Protocol):
     def version(self) -> tuple[object, int]:
         """What all nodes and chunks were to begin with, for ever; and a number that is another one after each change, 0 where nothing was changed."""
 
+    def require_writable(self) -> None:
+        """Raises ReadOnlyError where nothing can be changed, with what to do instead."""
+
     def find(self, path: str) -> Metadata | FrazilError | None:
         """The node at a path; None where there is none."""
 

@@ -86,8 +86,8 @@ def fetch_located(
     spans: Columns,
     *,
     expect: Sequence[Version | None] | None = None,
-    held: Fetched | None = None,
-    once: bool = False,
+    continue_from: Fetched | None = None,
+    single_read: bool = False,
 ) -> Fetched:
     """ChunkStorage.fetch for any Located: chunks nowhere, inline, and in objects of `store` that may be shared by many. Every object is open as long as the answer
     is kept, but with `once`: what lies in very many is to be asked for part by part.
@@ -95,8 +95,8 @@ def fetch_located(
     Raises StoreError where an object is not there that must exist."""
     kind = located.kind[spans[:, 0]]
     asked = np.flatnonzero(kind == STORED)
-    fetched = _fetch_objects(store, located, object_spans(located, spans[asked]), expect, held, once)
-    status, versions, sizes, young = _by_chunk(located, fetched)
+    fetched = _fetch_objects(store, located, object_spans(located, spans[asked]), expect, continue_from, single_read)
+    status, versions, sizes, version_may_repeat = _by_chunk(located, fetched)
     if expect is not None:
         status[_stale(status, versions, expect)] = STALE
     rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
@@ -110,7 +110,7 @@ def fetch_located(
         rows[inline, 1] = located.base[of_chunk] + start
     rows[status[spans[:, 0]] == STALE] = (MISSING, 0, 0)
     sources = Sources(files, AnsweredBuffers([*buffers, *located.inline], fetched))
-    return Fetched(sources, status.tolist(), versions, sizes, rows, young)
+    return Fetched(sources, status.tolist(), versions, sizes, rows, version_may_repeat)
 
 
 def _fetch_objects(
@@ -118,15 +118,15 @@ def _fetch_objects(
     located: Located,
     spans: Columns,
     expect: Sequence[Version | None] | None,
-    held: Fetched | None,
-    once: bool,
+    continue_from: Fetched | None,
+    single_read: bool,
 ) -> Fetched:
     """What the store has of the objects; UNASKED where it need not be asked."""
     inner = UNASKED
-    if held is not None:
-        if not isinstance(held.sources.buffers, AnsweredBuffers):
+    if continue_from is not None:
+        if not isinstance(continue_from.sources.buffers, AnsweredBuffers):
             raise InvalidInputError("the answer to hold came from another storage")
-        inner = held.sources.buffers.inner
+        inner = continue_from.sources.buffers.inner
     if not located.names or (inner is UNASKED and not len(spans) and located.versions is not None):
         return UNASKED
     fetched = fetch_spans(
@@ -134,8 +134,10 @@ def _fetch_objects(
         located.names,
         spans,
         expect=None if expect is None else located.expected_objects(expect),
-        held=None if inner is UNASKED else inner,
-        once=once and not located.must_exist and len(spans) <= len(located.names),  # each object is read once
+        continue_from=None if inner is UNASKED else inner,
+        single_read=single_read
+        and not located.must_exist
+        and len(spans) <= len(located.names),  # each object is read once
     )
     if located.must_exist:
         for name, status in zip(located.names, fetched.status, strict=True):
@@ -167,11 +169,11 @@ def _by_chunk(
         column = np.full(len(stored), None)
         column[stored] = as_objects(fetched.versions)[place]
         versions = column.tolist()
-    if fetched.young is None or located.versions is not None:
+    if fetched.version_may_repeat is None or located.versions is not None:
         return status, versions, sizes, None
-    young = np.zeros(len(stored), np.bool_)
-    young[stored] = np.array(fetched.young, np.bool_)[place]
-    return status, versions, sizes, young.tolist()
+    version_may_repeat = np.zeros(len(stored), np.bool_)
+    version_may_repeat[stored] = np.array(fetched.version_may_repeat, np.bool_)[place]
+    return status, versions, sizes, version_may_repeat.tolist()
 
 
 def _stale(

@@ -5,7 +5,7 @@ The memory itself is cached_ranges.py; the store that keeps files on disk is dis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Final
@@ -17,8 +17,7 @@ from frazil.record import Record
 from frazil.stores.caches.cached_ranges import Filling, MemoryRanges, Part, RangeCache
 from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.keys import check_key
-from frazil.stores.operations.partial_values import grouped_writes
+from frazil.stores.port import StorePort
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -40,7 +39,6 @@ from frazil.stores.values import (
 from frazil.stores.wrappers import WrappedStore
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
     from frazil.stores.values import SourceBuffer
 
 __all__ = ["CachingStore", "KeepingStore"]
@@ -71,7 +69,7 @@ class _Held(list["SourceBuffer"]):
 class _Answer:
     """An answer that is being put together. parts: for each span what is known of its bytes; None: they have to be fetched, or are not there."""
 
-    __slots__ = ("parts", "sizes", "spans", "status", "versions", "young")
+    __slots__ = ("parts", "sizes", "spans", "status", "version_may_repeat", "versions")
 
     def __init__(self, count: int, spans: Columns) -> None:
         self.spans: list[Span] = [tuple(span) for span in spans.tolist()]
@@ -79,7 +77,7 @@ class _Answer:
         self.status = [FOUND] * count
         self.versions: list[Version | None] = [None] * count
         self.sizes = np.full(count, -1, np.int64)
-        self.young = [False] * count
+        self.version_may_repeat = [False] * count
 
     def fetched(self, asked: _Asked | None, rows: Sequence[int]) -> Fetched:
         out = np.full((len(self.spans), 3), (MISSING, 0, 0), np.int64)
@@ -90,9 +88,9 @@ class _Answer:
                 first, count = resolve_span(start, length, sizes[name])
                 buffers.append(part.value)
                 out[i] = -len(buffers), first - part.start, count
-        young = self.young if True in self.young else None
+        version_may_repeat = self.version_may_repeat if True in self.version_may_repeat else None
         sources = Sources(None, _Held(buffers, asked, rows))
-        return Fetched(sources, self.status, self.versions, self.sizes, out, young)
+        return Fetched(sources, self.status, self.versions, self.sizes, out, version_may_repeat)
 
 
 class KeepingStore(WrappedStore):
@@ -127,13 +125,13 @@ class KeepingStore(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says. What was answered from memory, and is not there any more when it is held, is read of that version or STALE."""
-        if held is not None:
-            return self._fetch_held(names, spans, expect, held)
-        if once:
+        if continue_from is not None:
+            return self._fetch_held(names, spans, expect, continue_from)
+        if single_read:
             return fetch_in_pages(self._fetch, names, spans, expect, pages_of(len(names)))
         return self._fetch(names, spans, expect)
 
@@ -182,7 +180,7 @@ class KeepingStore(WrappedStore):
             if answer.versions[row] != version or version is None:
                 changed.add(row)
             answer.status[row], answer.versions[row], answer.sizes[row] = inner.status[at], version, inner.sizes[at]
-            answer.young[row] = bool(inner.young and inner.young[at])
+            answer.version_may_repeat[row] = bool(inner.version_may_repeat and inner.version_may_repeat[at])
         late = [i for i, (row, _, _) in enumerate(answer.spans) if row in changed and answer.parts[i] is not None]
         self._take(answer, names, missed, asked, place)
         self._take_held(answer, names, late, asked, place)
@@ -194,19 +192,23 @@ class KeepingStore(WrappedStore):
         return _Asked(names, self.inner.fetch(names, spans, expect=expect), filling)
 
     def _fetch_held(
-        self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, held: Fetched
+        self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
     ) -> Fetched:
-        before = held.sources.buffers
+        before = continue_from.sources.buffers
         if not isinstance(before, _Held):
             raise InvalidInputError("the answer to hold came from another store")
         answer = _Answer(len(names), spans)
-        answer.status, answer.versions, answer.sizes = list(held.status), list(held.versions), held.sizes
-        answer.young = list(held.young or answer.young)
+        answer.status, answer.versions, answer.sizes = (
+            list(continue_from.status),
+            list(continue_from.versions),
+            continue_from.sizes,
+        )
+        answer.version_may_repeat = list(continue_from.version_may_repeat or answer.version_may_repeat)
         missed: tuple[list[int], list[int]] = ([], [])  # of names that the store below holds, and of others
         for i, (row, start, length) in enumerate(answer.spans):
             if answer.status[row] == FOUND:
-                if self._keeps(names[row]) and (held.versions[row] is not None or before.rows[row] < 0):
-                    answer.parts[i] = self._kept.find(names[row], held.versions[row], start, length)
+                if self._keeps(names[row]) and (continue_from.versions[row] is not None or before.rows[row] < 0):
+                    answer.parts[i] = self._kept.find(names[row], continue_from.versions[row], start, length)
                 if answer.parts[i] is None:
                     missed[before.rows[row] < 0].append(i)
         if before.asked is not None:
@@ -215,7 +217,7 @@ class KeepingStore(WrappedStore):
             rows = sorted({answer.spans[i][0] for i in missed[1]})
             place = dict(zip(rows, range(len(rows)), strict=True))
             spans = _spans(answer, missed[1], place)
-            asked = self._ask([names[row] for row in rows], spans, [held.versions[row] for row in rows])
+            asked = self._ask([names[row] for row in rows], spans, [continue_from.versions[row] for row in rows])
             self._take(answer, names, missed[1], asked, place)
         self._kept.count(len(answer.spans) - len(missed[0]) - len(missed[1]), len(missed[0]) + len(missed[1]))
         for row, wanted in enumerate(() if expect is None else expect):
@@ -228,7 +230,7 @@ class KeepingStore(WrappedStore):
     ) -> None:
         """_take, of spans that are yet to be fetched of what is held."""
         if which:
-            fetched = self.inner.fetch(asked.names, _spans(answer, which, place), held=asked.fetched)
+            fetched = self.inner.fetch(asked.names, _spans(answer, which, place), continue_from=asked.fetched)
             self._take(answer, names, which, asked._replace(fetched=fetched), place)
 
     def _take(
@@ -251,7 +253,7 @@ class KeepingStore(WrappedStore):
                 continue
             part = answer.parts[i] = Part(clip_span(start, length, sizes[row])[0], value)
             version = answer.versions[row]
-            if keeps and (not self._validates(name) or (version is not None and not answer.young[row])):
+            if keeps and (not self._validates(name) or (version is not None and not answer.version_may_repeat[row])):
                 self._kept.add(asked.filling, name, version, sizes[row], part)
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
@@ -262,7 +264,10 @@ class KeepingStore(WrappedStore):
         try:
             yield
         finally:
-            self._kept.drop(list(names))
+            self._kept.drop([name for name in names if name and name[-1] != "/"])
+            for prefix in names:
+                if prefix == "" or prefix[-1] == "/":
+                    self._kept.drop_below(prefix)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
@@ -270,42 +275,22 @@ class KeepingStore(WrappedStore):
         with self._dropped(names):
             return self.inner.put_many(names, pieces, expect)
 
-    def create(self, key: str, value: Buffer) -> bool:
-        check_key(key)
-        with self._dropped([key]):
-            return self._create_inside(key, value)
-
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        with self._dropped(names):
-            return self.inner.append_many(names, pieces, expect)
-
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         with self._dropped(names):
             return self.inner.erase_many(names, expect)
 
-    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
+    def copy_in(
+        self,
+        names: Sequence[str],
+        source: StorePort,
+        sources: Sequence[str],
+        *,
+        limit: int = 2**26,
+        shares: bool = False,
+    ) -> list[int]:
         with self._dropped(names):
-            return self.inner.link_many(names, sources)
-
-    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-        """As the port says; the old values are read of the store below, not from memory."""
-        items = list(key_start_values)
-        with self._dropped(list(grouped_writes(items))):
-            self.inner.set_partial_values(items)
-
-    def _update_many(
-        self, names: list[str], change: Callable[[str, bytes | None], Buffer | None]
-    ) -> list[Version | None]:
-        with self._dropped(names):
-            return self.inner._update_many(names, change)
-
-    def erase_prefix(self, prefix: str) -> None:
-        try:
-            super().erase_prefix(prefix)
-        finally:
-            self._kept.drop_below(prefix)
+            below = self.inner if source is self else source
+            return self.inner.copy_in(names, below, sources, limit=limit, shares=shares)
 
 
 class CachingStore(KeepingStore):
@@ -317,7 +302,7 @@ class CachingStore(KeepingStore):
               None (the default): as True where asking is no request (files and memory), as False elsewhere
 
     Writes and erases go through and drop what they change; a stale value makes none of them lose what others wrote, where `inner` is conditional, as they name the version
-    that they replace. A value whose version is not fit to be remembered (Fetched.young: a file in its first 50 ms) is not kept where it would have to be compared.
+    that they replace. A value whose version is not fit to be remembered (Fetched.version_may_repeat: a file in its first 50 ms) is not kept where it would have to be compared.
     What is not there is not kept. Safe to use from many threads; a fork and a pickle begin with an empty memory.
     Raises InvalidInputError for a limit below 0."""
 

@@ -54,8 +54,8 @@ class RememberingStore(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says. What is held needs not be: a value that never changes is the same when it is asked for anew."""
         if expect is not None and any(version is not None for version in expect):
@@ -64,19 +64,19 @@ class RememberingStore(WrappedStore):
         get = self._ranges.get
         found = [get(name) for name in wanted] if self._ranges else [None] * len(wanted)
         missing = [i for i, value in enumerate(found) if value is None]
-        asked, place = self._to_ask(names, spans, missing, held)
+        asked, place = self._to_ask(names, spans, missing, continue_from)
         if len(missing) == len(wanted) and len(asked) == len(names):
-            fetched = fetch_spans(self.inner, names, spans, once=once)
+            fetched = fetch_spans(self.inner, names, spans, single_read=single_read)
             self._remember(wanted, fetched)
             return fetched
-        return self._composed(names, spans, found, missing, asked, place, held)
+        return self._composed(names, spans, found, missing, asked, place, continue_from)
 
     def _to_ask(
-        self, names: Sequence[str], spans: Columns, missing: Sequence[int], held: Fetched | None
+        self, names: Sequence[str], spans: Columns, missing: Sequence[int], continue_from: Fetched | None
     ) -> tuple[list[int], dict[int, int]]:
         """The rows of names to be asked of, and the place of each among them: those of missing ranges, and those to be looked up."""
         rows = set(spans[missing, 0].tolist())
-        if held is None:
+        if continue_from is None:
             rows |= set(range(len(names))).difference(spans[:, 0].tolist())
         asked = sorted(rows)
         return asked, {row: i for i, row in enumerate(asked)}
@@ -89,16 +89,16 @@ class RememberingStore(WrappedStore):
         missing: Sequence[int],
         asked: Sequence[int],
         place: dict[int, int],
-        held: Fetched | None,
+        continue_from: Fetched | None,
     ) -> Fetched:
         """The answer of what is remembered, and what has to be fetched."""
         buffers: list[SourceBuffer] = [b"" if value is None else value for value in found]
         rows = np.zeros((len(spans), 3), np.int64)
         rows[:, 0] = -1 - np.arange(len(spans))
         rows[:, 2] = [len(buffer) for buffer in buffers]
-        status = [FOUND] * len(names) if held is None else list(held.status)
-        versions: list[Version | None] = [None] * len(names) if held is None else list(held.versions)
-        sizes = np.full(len(names), -1, np.int64) if held is None else held.sizes.copy()
+        status = [FOUND] * len(names) if continue_from is None else list(continue_from.status)
+        versions: list[Version | None] = [None] * len(names) if continue_from is None else list(continue_from.versions)
+        sizes = np.full(len(names), -1, np.int64) if continue_from is None else continue_from.sizes.copy()
         files = None
         if asked:
             some = spans[missing]

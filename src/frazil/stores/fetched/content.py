@@ -19,7 +19,7 @@ __all__ = ["HeldBuffers", "as_buffers", "is_large", "join_pieces", "parts_of", "
 
 
 def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[bytes | None]:
-    """The bytes of each span, cut to its object; None where its name is not there (or stale). Not for a fetch with `once`.
+    """The bytes of each span, cut to its object; None where its name is not there (or stale). Not for a fetch with `single_read`.
 
     names, spans are those of the fetch. Raises StoreError where the store brought fewer bytes than the object has."""
     values: list[bytes | None] = []
@@ -31,7 +31,7 @@ def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[
         value: bytes | None = None
         if blob == MISSING:
             if fetched.status[name] == UNKNOWN:
-                raise StoreError("a fetch with `once` is read by the kernel alone", key=names[name])
+                raise StoreError("a fetch with `single_read` is read by the kernel alone", key=names[name])
         elif blob < 0:
             value = _slice(fetched.sources.buffers[-1 - blob], start, length)
             if sizes[name] >= 0 and len(value) != clip_span(asked, count, sizes[name])[1]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.stores.values import MISSING, Columns, Fetched, Sources, Version
+from frazil.stores.values import MISSING, OPEN_AT_ONCE, Columns, Fetched, Sources, Version
 
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["OPEN_AT_ONCE", "fetch_in_pages", "pages_of"]
-
-OPEN_AT_ONCE: Final = 256  # a process may often have 1024 files open
+__all__ = ["fetch_in_pages", "pages_of"]
 
 Fetch = Callable[[Sequence[str], Columns, Sequence[Version | None] | None], Fetched]
 
@@ -37,7 +35,7 @@ def fetch_in_pages(
     buffers: list[SourceBuffer] = []
     status = [0] * len(names)
     versions: list[Version | None] = [None] * len(names)
-    young = [False] * len(names)
+    version_may_repeat = [False] * len(names)
     sizes = np.empty(len(names), np.int64)
     rows = np.empty((len(spans), 3), np.int64)
     place = np.empty(len(names), np.int64)
@@ -57,6 +55,13 @@ def fetch_in_pages(
         sizes[page] = fetched.sizes
         for i, row in enumerate(part):
             status[row], versions[row] = fetched.status[i], fetched.versions[i]
-            young[row] = bool(fetched.young and fetched.young[i])
+            version_may_repeat[row] = bool(fetched.version_may_repeat and fetched.version_may_repeat[i])
         del fetched  # and with it the files that it may hold
-    return Fetched(Sources(None, buffers), status, versions, sizes, rows, young if True in young else None)
+    return Fetched(
+        Sources(None, buffers),
+        status,
+        versions,
+        sizes,
+        rows,
+        version_may_repeat if True in version_may_repeat else None,
+    )

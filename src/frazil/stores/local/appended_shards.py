@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.store import KernelRoot
 
-__all__ = ["Changes", "change_files", "restore_files"]
+__all__ = ["Answers", "Changes", "change_files", "restore_files"]
 
 _CHANGED, _NOT_IN_PLACE = -1, -3
 _MAY_NOT: Final = frozenset({EACCES, EPERM, EROFS})
@@ -34,8 +34,20 @@ class Changes(Record):
     expect: Sequence[Version | None]
 
 
-def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: bool) -> tuple[list[int], list[int]]:
-    """Answers which files had another version, and which have to be replaced whole instead. Raises StoreError, after others of the call may have been changed."""
+class Answers(Record):
+    """What became of files.
+
+    changed   those that had another version
+    whole     those that have to be replaced whole instead
+    versions  int64[n, 3] (inode, size, time of change in ns), the new ones; size -1 of a file that stays as it is"""
+
+    changed: list[int]
+    whole: list[int]
+    versions: Columns
+
+
+def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: bool) -> Answers:
+    """Raises StoreError, after others of the call may have been changed."""
     result = np.empty((len(changes.names), 4), np.int64)
     _kernel.change_files(root.fd, *changes, journal, sync, result)
     changed, whole = [], []
@@ -46,7 +58,9 @@ def change_files(root: KernelRoot, changes: Changes, *, journal: bool, sync: boo
             whole.append(i)
         elif code:
             raise refused("cannot be changed in place", code, changes.names[i])
-    return changed, whole
+    versions = result[:, 1:].copy()
+    versions[changed + whole] = -1
+    return Answers(changed, whole, versions)
 
 
 def restore_files(root: KernelRoot, names: Sequence[str]) -> tuple[bool, bool]:

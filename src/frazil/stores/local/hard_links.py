@@ -1,6 +1,6 @@
 """Hard links beneath an open root: one file under a second name, without copying it. Never through a link; see folders.py.
 
-No locks are taken: whoever links makes keys that nobody else writes yet (Store.link_many)."""
+No locks are taken: the caller links keys that nobody else writes yet (copy_in with `shares`)."""
 
 from __future__ import annotations
 

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "NO_VERSION",
     "answered",
     "are_young",
     "expected",
     "has_suffix",
-    "is_young",
+    "is_recent",
     "numbers_of",
     "pack_version",
     "raw",
@@ -40,7 +41,7 @@ __all__ = [
 
 _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
-_NEVER: Final[Version] = b"\xff" * 24  # the version of no file
+NO_VERSION: Final[Version] = b"\xff" * 24  # the version of no file
 _YOUNG_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
 _YOUNG_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
 
@@ -52,7 +53,7 @@ def has_suffix(spans: Columns) -> bool:
     return bool((spans[:, 1] < 0).any())
 
 
-def is_young(changed: int, now: int) -> bool:
+def is_recent(changed: int, now: int) -> bool:
     return changed > now - (_YOUNG_NS if changed % 1_000_000_000 else _YOUNG_SECONDS_NS)
 
 
@@ -71,7 +72,7 @@ def answered(
     sources: Sources,
     versions: Sequence[Version | None],
     sizes: Columns,
-    young: Sequence[bool] | None,
+    version_may_repeat: Sequence[bool] | None,
     folders: Sequence[int],
     spans: Columns,
     expect: Sequence[Version | None] | None,
@@ -85,7 +86,7 @@ def answered(
             if wanted is not None and wanted != (versions[i] or ABSENT):
                 status[i] = STALE
     rows = object_rows(spans, status, sizes, files=True)
-    return Fetched(sources, status, versions, sizes, rows, young)
+    return Fetched(sources, status, versions, sizes, rows, version_may_repeat)
 
 
 def raw(rows: Columns) -> bytes:
@@ -95,7 +96,7 @@ def raw(rows: Columns) -> bytes:
 
 def expected(version: Version | None) -> Version | None:
     """The version in the kernel's form; what is no version of this store is that of no file."""
-    return version if version is None or len(version) in {0, 24} else _NEVER
+    return version if version is None or len(version) in {0, 24} else NO_VERSION
 
 
 def pack_version(inode: int, size: int, changed: int) -> Version:
@@ -105,4 +106,6 @@ def pack_version(inode: int, size: int, changed: int) -> Version:
 
 def numbers_of(versions: Sequence[Version | None]) -> Columns:
     """The numbers of versions, int64[n, 3]: inode, size, time of change in ns since 1970; -1 where there is none."""
-    return np.frombuffer(b"".join([version or _NEVER for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)
+    return (
+        np.frombuffer(b"".join([version or NO_VERSION for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)
+    )

@@ -18,19 +18,22 @@ from frazil import _kernel
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.runtime import cores
-from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.fetched.content import join_pieces
+from frazil.stores.keys import is_prefix
 from frazil.stores.local import case_folding, folders
-from frazil.stores.local.documents import read_documents
 from frazil.stores.local.kernel_results import (
+    NO_VERSION,
     answered,
     expected,
     has_suffix,
-    is_young,
+    is_recent,
     pack_version,
     raw,
     unknown_sizes,
 )
+from frazil.stores.local.root_folder import RootFolder
 from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_hint, reason_of, refused
+from frazil.stores.port import StorePort
 from frazil.stores.retry import FREE_FILES, when_files_are_free
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -42,19 +45,20 @@ from frazil.stores.values import (
     Capabilities,
     Changed,
     Columns,
+    CreateOnly,
     Fetched,
     Page,
     Pieces,
     Sources,
     Version,
-    flat_buffer,
     resolve_span,
 )
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
+    from frazil.stores import append
     from frazil.stores.local import hard_links, new_files
 else:
+    append = LateModule("frazil.stores.append")
     hard_links = LateModule("frazil.stores.local.hard_links")
     new_files = LateModule("frazil.stores.local.new_files")
 
@@ -64,35 +68,23 @@ T = TypeVar("T")
 _ERASED_AT_ONCE = 1024
 
 
-class _Root:
-    """An open folder; closed when nobody uses it any more, so never under a call that runs."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self.fd)
-
-    def is_gone(self) -> bool:
-        return os.fstat(self.fd).st_nlink == 0
-
-
 class LocalStore(Store):
     """Keys as files beneath a folder of a local disk.
 
     path       the root; made by the first write. A store on a folder that is not there has no keys
     sync       values are on the medium, not only handed to the system, when a write returns
     read_only  writes raise ReadOnlyError
+    threads    that write many values at once; 0: one for each core that the process may use
 
     Readers see old values or new ones, whole, whatever happens; writers exclude each other, and tensorstore's, key by key. Links are not
     followed. Components of keys have at most 255 bytes (248 where they are written) and do not end in ".__lock". Where the
     disk takes "a" and "A" for one name (capabilities.case_sensitive), a key that differs from an existing one by case alone is refused. Safe in many threads and after a fork; pickles (by path)."""
 
-    __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync")
+    __slots__ = ("_can", "_folds", "_root", "path", "read_only", "sync", "threads")
 
-    def __init__(self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, sync: bool = False, read_only: bool = False, threads: int = 0
+    ) -> None:
         if sys.platform == "win32":
             raise StoreError("LocalStore does not work on Windows yet", hint="use a Linux or macOS machine, or WSL")
         named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
@@ -100,8 +92,11 @@ class LocalStore(Store):
             raise InvalidInputError(f"not the path of a folder: {path!r}", hint="give a str or a pathlib.Path")
         self.path: Final = os.path.abspath(named)
         self.sync: Final = sync
+        if not isinstance(threads, int) or threads < 0:
+            raise InvalidInputError(f"threads is {threads!r}; it must be a whole number, 0 or more")
         self.read_only: Final = read_only
-        self._root: _Root | None = None
+        self.threads: Final = threads
+        self._root: RootFolder | None = None
         self._folds: bool | None = None  # whether the disk folds case; None until it is certain
         self._can: Capabilities | None = None
 
@@ -110,7 +105,8 @@ class LocalStore(Store):
         return f"{type(self).__name__}({self.path!r}{''.join(flags)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopened, (type(self), self.path, self.sync, self.read_only)
+        made = partial(type(self), sync=self.sync, read_only=self.read_only, threads=self.threads)
+        return made, (self.path,)
 
     @property
     def identity(self) -> str | None:
@@ -126,15 +122,18 @@ class LocalStore(Store):
             folds = case_folding.folds_by_path(self.path) if folds is None else folds
             may = not self.read_only
             can = Capabilities(
-                writable=may, erasable=may, case_sensitive=not folds, direct=True, appendable=True, local=True
+                writable=may,
+                erasable=may,
+                case_sensitive=not folds,
+                direct=True,
+                appendable=True,
+                streams=True,
+                erases_prefixes=True,
+                local=True,
             )
             if root is not None:
                 self._can = can
         return can
-
-    def _require(self, capability: str) -> None:
-        if capability != "readable":  # which it is; to know all that it can, the disk has to be asked
-            super()._require(capability)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -144,15 +143,23 @@ class LocalStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, but with
         `once`: then the kernel opens it when it is read."""
-        if held is not None and UNKNOWN not in held.status:
-            return answered(held.sources, held.versions, held.sizes, held.young, (), spans, expect)
+        if continue_from is not None and UNKNOWN not in continue_from.status:
+            return answered(
+                continue_from.sources,
+                continue_from.versions,
+                continue_from.sizes,
+                continue_from.version_may_repeat,
+                (),
+                spans,
+                expect,
+            )
         folders.check_names(names)
-        if once and expect is None and not has_suffix(spans):
+        if single_read and expect is None and not has_suffix(spans):
             root = self._live()
             if root is not None:
                 try:
@@ -176,21 +183,11 @@ class LocalStore(Store):
             found = self._opened(root, names)
         return answered(*found, spans, expect)
 
-    def get_documents(self, keys: Sequence[str]) -> list[bytes | None]:
-        """As the port says."""
-        root = self.kernel_root()
-        folders.check_names(keys)
-        return (
-            super().get_documents(keys)
-            if root is None
-            else when_files_are_free(partial(read_documents, root.fd, keys), FREE_FILES)
-        )
-
     def _not_there(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
         return answered(Sources(None, ()), [None] * len(names), unknown_sizes(len(names)), None, (), spans, expect)
 
     def _opened(
-        self, root: _Root, names: Sequence[str]
+        self, root: RootFolder, names: Sequence[str]
     ) -> tuple[Sources, list[Version | None], Columns, list[bool] | None, list[int]]:
         """Sources, versions, sizes and `young` of a Fetched, and the names where folders lie."""
         stat = np.empty((len(names), 4), np.int64)
@@ -198,37 +195,32 @@ class LocalStore(Store):
         table = raw(stat)
         now = time.time_ns()
         versions: list[Version | None] = []
-        young: list[bool] = []
+        version_may_repeat: list[bool] = []
         folders: list[int] = []
         for i, (code, _, _, changed) in enumerate(stat.tolist()):
             if code == 0:
                 versions.append(table[32 * i + 8 : 32 * i + 32])
-                young.append(is_young(changed, now))
+                version_may_repeat.append(is_recent(changed, now))
             elif code in NOWHERE:
                 if code == errno.EISDIR:
                     folders.append(i)
                 stat[i, 2] = -1
                 versions.append(None)
-                young.append(False)
+                version_may_repeat.append(False)
             else:
                 del files  # closed now, not when the error is forgotten
                 raise refused("cannot be read", code, names[i])
-        return Sources(files, ()), versions, stat[:, 2], young if True in young else None, folders
+        return (
+            Sources(files, ()),
+            versions,
+            stat[:, 2],
+            version_may_repeat if True in version_may_repeat else None,
+            folders,
+        )
 
-    def kernel_root(self) -> _Root | None:
+    def kernel_root(self) -> RootFolder | None:
         """As the port says; None where there is no folder yet, and where a subclass fetches in another way."""
         return self._live() if type(self).fetch is LocalStore.fetch else None
-
-    def has_version(self, key: str, version: Version) -> bool:
-        """As the port says, in one system call."""
-        root = self._open()
-        try:
-            stat = None if root is None else os.stat(key, dir_fd=root.fd, follow_symlinks=False)
-        except OSError:  # also where the root folder was removed, and made again
-            return False
-        if stat is None:
-            return False
-        return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns) == version
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
@@ -238,7 +230,13 @@ class LocalStore(Store):
         """As the port says. Where one value fails, others of the call may have been published. Raises AlreadyExistsError on disks that fold case, for a
         key that differs from an existing one by case alone."""
         self._check_writable(names)
+        if pieces.append:
+            return append.append_by_put(self, names, pieces, expect)
         if len(names) == 1:
+            if pieces.parts is not None:
+                return [self._put_parts(names[0], pieces.parts)]
+            if isinstance(expect[0], CreateOnly):
+                return [when_files_are_free(partial(self._created, names[0], join_pieces(pieces)[0]))]
             return when_files_are_free(partial(self._put, names, pieces, expect))
         return self._put(names, pieces, expect)
 
@@ -268,13 +266,8 @@ class LocalStore(Store):
                 raise refused("cannot be written", code, names[i])
         return answers
 
-    def create(self, key: str, value: Buffer) -> bool:
-        """As the port says, without a lock file: nothing lies in the folder before the value is whole. Raises AlreadyExistsError as put_many does."""
-        check_key(key)
-        self._check_writable([key])
-        return when_files_are_free(partial(self._created, key, flat_buffer(value)))
-
-    def _created(self, key: str, value: bytes | memoryview) -> bool:
+    def _created(self, key: str, value: bytes) -> Version | Changed:
+        """Creates a file without a lock file: nothing lies in the folder before the value is whole."""
         code = errno.ENOENT
         for _ in range(2):
             root = self._made()
@@ -284,10 +277,29 @@ class LocalStore(Store):
                 break
         if code not in {0, errno.EEXIST}:
             raise failed_creation(code, key)
-        return code == 0
+        version = self._version(key)
+        return version if code == 0 else Changed(version)
+
+    def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:
+        """Writes a value without locks; memory holds one part at a time."""
+        root = self._made()
+        self._check_case(root, [key])
+        new_files.write_file(root.fd, key, parts, sync=self.sync)
+        return self._version(key)
+
+    def _version(self, key: str) -> Version:
+        """The version of a key; that of no file where it has gone meanwhile."""
+        try:
+            stat = os.stat(key, dir_fd=self._made().fd, follow_symlinks=False)
+        except OSError:
+            return NO_VERSION
+        return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
-        """As the port says. Folders stay (see erase_prefix)."""
+        """As the port says. Folders stay, but below a prefix: there the folders that are empty then go, and what crashed writers left."""
+        if is_prefix(names):
+            self._erase_below(names[0])
+            return [None]
         self._check_writable(names)
         if len(names) == 1:
             return when_files_are_free(partial(self._erase, names, expect))
@@ -313,24 +325,29 @@ class LocalStore(Store):
                 raise refused("cannot be erased", code, names[i])
         return answers
 
-    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
-        """As the port says: hard links, where the disk has them; versions stay."""
-        self._check_writable(names)
-        root = self._made()
-        self._check_case(root, names)
-        codes = hard_links.link_files(root.fd, names, sources, sync=self.sync)
-        copied = [i for i, code in enumerate(codes) if code in hard_links.NEEDS_A_COPY]
-        for i, found in zip(
-            copied, super().link_many(*([of[i] for i in copied] for of in (names, sources))), strict=True
-        ):
-            codes[i] = 0 if found else hard_links.ABSENT
-        for i, code in enumerate(codes):
-            if code > 0:
-                raise refused("cannot be written", code, names[i])
-        return [code == 0 for code in codes]
+    def _erase_below(self, prefix: str) -> None:
+        self.require("erasable")
 
-    def copy_in(self, names: Sequence[str], source: Store, sources: Sequence[str], *, limit: int = 2**26) -> list[int]:
-        """As the port says. From another folder the system copies, without locks; of what is not a file there is no value."""
+        def erase(keys: list[str]) -> None:
+            for first in range(0, len(keys), _ERASED_AT_ONCE):
+                part = keys[first : first + _ERASED_AT_ONCE]
+                self.erase_many(part, [None] * len(part))
+
+        self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
+
+    def copy_in(
+        self,
+        names: Sequence[str],
+        source: StorePort,
+        sources: Sequence[str],
+        *,
+        limit: int = 2**26,
+        shares: bool = False,
+    ) -> list[int]:
+        """As the port says. From another folder the system copies, without locks; of what is not a file there is no value. Shared: hard links, where the disk has them;
+        versions stay."""
+        if shares:
+            return self._linked(names, sources)
         if not isinstance(source, LocalStore):
             return super().copy_in(names, source, sources, limit=limit)
         self._check_writable(names)
@@ -342,24 +359,19 @@ class LocalStore(Store):
         self._check_case(root, names)
         return new_files.copy_files(there.fd, root.fd, sources, names, sync=self.sync)
 
-    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
-        """As the port says, without locks; memory holds one part at a time."""
-        self._check_writable([key])
+    def _linked(self, names: Sequence[str], sources: Sequence[str]) -> list[int]:
+        self._check_writable(names)
         root = self._made()
-        self._check_case(root, [key])
-        new_files.write_file(root.fd, key, parts, sync=self.sync)
-
-    def erase_prefix(self, prefix: str) -> None:
-        """Removes all keys that begin with prefix, what crashed writers left there, and the folders that are empty then."""
-        check_prefix(prefix)
-        self._require("erasable")
-
-        def erase(keys: list[str]) -> None:
-            for first in range(0, len(keys), _ERASED_AT_ONCE):
-                part = keys[first : first + _ERASED_AT_ONCE]
-                self.erase_many(part, [None] * len(part))
-
-        self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
+        self._check_case(root, names)
+        codes = hard_links.link_files(root.fd, names, sources, sync=self.sync)
+        copied = [i for i, code in enumerate(codes) if code in hard_links.NEEDS_A_COPY]
+        sizes = super().copy_in([names[i] for i in copied], self, [sources[i] for i in copied])
+        for i, size in zip(copied, sizes, strict=True):
+            codes[i] = hard_links.ABSENT if size < 0 else 0
+        for i, code in enumerate(codes):
+            if code > 0:
+                raise refused("cannot be written", code, names[i])
+        return codes
 
     # --- listing ---------------------------------------------------------------------------------------------------------------------
 
@@ -369,10 +381,6 @@ class LocalStore(Store):
         """As the port says. A page takes a look at each folder on the way; details cost one call of the system for each file."""
         look = partial(folders.page_below, prefix, after, limit or PAGE, delimited=delimited, details=details)
         return self._listed(prefix, look, NO_KEYS)
-
-    def is_empty(self, prefix: str = "") -> bool:
-        check_prefix(prefix)
-        return not self._listed(prefix, lambda root: folders.has_keys(root, prefix), False)
 
     def _listed(self, prefix: str, look: Callable[[int], T], nothing: T) -> T:
         root = self._live()
@@ -387,20 +395,20 @@ class LocalStore(Store):
 
     # --- the root folder -------------------------------------------------------------------------------------------------------------
 
-    def _open(self) -> _Root | None:
+    def _open(self) -> RootFolder | None:
         """The root, None where it is not there. Two threads may open it twice: the one that nobody keeps is closed."""
         return self._root or when_files_are_free(self._open_now, FREE_FILES)
 
-    def _open_now(self) -> _Root | None:
+    def _open_now(self) -> RootFolder | None:
         try:
-            root = self._root = _Root(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            root = self._root = RootFolder(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise self._no_root(error) from error
         return root
 
-    def _live(self) -> _Root | None:
+    def _live(self) -> RootFolder | None:
         """The root; the folder that now has its path, should it have been removed and made again."""
         root = self._open()
         if root is not None and root.is_gone():
@@ -408,7 +416,7 @@ class LocalStore(Store):
             root = self._open()
         return root
 
-    def _made(self) -> _Root:
+    def _made(self) -> RootFolder:
         root = self._live()
         if root is None:
             try:
@@ -429,7 +437,7 @@ class LocalStore(Store):
         reason, hint = reason_of(code)
         return StoreError(f"the store's folder cannot be opened: {reason}", errno=code, path=self.path, hint=hint)
 
-    def _folds_case(self, root: _Root, *, certain: bool) -> bool | None:
+    def _folds_case(self, root: RootFolder, *, certain: bool) -> bool | None:
         """Whether the disk folds case. Only where it must be certain, a file is made (and removed) if there is no other way to know."""
         if self._folds is None:
             try:
@@ -453,7 +461,7 @@ class LocalStore(Store):
             )
         folders.check_names(names)
 
-    def _check_case(self, root: _Root, names: Sequence[str]) -> None:
+    def _check_case(self, root: RootFolder, names: Sequence[str]) -> None:
         if self._folds_case(root, certain=True):
             clash = case_folding.find_clash(root.fd, names)
             if clash is not None:
@@ -464,22 +472,18 @@ class LocalStore(Store):
                 )
 
     def _published(
-        self, root: _Root, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+        self, root: RootFolder, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> Columns:
         self._check_case(root, names)
         result = np.empty((len(names), 4), np.int64)
-        (files, buffers), rows, offsets = pieces
-        threads = cores() if len(names) > 1 else 1
+        (files, buffers), rows, offsets, *_ = pieces
+        threads = (self.threads or cores()) if len(names) > 1 else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result
 
 
-def _reopened(kind: type[LocalStore], path: str, sync: bool, read_only: bool) -> LocalStore:
-    return kind(path, sync=sync, read_only=read_only)
-
-
 def _one_found(
-    root: _Root, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None
+    root: RootFolder, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None
 ) -> Fetched | None:
     """The short way for one span of one object, or none, which most fetches are; None where that does not do."""
     stat = np.empty((1, 4), np.int64)
@@ -496,5 +500,5 @@ def _one_found(
     if len(spans) and (spans.item(1) < 0 or spans.item(2) < 0):
         rows = spans.copy()
         rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
-    young = [True] if is_young(changed, time.time_ns()) else None
-    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, young)
+    version_may_repeat = [True] if is_recent(changed, time.time_ns()) else None
+    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, version_may_repeat)

@@ -33,7 +33,7 @@ class Connection:
     lister                   for lists, whose keys have what its clients add to others; None: the reader
     web                      of a web server: its connections. The clients are there to check the options, and make no request
     requests_in_flight       how many requests are made at once, by all stores and threads together
-    keeps_conditions         whether the server was seen to refuse to create what is there"""
+    refused_a_condition         whether the server was seen to refuse to create what is there"""
 
     __slots__ = (
         "__weakref__",
@@ -41,7 +41,7 @@ class Connection:
         "_lock",
         "_pool",
         "decider",
-        "keeps_conditions",
+        "refused_a_condition",
         "lister",
         "reader",
         "requests_in_flight",
@@ -65,7 +65,7 @@ class Connection:
         self.lister: Final = lister or reader
         self.web: Final = web
         self.requests_in_flight: Final = requests_in_flight
-        self.keeps_conditions = False
+        self.refused_a_condition = False
         self._gate: Final = threading.BoundedSemaphore(requests_in_flight)
         self._lock: Final = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None

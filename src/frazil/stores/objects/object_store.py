@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import tell
 from frazil.stores.fetched.content import is_large, join_pieces, parts_of, taken
+from frazil.stores.listing import first_level, page_of
 from frazil.stores.objects.client_errors import failure, meaning_of, never_done
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.listing import list_below, list_level_below
@@ -24,6 +25,7 @@ from frazil.stores.objects.redirects import checked_folders
 from frazil.stores.objects.responses import put_together
 from frazil.stores.objects.web_client import WebClient
 from frazil.stores.objects.web_reader import WebReader
+from frazil.stores.port import StorePort
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
 from frazil.stores.values import (
@@ -49,7 +51,8 @@ B = TypeVar("B")
 _MULTIPART: Final = 2**25  # bytes from which a value goes in parts
 _PART: Final = 2**23
 _ERASED_AT_ONCE: Final = 1000
-_CAN: Final = Capabilities(conditional_erase=False)
+_CAN: Final = Capabilities(conditional_erase=False, streams=True)
+_UNSEEN: Final = _CAN._replace(conditions_seen=False)
 _WEB: Final = Capabilities(writable=False, erasable=False, listable=False, conditional=False, conditional_erase=False)
 
 
@@ -150,7 +153,9 @@ class ObjectStore(Store):
 
     @property
     def capabilities(self) -> Capabilities:
-        return _WEB if self._clients.kind == "HTTPStore" else _CAN
+        if self._clients.kind == "HTTPStore":
+            return _WEB
+        return _CAN if self._clients.connection.refused_a_condition else _UNSEEN
 
     # --- requests ------------------------------------------------------------------------------------------------------------------
 
@@ -171,15 +176,15 @@ class ObjectStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         wanted: list[Version | None] = [None] * len(names) if expect is None else list(expect)
-        if held is not None:
+        if continue_from is not None:
             # of what has no version none can be expected: see responses.py
             wanted = [
                 one if one is not None or (version is None and status == FOUND) else version or ABSENT
-                for one, version, status in zip(wanted, held.versions, held.status, strict=True)
+                for one, version, status in zip(wanted, continue_from.versions, continue_from.status, strict=True)
             ]
         asked = [
             Asked(names[name], start, 0 if wanted[name] == ABSENT else length, wanted[name] or None)
@@ -190,7 +195,7 @@ class ObjectStore(Store):
             of_name[name].append(i)
         count = len(spans)
         for name, rows in enumerate(of_name):
-            if not rows and held is None:
+            if not rows and continue_from is None:
                 of_name[name] = [len(asked)]
                 asked.append(Asked(names[name], 0, 0, wanted[name] or None))
         answers = self._answers(asked, of_name)
@@ -199,7 +204,7 @@ class ObjectStore(Store):
         stale = [rows[0] for rows in of_name if any(answers[i].state == "changed" for i in rows)]
         for i, now in zip(stale, self._all(self._reader.answer, [Asked(asked[i].key) for i in stale]), strict=True):
             answers[i] = now._replace(state="changed")
-        return put_together(names, spans, answers[:count], of_name, answers, wanted, held)
+        return put_together(names, spans, answers[:count], of_name, answers, wanted, continue_from)
 
     def _tell_redirects(self) -> None:
         """Warns of servers that answers came from by a redirect, once each."""
@@ -244,7 +249,9 @@ class ObjectStore(Store):
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         """As the port says. Large values of which no version is expected, and whose pieces are in memory or mapped, go in parts that are made one after the other."""
-        self._require("writable")
+        self.require("writable")
+        if pieces.parts is not None and names:
+            return [self._put_stream(names[0], pieces.parts)]
         wanted = [(key, pieces, value, version) for value, (key, version) in enumerate(zip(names, expect, strict=True))]
         return self._all(self._put_value, wanted)
 
@@ -281,24 +288,17 @@ class ObjectStore(Store):
             raise failure(error, "could not be written", key, self.place) from None
         return self._put_version(key, result)
 
-    def put_stream(self, key: str, size: int, parts: Iterator[bytes]) -> None:
-        """As the port says: in parts, a few of which are in memory. It counts as no request, as it may have to wait for those that bring the parts."""
-        self._require("writable")
+    def _put_stream(self, key: str, parts: Iterator[bytes]) -> Version:
+        """Puts a value in parts, a few of which are in memory. It counts as no request, as it may have to wait for those that bring the parts."""
         check_process(self)
         try:
-            put_parts(self._clients.connection.writer, self._clients.below + key, parts)
+            return self._put_version(key, put_parts(self._clients.connection.writer, self._clients.below + key, parts))
         except FrazilError:  # of whoever makes the parts
             raise
         except Exception as error:
             if meaning_of(error) == "exists":
                 raise self._in_the_way(key) from None
             raise failure(error, "could not be written", key, self.place) from None
-
-    def keeps_conditions(self, key: str) -> bool:
-        """As the port says; a server that was seen to keep them is not asked again while its connection is open."""
-        connection = self._clients.connection
-        connection.keeps_conditions = connection.keeps_conditions or not self.create(key, b"")
-        return connection.keeps_conditions
 
     def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
         """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
@@ -335,6 +335,7 @@ class ObjectStore(Store):
             if author == mark and present is not None:
                 return present
             if (present or ABSENT) != expect:
+                self._clients.connection.refused_a_condition = True
                 return Changed(present or ABSENT, heard)
             # refused, and yet it is as expected: another writer was at it just then, and did not get through
         if failed is None:
@@ -370,7 +371,7 @@ class ObjectStore(Store):
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         """As the port says, but that nothing is erased of which a version is expected: that is a StoreError (capabilities.conditional_erase)."""
-        self._require("erasable")
+        self.require("erasable")
         if any(expect):
             raise StoreError(
                 f"{self!r} cannot erase under a condition",
@@ -400,10 +401,20 @@ class ObjectStore(Store):
             if meaning_of(error) != "absent":
                 raise failure(error, "could not be erased", keys[0], self.place) from None
 
-    def link_many(self, names: Sequence[str], sources: Sequence[str]) -> list[bool]:
-        """Copied by the server."""
-        self._require("writable")
-        return self._all(self._copy, list(zip(sources, names, strict=True)))
+    def copy_in(
+        self,
+        names: Sequence[str],
+        source: StorePort,
+        sources: Sequence[str],
+        *,
+        limit: int = 2**26,
+        shares: bool = False,
+    ) -> list[int]:
+        """As the port says. Shared: copied by the server."""
+        if not shares:
+            return super().copy_in(names, source, sources, limit=limit)
+        self.require("writable")
+        return [0 if found else -1 for found in self._all(self._copy, list(zip(sources, names, strict=True)))]
 
     def _copy(self, wanted: tuple[str, str]) -> bool:
         import obstore
@@ -422,7 +433,13 @@ class ObjectStore(Store):
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         """As the port says: a request for each page of the server. What is directly below a prefix is listed whole for each page."""
-        self._require("listable")
+        self.require("listable")
+        if (
+            delimited and limit == 1 and not after and not details
+        ):  # whether anything is there, one row tells, not the level
+            page = self._one(self._listed, partial(list_below, self._clients, prefix, "", 1, details=False))
+            if page.keys or page.next is None:
+                return page_of(first_level(page.keys, prefix), "", 1)
         list_rows = list_level_below if delimited else list_below
         return self._one(self._listed, partial(list_rows, self._clients, prefix, after, limit, details=details))
 

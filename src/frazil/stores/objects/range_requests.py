@@ -58,13 +58,13 @@ class Answer(Record):
     """state    "changed": it is there in another version than the one expected; then nothing else is known
     data     what there is of the range
     size     of the object; -1 where the server does not tell it
-    young    the next object may have this version too (Fetched.young)"""
+    version_may_repeat  the next object may have this version too (Fetched)"""
 
     state: Literal["found", "absent", "changed"]
     data: memoryview | bytes = b""
     version: Version | None = None
     size: int = -1
-    young: bool = False
+    version_may_repeat: bool = False
 
 
 _ABSENT: Final = Answer("absent")

@@ -34,16 +34,20 @@ def put_together(
     of_name: Sequence[Sequence[int]],
     answers: Sequence[Answer],
     wanted: Sequence[Version | None],
-    held: Fetched | None,
+    continue_from: Fetched | None,
 ) -> Fetched:
     status = [FOUND] * len(names)
     versions: list[Version | None] = [None] * len(names)
-    young = [False] * len(names)
+    version_may_repeat = [False] * len(names)
     sizes = np.full(len(names), -1, np.int64)
     for name, rows in enumerate(of_name):
         if not rows:
-            assert held is not None
-            status[name], versions[name], sizes[name] = held.status[name], held.versions[name], held.sizes[name]
+            assert continue_from is not None
+            status[name], versions[name], sizes[name] = (
+                continue_from.status[name],
+                continue_from.versions[name],
+                continue_from.sizes[name],
+            )
             continue
         first = answers[rows[0]]
         expected = wanted[name]
@@ -52,12 +56,12 @@ def put_together(
         ):
             status[name] = STALE
             versions[name] = first.version
-        elif held is not None and not all(_as_held(answers[i], held, name) for i in rows):
+        elif continue_from is not None and not all(_as_held(answers[i], continue_from, name) for i in rows):
             status[name] = STALE
         elif first.state == "absent":
             status[name] = ABSENT_KEY
         else:
-            versions[name], young[name] = first.version, first.young
+            versions[name], version_may_repeat[name] = first.version, first.version_may_repeat
             sizes[name] = max(answers[i].size for i in rows)  # a web server need not tell it with every range
     buffers: list[SourceBuffer] = []
     out = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
@@ -67,11 +71,13 @@ def put_together(
             # a range that reaches beyond the end keeps its length, and fails where it is read
             kept = length if start >= 0 and length >= 0 else resolve_span(start, length, int(sizes[name]))[1]
             out[i] = -len(buffers), 0, kept
-    return Fetched(Sources(None, buffers), status, versions, sizes, out, young if True in young else None)
+    return Fetched(
+        Sources(None, buffers), status, versions, sizes, out, version_may_repeat if True in version_may_repeat else None
+    )
 
 
-def _as_held(answer: Answer, held: Fetched, name: int) -> bool:
+def _as_held(answer: Answer, continue_from: Fetched, name: int) -> bool:
     """Whether what is there may be what is held: of a web server that tells no versions, the size is all there is to go by."""
-    if held.versions[name] is not None or held.status[name] != FOUND:
+    if continue_from.versions[name] is not None or continue_from.status[name] != FOUND:
         return True
-    return answer.state == "found" and answer.size == int(held.sizes[name])
+    return answer.state == "found" and answer.size == int(continue_from.sizes[name])

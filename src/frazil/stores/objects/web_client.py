@@ -24,8 +24,11 @@ from frazil.stores.objects.web_options import WebOptions
 from frazil.stores.retry import attempts
 
 if TYPE_CHECKING:
+    from http import client as http_client
+
     import urllib3
 else:
+    http_client = LateModule("http.client")
     urllib3 = LateModule("urllib3")
 
 __all__ = ["Head", "WebAnswer", "WebClient", "WebConnections"]
@@ -291,6 +294,10 @@ def _os_errors() -> Iterator[None]:
         system = next((part for part in parts if isinstance(part, OSError)), None)
         if system is not None:
             raise system from error
-        broken = isinstance(error, urllib3.exceptions.IncompleteRead | urllib3.exceptions.ProxyError)
+        # urllib3 wraps what ends a body early; for a body in chunks it is the exception of http.client
+        cut = urllib3.exceptions.IncompleteRead, http_client.IncompleteRead
+        if any(isinstance(part, cut) for part in (error, *parts)):
+            raise StoreError("the connection ended before the response did", errno=ECONNRESET) from error
         reason = f"the response is no HTTP/1.1: {parts[0] if parts else error}"
+        broken = isinstance(error, urllib3.exceptions.ProxyError)
         raise StoreError(reason, errno=ECONNRESET if broken else EPROTO) from error

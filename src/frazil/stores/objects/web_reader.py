@@ -233,7 +233,7 @@ class WebReader:
         return self._found(answer, asked, data[begin : begin + kept], size)
 
     def _found(self, answer: WebAnswer, asked: Asked, data: memoryview | bytes, size: int) -> Answer:
-        version, young = web_version(answer.head.headers, size)
+        version, version_may_repeat = web_version(answer.head.headers, size)
         if asked.expect is not None and version != asked.expect:
             return _CHANGED
-        return Answer("found", data, version, size, young)
+        return Answer("found", data, version, size, version_may_repeat)

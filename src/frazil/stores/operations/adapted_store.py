@@ -12,11 +12,11 @@ import numpy as np
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.key_locks import GuardState, guard_of
-from frazil.stores.keys import check_key, check_prefix
+from frazil.stores.keys import is_prefix
 from frazil.stores.listing import page_of, with_details
 from frazil.stores.operations import fallbacks
 from frazil.stores.operations.fallbacks import Seen, Span
-from frazil.stores.operations.partial_values import checked_ranges, grouped_writes
+from frazil.stores.operations.partial_access import PartialWriter, write_by_put
 from frazil.stores.operations.protocols import (
     MISSING_ERRORS,
     Operations,
@@ -47,6 +47,7 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
+    from frazil.stores.operations.partial_access import Writes
     from frazil.stores.values import SourceBuffer
 
     Adaptable = Readable | PartlyReadable | Writable | PartlyWritable | Mapping[str, Buffer]
@@ -57,7 +58,7 @@ __all__ = ["AdaptedStore", "StoreWithPartialAccess", "adapt"]
 _AT_ONCE: Final = 1000  # keys of one erase_values
 
 
-class AdaptedStore(Store):
+class AdaptedStore(Store, PartialWriter):
     """A store over an object that has some of the operations of the document; made by `adapt`, which tells which."""
 
     __slots__ = ("_can", "_guard", "_known_as", "_ops", "inner", "sole_writer")
@@ -88,6 +89,7 @@ class AdaptedStore(Store):
             conditional=conditional,
             direct=ops.get_partial_values is None,
             guarded=writable and readable and not conditional,
+            erases_prefixes=ops.erase_prefix is not None,
         )
 
     def __repr__(self) -> str:
@@ -114,25 +116,25 @@ class AdaptedStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says. Where the object has partial values but no versions, what was held is compared with the same bytes of now, and is STALE when
         they differ."""
-        self._require("readable")
+        self.require("readable")
         wanted: dict[str, dict[Span, None]] = {name: {} for name in names}
         for name, start, length in spans.tolist():
             wanted[names[name]][start, length] = None
         stale: Collection[str] = ()
-        if held is None:
+        if continue_from is None:
             objects = self._look(wanted)
         else:
-            if not isinstance(held.sources.buffers, _Buffers):
+            if not isinstance(continue_from.sources.buffers, _Buffers):
                 raise InvalidInputError("the answer to hold came from another store")
-            objects, stale = self._look_again(wanted, held.sources.buffers.objects)
+            objects, stale = self._look_again(wanted, continue_from.sources.buffers.objects)
         status = [STALE if name in stale else ABSENT_KEY if objects[name] is None else FOUND for name in names]
         if expect is not None:
-            now = self._versions_after(objects, names, expect) if held is None else {}
+            now = self._versions_after(objects, names, expect) if continue_from is None else {}
             for i, (name, version) in enumerate(zip(names, expect, strict=True)):
                 seen = objects[name]
                 if version is not None and version != now.get(name, ABSENT if seen is None else seen.version):
@@ -160,8 +162,8 @@ class AdaptedStore(Store):
         found = [objects[name] for name in names]
         versions = [None if seen is None else seen.version for seen in found]
         sizes = np.array([-1 if seen is None else seen.size for seen in found], np.int64)
-        young = None if self._exact else [seen is not None for seen in found]
-        return Fetched(Sources(None, buffers), status, versions, sizes, rows, young)
+        version_may_repeat = None if self._exact else [seen is not None for seen in found]
+        return Fetched(Sources(None, buffers), status, versions, sizes, rows, version_may_repeat)
 
     def _look(self, wanted: Mapping[str, Iterable[Span]], *, sized: bool = True, versioned: bool = True) -> Objects:
         """Objects as they are between two writes of this process: after a writer came between, once more, and then without any."""
@@ -186,20 +188,22 @@ class AdaptedStore(Store):
             "a value without a version", key=next(iter(wanted), None), hint="`version` knows all keys of `get`"
         )
 
-    def _look_again(self, wanted: Mapping[str, dict[Span, None]], held: Objects) -> tuple[Objects, Collection[str]]:
+    def _look_again(
+        self, wanted: Mapping[str, dict[Span, None]], continue_from: Objects
+    ) -> tuple[Objects, Collection[str]]:
         """The objects that were held, with the spans that are wanted now; those that are others by now. Without exact versions, what was read before is
         read again last, and must be the same."""
-        if not wanted.keys() <= held.keys():
+        if not wanted.keys() <= continue_from.keys():
             raise InvalidInputError("the answer to hold was of other names")
-        objects = {key: held[key] for key in wanted}
+        objects = {key: continue_from[key] for key in wanted}
         asked = {
             key: {**spans, **({} if self._exact else dict.fromkeys(seen.parts))}
             for key, spans in wanted.items()
-            if (seen := held[key]) is not None and not all(map(seen.has, spans))
+            if (seen := continue_from[key]) is not None and not all(map(seen.has, spans))
         }
         stale: set[str] = set()
         for key, now in self._look(asked, versioned=False).items() if asked else ():
-            seen = held[key]
+            seen = continue_from[key]
             if (
                 seen is None
                 or now is None
@@ -235,34 +239,6 @@ class AdaptedStore(Store):
             )
         return version
 
-    def get(self, key: str) -> bytes | None:
-        check_key(key)
-        self._require("readable")
-        seen = self._look({key: [(0, -1)]}, sized=False, versioned=False)[key]
-        return None if seen is None else seen.value((0, -1))
-
-    def get_documents(self, keys: Sequence[str]) -> list[bytes | None]:
-        if len(keys) == 1:
-            return [self.get(keys[0])]
-        return self.get_partial_values((key, (0, None)) for key in keys) if keys else []
-
-    def get_partial_values(
-        self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]
-    ) -> builtins.list[bytes | None]:
-        self._require("readable")
-        asked = checked_ranges(key_ranges)
-        wanted: dict[str, dict[Span, None]] = {}
-        for key, start, length in asked:
-            wanted.setdefault(key, {})[start, length] = None
-        objects = self._look(wanted, sized=False, versioned=False)
-        found = ((objects[key], (start, length)) for key, start, length in asked)
-        return [None if seen is None else seen.value(span) for seen, span in found]
-
-    def exists(self, key: str) -> bool:
-        check_key(key)
-        self._require("readable")
-        return fallbacks.exists(self._ops, key)
-
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
     def put_many(
@@ -270,7 +246,7 @@ class AdaptedStore(Store):
     ) -> builtins.list[Version | Changed]:
         """As the port says, as far as the object goes: whether others see a value in part is its affair. Where one value fails, others of the call may
         have been stored."""
-        self._require("writable")
+        self.require("writable")
         values = dict(zip(names, join_pieces(pieces), strict=True))
         wanted = dict(zip(names, expect, strict=True))
         with self._guard.writing(names) as fresh:
@@ -290,7 +266,10 @@ class AdaptedStore(Store):
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
         """As the port says, as far as the object goes."""
-        self._require("erasable")
+        if is_prefix(names):
+            self._erase_below(names[0])
+            return [None]
+        self.require("erasable")
         wanted = dict(zip(names, expect, strict=True))
         with self._guard.writing(names) as fresh:
             if self._ops.erase_if is not None and self._ops.version is not None:
@@ -320,30 +299,28 @@ class AdaptedStore(Store):
                     del fresh[key]
         return changed
 
-    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-        """As the port says; by the object's own operation where it has that, else by a new value (see `update`). An object that cannot be read has to refuse
+    def write_parts(self, writes: Writes) -> None:
+        """As the class says; by the object's own operation where it has that, else by a new value (see `update`). An object that cannot be read has to refuse
         a start beyond the end of a value itself."""
         if self._ops.set_partial_values is None:
-            super().set_partial_values(key_start_values)
+            write_by_put(self, writes)
             return
-        writes = grouped_writes(key_start_values)
         with self._guard.writing(writes.keys()):
             fallbacks.patch(self._ops, writes)
 
-    def erase_prefix(self, prefix: str) -> None:
-        """Removes all keys that begin with prefix; "" is everything. By erase_prefix of the object, where it has that."""
-        check_prefix(prefix)
+    def _erase_below(self, prefix: str) -> None:
+        """By erase_prefix of the object, where it has that."""
         ops = self._ops
         if ops.erase_prefix is None or (prefix == "" and self._can.erasable and self._can.listable):
-            self._require("erasable")
-            self._require("listable")
+            self.require("erasable")
+            self.require("listable")
             keys = fallbacks.keys_below(ops, prefix)
             for first in range(0, len(keys), _AT_ONCE):
                 part = keys[first : first + _AT_ONCE]
                 with self._guard.writing(part):
                     fallbacks.erase(ops, part)
             return
-        self._require("writable")
+        self.require("writable")
         with self._guard.writing_all():
             try:
                 ops.erase_prefix(prefix)
@@ -356,17 +333,10 @@ class AdaptedStore(Store):
         self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
     ) -> Page:
         """As the port says; each page is a whole listing of the object."""
-        self._require("listable")  # the engine lists chunks by this, without the checks of `list_prefix`
+        self.require("listable")  # the engine lists chunks by this, without the checks of `list_prefix`
         list_rows = fallbacks.rows_below if delimited else fallbacks.keys_below
         page = page_of(list_rows(self._ops, prefix), after, limit)
         return with_details(page, self.fetch) if details else page
-
-    def is_empty(self, prefix: str = "") -> bool:
-        check_prefix(prefix)
-        self._require("listable")
-        if self._ops.list_dir is not None:
-            return next(fallbacks.walk(self._ops, prefix), None) is None
-        return not fallbacks.keys_below(self._ops, prefix)
 
 
 class _Buffers(list["SourceBuffer"]):

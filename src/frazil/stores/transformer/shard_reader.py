@@ -14,13 +14,14 @@ from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
 from frazil.stores.array_storage.shared_objects import object_spans
 from frazil.stores.fetched.content import HeldBuffers, as_buffers, read_values
-from frazil.stores.store import NO_SPANS, Store
+from frazil.stores.store import Store
 from frazil.stores.transformer.shard_keys import Places
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
     FOUND,
     MISSING,
+    NO_SPANS,
     STALE,
     Columns,
     Fetched,
@@ -127,7 +128,7 @@ def fetch_chunks(
     sources = Sources(None, ())
     if len(asked):
         moved = np.ascontiguousarray(object_spans(located, spans[asked]))
-        second = fetch_spans(inner, located.names, moved, held=first)
+        second = fetch_spans(inner, located.names, moved, continue_from=first)
         if second.sources.files is not None:  # whose numbers are not those of our names
             second = as_buffers(second, located.names, moved)
         sources, rows[asked] = second.sources, second.rows
@@ -136,9 +137,11 @@ def fetch_chunks(
         for row in np.flatnonzero(replaced & (np.array(status, np.int64) == FOUND)).tolist():
             status[row] = STALE
         rows[replaced[spans[:, 0]]] = MISSING, 0, 0
-    young = first.young and [first.young[place] for place in located.object.tolist()]
+    version_may_repeat = first.version_may_repeat and [
+        first.version_may_repeat[place] for place in located.object.tolist()
+    ]
     held = Sources(None, HeldShards(sources.buffers, opened, located))
-    return Fetched(held, status, versions, sizes, rows, young)
+    return Fetched(held, status, versions, sizes, rows, version_may_repeat)
 
 
 def _described(located: Located, first: Fetched) -> tuple[list[int], list[Version | None], Columns]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from frazil.codecs.shard import Level
+from frazil.codecs.shard import Level, StackedIndex
 from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
+from frazil.stores.append import append_many
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import read_values
@@ -213,7 +214,7 @@ class ShardWriter(Record):
         if left.any():
             stays = left & (batch.entries()[:, 0] >= 0) & ~appends[batch.group]
             carried = Carried(
-                np.concatenate((carried.group, batch.group[stays])),
+                np.concatenate((carried.shard, batch.group[stays])),
                 np.concatenate((carried.number, batch.number[stays])),
                 carried.sources,
                 np.concatenate((carried.rows, kept.rows[stays])),
@@ -286,12 +287,11 @@ class ShardWriter(Record):
             [size >= 0 and wanted.reads(row, size) for row, size in zip(batch.rows.tolist(), sizes, strict=True)],
             np.bool_,
         )
-        stays = batch.tables[:, :, 0] >= 0
-        stays[batch.group, batch.number] = False
-        rebuilds = np.zeros(len(stays), np.bool_)
-        rebuilds[batch.group] = True
-        stays &= (rebuilds & ~appends)[:, None]
-        group, number = np.nonzero(stays)
+        group, number = StackedIndex(batch.tables, np.arange(len(batch.tables))).others(batch.group, batch.number)
+        rebuilt = np.zeros(len(batch.tables), np.bool_)
+        rebuilt[batch.group] = True
+        kept = (rebuilt & ~appends)[group]
+        group, number = group[kept], number[kept]
         spans = np.empty((int(reads.sum()) + len(group), 3), np.int64)
         place = np.zeros(len(batch.names), np.int64)
         place[batch.which] = np.arange(len(batch.which))
@@ -301,7 +301,7 @@ class ShardWriter(Record):
         values: list[bytes | None] = [None] * len(reads)
         if not len(spans):
             return _Kept(Carried(group, number, Sources(None, ()), spans), rows, values)
-        fetched = fetch_spans(self.inner, batch.opened.names, spans, held=batch.opened.fetched)
+        fetched = fetch_spans(self.inner, batch.opened.names, spans, continue_from=batch.opened.fetched)
         if STALE in fetched.status or (fetched.rows[:, 0] == MISSING).any():
             return None
         count = int(reads.sum())
@@ -316,10 +316,10 @@ class ShardWriter(Record):
         after = table_after(batch.tables, new)
         full = (after[:, :, 0] >= 0).any(axis=1)
         touched = np.zeros(len(after), np.bool_)
-        touched[new.group] = True
+        touched[new.shard] = True
         outcome: dict[int, Answer] = dict.fromkeys(np.flatnonzero(touched).tolist())
         changes = np.zeros(len(after), np.bool_)  # erasing what is not there changes nothing
-        changes[new.group[(new.length >= 0) | (batch.tables[new.group, new.number, 0] >= 0)]] = True
+        changes[new.shard[(new.length >= 0) | (batch.tables[new.shard, new.number, 0] >= 0)]] = True
         given = np.ones(len(after), np.bool_)
         given[batch.which] = False
         ways = (
@@ -341,7 +341,7 @@ class ShardWriter(Record):
 
     def _append(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
         pieces = appended(self.level, batch.tables[groups], batch.sizes[groups], new)
-        return self.inner.append_many(*_named(batch, groups, pieces))
+        return append_many(self.inner, *_named(batch, groups, pieces))
 
     def _erase(self, batch: _Batch, groups: Columns, new: Chunks, carried: Carried) -> Sequence[Answer]:
         names = [batch.names[row] for row in groups.tolist()]
@@ -362,8 +362,8 @@ def _of_groups(new: Chunks, carried: Carried, chosen: Flags) -> tuple[Chunks, Ca
     if chosen.all():
         return new, carried
     place = np.cumsum(chosen) - 1
-    which, kept = np.flatnonzero(chosen[new.group]), chosen[carried.group]
+    which, kept = np.flatnonzero(chosen[new.shard]), chosen[carried.shard]
     return (
-        Chunks(place[new.group[which]], new.number[which], picked(new.pieces, which), new.length[which]),
-        Carried(place[carried.group[kept]], carried.number[kept], carried.sources, carried.rows[kept]),
+        Chunks(place[new.shard[which]], new.number[which], picked(new.pieces, which), new.length[which]),
+        Carried(place[carried.shard[kept]], carried.number[kept], carried.sources, carried.rows[kept]),
     )

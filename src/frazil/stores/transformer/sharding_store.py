@@ -5,7 +5,7 @@ codecs/shard.py. The array engine does not come here: it plans the same shards i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -14,13 +14,13 @@ import numpy as np
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.fetched.composed_values import picked
-from frazil.stores.fetched.content import read_values
-from frazil.stores.fetched.fetch_pages import OPEN_AT_ONCE, fetch_in_pages, pages_of
-from frazil.stores.keys import check_prefix, distinct_keys
+from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.keys import check_prefix, is_prefix
 from frazil.stores.listing import page_of, with_details
-from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
+from frazil.stores.operations.partial_access import PartialWriter, Writes, check_all_starts
+from frazil.stores.operations.partial_values import check_starts, patched
 from frazil.stores.retry import READS, attempts, replaced
-from frazil.stores.store import Store, pages
+from frazil.stores.store import Store
 from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import Places, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing
@@ -32,7 +32,18 @@ from frazil.stores.transformer.shard_reader import (
     open_shards,
 )
 from frazil.stores.transformer.shard_writer import Erased, Given, Made, ShardWriter, Wanted
-from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version, stale_unasked
+from frazil.stores.values import (
+    OPEN_AT_ONCE,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Page,
+    Pieces,
+    Version,
+    pages,
+    stale_unasked,
+)
 from frazil.stores.wrappers import WrappedStore
 
 if TYPE_CHECKING:
@@ -41,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["ShardingStore"]
 
 
-class ShardingStore(WrappedStore):
+class ShardingStore(WrappedStore, PartialWriter):
     """A store whose keys below `prefix` that are chunk keys are chunks in shards of `inner`; every other key is one of `inner`.
 
     prefix            where the array's chunks lie: "" or ending in "/"
@@ -101,7 +112,7 @@ class ShardingStore(WrappedStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        return self.inner.capabilities._replace(appendable=False)
+        return self.inner.capabilities._replace(appendable=False, streams=False, erases_prefixes=True)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -111,18 +122,18 @@ class ShardingStore(WrappedStore):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         """As the port says, of chunks by two fetches of `inner`: the indexes of all their shards, then what they say; with `held` by one. A range of
         a chunk is cut to it."""
-        if held is not None and isinstance(held.sources.buffers, HeldShards):
-            before = held.sources.buffers
+        if continue_from is not None and isinstance(continue_from.sources.buffers, HeldShards):
+            before = continue_from.sources.buffers
             return fetch_chunks(self.inner, before.opened, before.located, spans, expect)
         rows, places = self._places(names)
-        if held is not None or not rows:
-            return self.inner.fetch(names, spans, expect=expect, held=held, once=once)
-        if not once or len(places.shards) + len(names) - len(rows) <= OPEN_AT_ONCE:
+        if continue_from is not None or not rows:
+            return self.inner.fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
+        if not single_read or len(places.shards) + len(names) - len(rows) <= OPEN_AT_ONCE:
             return self._fetch(names, spans, expect, (rows, places))
         plain = np.setdiff1d(np.arange(len(names)), rows)
         chunks = np.array(rows, np.int64)
@@ -148,28 +159,6 @@ class ShardingStore(WrappedStore):
                 return fetched
         raise replaced("the shard was", places.shards[0])
 
-    def get_partial_values(self, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
-        """As the port says: two fetches of `inner`, however many ranges there are, for every 256 objects of it."""
-        self._require("readable")
-        asked = checked_ranges(key_ranges)
-        names = list(dict.fromkeys(key for key, _, _ in asked))
-        rows, places = self._places(names)
-        objects = dict(zip(names, range(-len(names), 0), strict=True))  # which names lie in one object
-        objects.update((names[row], group) for row, group in zip(rows, places.group.tolist(), strict=True))
-        values: list[bytes | None] = []
-        while len(values) < len(asked):
-            part: list[tuple[str, int, int]] = []
-            opened: set[int] = set()
-            for key, start, length in asked[len(values) :]:
-                opened.add(objects[key])
-                if len(opened) > OPEN_AT_ONCE:
-                    break
-                part.append((key, start, length))
-            row_of = {key: row for row, key in enumerate(dict.fromkeys(key for key, _, _ in part))}
-            spans = np.array([(row_of[key], start, length) for key, start, length in part], np.int64)
-            values += read_values(self.fetch(list(row_of), spans), list(row_of), spans)
-        return values
-
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
     def put_many(
@@ -185,14 +174,15 @@ class ShardingStore(WrappedStore):
             ),
         )
 
-    def append_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]:
-        return Store.append_many(self, names, pieces, expect)
-
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         """As the port says. A shard without any chunk left is erased; another one is written without them. Where `inner` cannot erase, a shard without any
-        chunk left is written too, with an index that marks all of them missing."""
+        chunk left is written too, with an index that marks all of them missing; other keys there are a StoreError, before anything is changed. A prefix that has whole shards
+        below it is one of `inner`."""
+        if is_prefix(names):
+            self._erase_below(names[0])
+            return [None]
+        if not self.inner.capabilities.erasable and any(self._keys.coordinates(name) is None for name in names):
+            self.require("erasable")
         return self._changed(  # type: ignore[return-value] # what is erased has no version
             names,
             expect,
@@ -222,30 +212,26 @@ class ShardingStore(WrappedStore):
                 answers[row] = answer
         return answers
 
-    def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
-        """As the port says. Of the shards the indexes are read, and of the chunks those that are not replaced completely, at once."""
-        writes = grouped_writes(key_start_values)
-        self._require("readable")
-        self._require("writable")
+    def write_parts(self, writes: Writes) -> None:
+        """As the class says. Of the shards the indexes are read, and of the chunks those that are not replaced completely, at once."""
+        self.require("readable")
+        self.require("writable")
         names = list(writes)
         rows, places = self._places(names)
         batches = len(list(in_batches(self._writer.level, len(places.shards))))
         if (
             0 < len(rows) < len(names) or batches > 1 or len(names) > OPEN_AT_ONCE
         ):  # what is published at several times is checked before
-            for key, size in zip(names, self.sizes(names).tolist(), strict=True):
-                check_starts(key, writes[key], max(size, 0))
+            check_all_starts(self, names, writes)
         chunks = set(rows)
-        plain = [
+        self.inner.set_partial_values(
             (key, start, value) for row, key in enumerate(names) if row not in chunks for start, value in writes[key]
-        ]
-        if plain:
-            self.inner.set_partial_values(plain)
+        )
         names = [names[row] for row in rows]
         for page in pages(names):
             self._set_parts(names[page], writes)
 
-    def _set_parts(self, names: Sequence[str], writes: dict[str, list[tuple[int, bytes]]]) -> None:
+    def _set_parts(self, names: Sequence[str], writes: Writes) -> None:
         def reads(row: int, size: int) -> bool:
             end = 0
             for start, value in writes[names[row]]:
@@ -261,44 +247,10 @@ class ShardingStore(WrappedStore):
 
         self._writer.change(self._places(names)[1], [None] * len(names), Made(make, reads))
 
-    def _update_many(
-        self, names: list[str], change: Callable[[str, bytes | None], Buffer | None]
-    ) -> list[Version | None]:
-        self._require("readable")
-        self._require("writable")
-        rows, places = self._places(names)
-        chunks = set(rows)
-        plain = [key for row, key in enumerate(names) if row not in chunks]
-        versions: dict[str, Version | None] = dict.fromkeys(names)
-        if rows:
-            chosen = [names[row] for row in rows]
-            made = Made(lambda row, _, old: change(chosen[row], old), lambda *_: True)
-            answers = self._writer.change(places, [None] * len(rows), made)
-            versions.update(
-                (key, answer) for key, answer in zip(chosen, answers, strict=True) if isinstance(answer, bytes)
-            )
-        if plain:
-            versions.update(zip(plain, super()._update_many(plain, change), strict=True))
-        return list(versions.values())
-
-    def erase_values(self, keys: Iterable[str]) -> None:
-        """As the port says, shard by shard. Chunks are erased also where `inner` cannot erase: their shards mark them missing. Raises StoreError, before anything
-        is changed, for other keys there."""
-        names = distinct_keys(keys)
-        rows, places = self._places(names)
-        self._require("writable" if len(rows) == len(names) else "erasable")
-        if rows:
-            self._writer.change(places, [None] * len(rows), Erased())
-        chunks = set(rows)
-        if len(rows) < len(names):
-            self.inner.erase_values([key for row, key in enumerate(names) if row not in chunks])
-
-    def erase_prefix(self, prefix: str) -> None:
-        """As the port says: a prefix that has whole shards below it is one of `inner`; of others the chunks are erased one by one, and of all where `inner` cannot
-        erase."""
-        check_prefix(prefix)
-        self._require("writable")
-        self._require("listable")
+    def _erase_below(self, prefix: str) -> None:
+        """Of shards that have chunks elsewhere too the chunks are erased one by one, and of all where `inner` cannot erase."""
+        self.require("writable")
+        self.require("listable")
         if not self.inner.capabilities.erasable:
             self.erase_values(self.list_prefix(prefix))
             return

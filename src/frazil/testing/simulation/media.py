@@ -67,7 +67,7 @@ class Disk(Medium):
     """A local disk. Values are written and synced before they get their name; names last when their folder was synced, and each that was not
     may be lost or not at a crash, independently of others."""
 
-    capabilities = Capabilities(direct=True, appendable=True)
+    capabilities = Capabilities(direct=True)
 
     def __init__(self) -> None:
         super().__init__()

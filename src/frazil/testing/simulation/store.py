@@ -143,18 +143,18 @@ class SimulatedStore(Store):
         spans: Columns,
         *,
         expect: Sequence[Version | None] | None = None,
-        held: Fetched | None = None,
-        once: bool = False,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
     ) -> Fetched:
         self._before("fetch", names)
-        if held is None:
+        if continue_from is None:
             found = [self.world.medium.get(name) for name in names]
             values = [b"" if one is None else one[0] for one in found]
             versions: list[Version | None] = [None if one is None else one[1] for one in found]
             sizes = np.array([-1 if one is None else len(one[0]) for one in found], np.int64)
             sources = Sources(None, values)
         else:
-            sources, versions, sizes = held.sources, list(held.versions), held.sizes
+            sources, versions, sizes = continue_from.sources, list(continue_from.versions), continue_from.sizes
         status = [ABSENT_KEY if version is None else FOUND for version in versions]
         for i, wanted in enumerate(expect or ()):
             if wanted is not None and wanted != (versions[i] or ABSENT):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 
-from frazil.cli.command import Command, add_location
+from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_path, open_place
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, say_result
 from frazil.operations.usage import lines, usage
 
 
@@ -17,26 +17,17 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-d",
         "--depth",
         metavar="N",
-        type=_levels,
+        type=whole_number("a number of levels; 0 shows the total alone", 0, 10**6),
         help="show nodes down to N levels below, 0 for the total alone; all, where it is left out",
     )
     add_json(parser)
-
-
-def _levels(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 10**6:
-        raise ArgumentTypeError(f"{text!r} is no number of levels; 0 shows the total alone")
-    return int(text)
 
 
 def run(options: Namespace) -> None:
     found = usage(open_place(options))
     if options.depth is not None:
         found = [node for node in found if not node.path or node.path.count("/") < options.depth]
-    if options.json:
-        say_json([node.to_json() for node in found])
-    else:
-        say("\n".join(lines(found)))
+    say_result(options, [node.to_json() for node in found], "\n".join(lines(found)))
 
 
 COMMAND = Command(

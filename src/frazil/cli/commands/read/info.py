@@ -9,7 +9,7 @@ from frazil.array.group import Group
 from frazil.array.info import FORMATS, table
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_path, open_place
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, say_result
 from frazil.errors import FrazilError
 from frazil.metadata.json_text import Json, as_json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
@@ -25,16 +25,10 @@ def run(options: Namespace) -> None:
     node = open_place(options)
     if isinstance(node, Array):
         info = node.info()
-        if options.json:
-            say_json({"kind": "array", **info.to_json()})
-        else:
-            say(str(info))
+        say_result(options, {"kind": "array", **info.to_json()}, str(info))
         return
     group = _group(node)
-    if options.json:
-        say_json(group)
-    else:
-        say(_table(group))
+    say_result(options, group, _table(group))
 
 
 def _group(group: Group) -> dict[str, Json]:

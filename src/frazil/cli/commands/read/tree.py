@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 
 from frazil.array.array import Array
 from frazil.array.hierarchy.tree import Tree
-from frazil.cli.command import Command, add_location
+from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_path, is_in_repository, open_place
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, say_result
 from frazil.errors import NotFoundError
 from frazil.metadata.json_text import Json
 
@@ -17,15 +17,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_path(parser)
     parser.add_argument(
-        "--depth", metavar="N", type=_levels, help="show N levels below the group; all, where it is left out"
+        "--depth",
+        metavar="N",
+        type=whole_number("a number of levels; 1 shows the direct members", 1, 10**6),
+        help="show N levels below the group; all, where it is left out",
     )
     add_json(parser)
-
-
-def _levels(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) < 10**6:
-        raise ArgumentTypeError(f"{text!r} is no number of levels; 1 shows the direct members")
-    return int(text)
 
 
 def run(options: Namespace) -> None:
@@ -41,10 +38,7 @@ def run(options: Namespace) -> None:
     else:
         below = node.tree(None if options.depth is None else options.depth - 1)
         top = {"kind": "group"}
-    if options.json:
-        say_json({"": top, **below.to_json()})
-    else:
-        say(str(below))
+    say_result(options, {"": top, **below.to_json()}, str(below))
 
 
 COMMAND = Command(

@@ -6,9 +6,9 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from math import isfinite
 from os.path import splitext
 
-from frazil.cli.command import Command, add_location
+from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.locations import add_selection, open_window
-from frazil.cli.output import add_json, binary_output, say, say_json
+from frazil.cli.output import add_json, binary_output, say_result
 from frazil.cli.progress import Progress
 from frazil.metadata.json_text import Json
 from frazil.operations.view.colours import COLOUR_MAPS
@@ -24,7 +24,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", required=True, help="the PNG file to write; - is standard output"
     )
     parser.add_argument(
-        "--size", metavar="PIXELS", type=_size, default=1024, help="longer side of the overview, at most (1024)"
+        "--size",
+        metavar="PIXELS",
+        type=whole_number(f"a number of pixels from 1 to {MOST_PIXELS}", 1, MOST_PIXELS),
+        default=1024,
+        help="longer side of the overview, at most (1024)",
     )
     parser.add_argument(
         "--method",
@@ -48,12 +52,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--hide-fill", action="store_true", help="treat elements that equal the fill value as NaN")
     parser.add_argument("--missing", choices=("grey", "transparent"), default="grey", help="what NaN looks like (grey)")
     add_json(parser)
-
-
-def _size(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_PIXELS:
-        raise ArgumentTypeError(f"{text!r} is no number of pixels from 1 to {MOST_PIXELS}")
-    return int(text)
 
 
 def _number(text: str) -> float:
@@ -81,12 +79,10 @@ def run(options: Namespace) -> None:
     )
     with binary_output(options.output) as stream:
         stream.write(encode_png(pixels))
-    if options.json:
-        say_json(_report(options.output, made))
-    elif options.output != "-":
-        height, width = made.values.shape
-        scale = f", each of {made.factor} x {made.factor} elements" if made.factor > 1 else ""
-        say(f"{options.output}: {width} x {height} values{scale}")
+    height, width = made.values.shape
+    scale = f", each of {made.factor} x {made.factor} elements" if made.factor > 1 else ""
+    text = "" if options.output == "-" else f"{options.output}: {width} x {height} values{scale}"
+    say_result(options, _report(options.output, made), text)
 
 
 def _report(path: str, made: Overview) -> dict[str, Json]:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 import frazil
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, add_repository, open_repository
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, say_result
 from frazil.cli.refs import Point, as_json, points, told
 
 
@@ -32,16 +32,11 @@ def run(options: Namespace) -> None:
     repo = open_repository(options.location)
     if options.name is None:
         found = points(repo.branches, repo.lookup_branch)
-        if options.json:
-            say_json([as_json(point) for point in found])
-        else:
-            say(told(found))
+        say_result(options, [as_json(point) for point in found], told(found))
         return
     done = _change(repo, options)
-    if options.json:
-        say_json({**as_json(done), **({"deleted": True} if options.delete else {})})
-    else:
-        say(("deleted  " if options.delete else "") + told([done]))
+    document = {**as_json(done), **({"deleted": True} if options.delete else {})}
+    say_result(options, document, ("deleted  " if options.delete else "") + told([done]))
 
 
 def _change(repo: frazil.Repository, options: Namespace) -> Point:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, add_repository, open_repository
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, say_result
 from frazil.metadata.json_text import as_json
 
 
@@ -19,10 +19,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> None:
     difference = open_repository(options.location).diff(options.old, options.new)
-    if options.json:
-        say_json(as_json(difference.as_json(), "difference"))
-    elif not difference.is_empty:
-        say(str(difference))
+    text = "" if difference.is_empty else str(difference)
+    say_result(options, as_json(difference.as_json(), "difference"), text)
 
 
 COMMAND = Command(

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 import frazil
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, add_repository
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, say_result
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,10 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     repo = frazil.Repository.create(options.location, compatible=options.compatible)
     first = repo.lookup_branch(MAIN)
-    if options.json:
-        say_json({"branch": MAIN, "snapshot": first})
-    else:
-        say(f"{MAIN}  {first}")
+    say_result(options, {"branch": MAIN, "snapshot": first}, f"{MAIN}  {first}")
 
 
 COMMAND = Command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import frazil
-from frazil.cli.command import Command, add_location
+from frazil.cli.command import Command, add_location, whole_number
 from frazil.cli.graph import draw, in_order
 from frazil.cli.locations import MAIN, open_reference
 from frazil.cli.output import add_json, say, say_json
@@ -35,17 +35,12 @@ class Names(Record):
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser, "the repository; with @REF, what led to this branch, tag or snapshot, else to main")
-    parser.add_argument("-n", "--number", metavar="N", type=_number, help="the newest N alone")
+    number = whole_number("a number of snapshots", 1, 2**63 - 1)
+    parser.add_argument("-n", "--number", metavar="N", type=number, help="the newest N alone")
     parser.add_argument(
         "--graph", action="store_true", help="draw the histories of all branches and tags, and of REF, where they meet"
     )
     add_json(parser)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) < 2**63:
-        raise ArgumentTypeError(f"{text!r} is no number of snapshots")
-    return int(text)
 
 
 def run(options: Namespace) -> None:

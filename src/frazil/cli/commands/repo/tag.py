@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command
 from frazil.cli.locations import MAIN, add_repository, open_repository
-from frazil.cli.output import add_json, say, say_json
+from frazil.cli.output import add_json, say_result
 from frazil.cli.refs import Point, as_json, points, told
 
 
@@ -23,17 +23,11 @@ def run(options: Namespace) -> None:
     repo = open_repository(options.location)
     if options.name is None:
         found = points(repo.tags, repo.lookup_tag)
-        if options.json:
-            say_json([as_json(point) for point in found])
-        elif found:
-            say(told(found))
+        say_result(options, [as_json(point) for point in found], told(found))
         return
     repo.create_tag(options.name, options.at or MAIN)
     done = Point(options.name, repo.lookup_tag(options.name))
-    if options.json:
-        say_json(as_json(done))
-    else:
-        say(told([done]))
+    say_result(options, as_json(done), told([done]))
 
 
 COMMAND = Command(

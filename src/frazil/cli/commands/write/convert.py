@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command, add_location
 from frazil.cli.locations import add_virtual_prefix, hierarchy_at
-from frazil.cli.output import add_json, is_terminal, say, say_json
+from frazil.cli.output import add_json, is_terminal, say_result
 from frazil.cli.progress import Progress
 from frazil.errors import InvalidInputError
 from frazil.operations.convert.convert import FORMATS, prepare
@@ -49,10 +49,7 @@ def run(options: Namespace) -> None:
         total = task.survey().nbytes if is_terminal(sys.stderr) else 0  # only a bar needs to know beforehand
         with Progress("converting", total) as report:
             done = task.run(report)
-    if options.json:
-        say_json(done.to_json())
-    else:
-        say(str(done))
+    say_result(options, done.to_json(), str(done))
 
 
 COMMAND = Command(

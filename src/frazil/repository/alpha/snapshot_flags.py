@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from frazil.errors import FormatError
-from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.formats.msgpack import Json, Reader, pack, unpack
+from frazil.formats.json_values import Json
+from frazil.formats.msgpack import Reader, pack, unpack
 
 __all__ = [
     "HISTORY",
@@ -31,12 +32,12 @@ _OWN_MANIFESTS: Final = "frazil.own_manifests"  # the id of its snapshot, as pro
 _METADATA: Final = "frazil.metadata"  # the names of the properties that are the metadata of the commit
 
 
-def has_freedoms(snapshot: Snapshot) -> bool:
+def has_freedoms(snapshot: SnapshotFile) -> bool:
     """Whether the snapshot may use what only we know."""
     return _FLAG in snapshot.flags
 
 
-def next_node(snapshot: Snapshot) -> int:
+def next_node(snapshot: SnapshotFile) -> int:
     """The lowest id that no node has had, as far as can be told."""
     highest = snapshot.nodes.highest_id() + 1
     data = snapshot.flags.get(_FLAG)
@@ -54,8 +55,8 @@ def with_flag(flags: Mapping[str, bytes], following: int) -> dict[str, bytes]:
     return {**flags, _FLAG: pack({_NEXT: following})}
 
 
-def has_own_manifests(snapshot: Snapshot) -> bool:
-    """Whether a commit of ours gave every array of a compatible repository manifests of its own (manifests/shared_manifests.py)."""
+def has_own_manifests(snapshot: SnapshotFile) -> bool:
+    """Whether a commit of ours gave every array of a compatible repository manifests of its own (shared_manifests.py)."""
     return snapshot.flags.get(_OWN_MANIFESTS) == pack(encode_id(snapshot.metadata.id))
 
 
@@ -67,7 +68,7 @@ def with_own_manifests(flags: Mapping[str, bytes], snapshot: ObjectId) -> dict[s
 # --- the metadata of a commit -----------------------------------------------------------------------------------------------------------
 
 
-def commit_properties(base: Snapshot, metadata: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, bytes]]:
+def commit_properties(base: SnapshotFile, metadata: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, bytes]]:
     """The properties and the flags of a snapshot that a commit with this metadata makes over `base`. Properties of other programs are carried on."""
     gone = _metadata_names(base) or ()
     carried = {name: value for name, value in base.properties.items() if name not in gone}
@@ -77,7 +78,7 @@ def commit_properties(base: Snapshot, metadata: Mapping[str, Json]) -> tuple[dic
     return {**carried, **metadata}, flags
 
 
-def commit_metadata(snapshot: Snapshot) -> Mapping[str, Json]:
+def commit_metadata(snapshot: SnapshotFile) -> Mapping[str, Json]:
     """The metadata of the commit that made a snapshot; all its properties where no flag says which."""
     own = _metadata_names(snapshot)
     if own is None:
@@ -85,7 +86,7 @@ def commit_metadata(snapshot: Snapshot) -> Mapping[str, Json]:
     return {name: value for name, value in snapshot.properties.items() if name in own}
 
 
-def _metadata_names(snapshot: Snapshot) -> set[str] | None:
+def _metadata_names(snapshot: SnapshotFile) -> set[str] | None:
     data = snapshot.flags.get(_METADATA)
     if data is None:
         return None

@@ -16,9 +16,9 @@ from tests.repository.stored import archive, empty_files, info, manifest, put_ma
 
 import frazil
 from frazil.errors import FormatError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
-from frazil.formats.alpha.manifests import Manifest, select_rows
 from frazil.formats.ids import decode_id, encode_id
-from frazil.repository.files.file_cache import Files
+from frazil.formats.manifests import Manifest, select_rows
+from frazil.repository.alpha.file_cache import Files
 from frazil.stores import LocalStore, MemoryStore, read_only
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 

@@ -24,9 +24,9 @@ from frazil.errors import (
     StoreError,
 )
 from frazil.formats.alpha.refs import LAST_SEQUENCE, branch_key
-from frazil.repository.files.file_cache import Files
+from frazil.repository.alpha.branches import create_tag, exists, list_branches, open_tip, put_next, read_tag, read_tip
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, Tip
-from frazil.repository.refs.branches import create_tag, exists, list_branches, open_tip, put_next, read_tag, read_tip
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.values import Page
 from frazil.stores.wrappers import WrappedStore

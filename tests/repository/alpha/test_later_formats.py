@@ -6,7 +6,7 @@ import pytest
 from tests.repository.stored import created, empty_files, info, snapshot
 
 from frazil.errors import AlreadyExistsError, FormatError, NotFoundError
-from frazil.repository.refs.branches import create_repository, exists, later_format, open_tip
+from frazil.repository.alpha.branches import create_repository, exists, later_format, open_tip
 
 MARKS = {
     "refs/branch.main/ref.json": (b'{"snapshot":"1CECHNKREP0F1RSTCMT0"}', "Icechunk 0.2 to 1"),

@@ -37,19 +37,19 @@ from frazil.formats.alpha.refs import (
     parse_ref,
     snapshot_key,
 )
-from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, encode_id
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.snapshot_flags import has_freedoms
-from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
-from frazil.repository.refs.alpha_library import keep_library_out, see_first_name
-from frazil.repository.refs.reference_files import (
+from frazil.repository.alpha.alpha_library import keep_library_out, see_first_name
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.reference_files import (
     MOST_BYTES,
     create_reference,
     highest_number,
     newest_number,
     read_reference,
 )
+from frazil.repository.alpha.snapshot_flags import has_freedoms
+from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Answer, Tip
 from frazil.stores.fetched.content import read_values
 from frazil.stores.retry import WRITES, attempts
 from frazil.stores.values import Columns
@@ -135,7 +135,7 @@ def _own_and_next(files: Files, tip: Tip) -> tuple[bool, bytes | None]:
     folder = _folder(files, tip)
     names = [folder + branch_file(number) for number in (tip.sequence, tip.sequence + 1) if number <= LAST_SEQUENCE]
     if files.store.capabilities.direct:  # every commit comes here: in one call of the kernel
-        own, *following = files.store.get_documents(names)
+        own, *following = files.store.get_many(names)
     else:
         spans = _HEADS[: len(names)]
         own, *following = read_values(files.store.fetch(names, spans), names, spans)
@@ -219,7 +219,7 @@ def check_conditions(files: Files, snapshot: ObjectId) -> None:
     """Refuses a server that ignores conditions, with a StoreError, before a branch names a snapshot that was just written: it must not be possible to create its file again. The
     file goes where it is. See docs/design/041-servers-that-ignore-conditions.md."""
     name = snapshot_key(snapshot)
-    if files.store.keeps_conditions(files.key(name)):
+    if files.store.capabilities.conditions_seen or not files.store.create(files.key(name), b""):
         return
     files.erase([name])
     raise StoreError(
@@ -253,7 +253,11 @@ def put_next(files: Files, tip: Tip, snapshot: ObjectId, *, deleted: bool = Fals
 
 def exists(files: Files) -> bool:
     """Whether there is a repository: one that has a branch `main`. Nothing of it is read."""
-    return any(_newest(files, folder) is not None for folder in _folders(files, "branch", MAIN))
+    folders = _folders(files, "branch", MAIN)
+    # nobody removes the first file of a branch: where a look-up costs no request, the folder is not listed
+    if files.store.capabilities.direct and files.store.exists(folders[0] + branch_file(0)):
+        return True
+    return any(_newest(files, folder) is not None for folder in folders)
 
 
 def require_repository(files: Files) -> None:
@@ -281,7 +285,7 @@ def later_format(files: Files) -> str | None:
     return None if main != b"{" else "Icechunk 0.2 to 1"
 
 
-def create_repository(files: Files, file: ObjectId, snapshot: Snapshot) -> Tip:
+def create_repository(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Tip:
     """Writes the first snapshot under a new id, then the first file of `main`, and returns that as the tip. Of two at once one wins.
 
     Raises AlreadyExistsError, CommitUnknownError; and what check_commits raises, before anything is written."""

@@ -10,11 +10,11 @@ from typing import Final
 
 from frazil.errors import FormatError, NotFoundError
 from frazil.formats.alpha.refs import snapshot_key
-from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
-from frazil.repository.files.file_cache import Files
+from frazil.repository.alpha.branches import read_first
+from frazil.repository.alpha.file_cache import Files
 from frazil.repository.format import MAIN, Ancestor
-from frazil.repository.refs.branches import read_first
 
 __all__ = ["ancestry", "common_ancestor", "find_snapshots", "list_ids", "snapshot_file"]
 
@@ -33,7 +33,7 @@ def ancestry(files: Files, snapshot: ObjectId) -> Iterator[Ancestor]:
     return _walk(files, snapshot, files.snapshot(snapshot))
 
 
-def _walk(files: Files, file: ObjectId, snapshot: Snapshot) -> Iterator[Ancestor]:
+def _walk(files: Files, file: ObjectId, snapshot: SnapshotFile) -> Iterator[Ancestor]:
     own = snapshot.metadata._replace(id=file)
     while True:
         ids = {info.id for info in snapshot.history}
@@ -50,7 +50,7 @@ def _walk(files: Files, file: ObjectId, snapshot: Snapshot) -> Iterator[Ancestor
         file, snapshot = own.id, older
 
 
-def _continued(files: Files, snapshot: Snapshot) -> Snapshot | None:
+def _continued(files: Files, snapshot: SnapshotFile) -> SnapshotFile | None:
     """The oldest ancestor that a snapshot lists, where that has ancestors that it does not list."""
     if not snapshot.history or snapshot.total_parents <= len(snapshot.history):
         return None

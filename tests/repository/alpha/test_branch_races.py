@@ -15,9 +15,7 @@ from tests.repository.stored import created, info, put_snapshot, snapshot, some_
 from frazil.errors import AlreadyExistsError, CommitUnknownError, FrazilError, StoreError
 from frazil.formats.alpha.refs import branch_key, parse_ref
 from frazil.formats.ids import encode_id
-from frazil.repository.files.file_cache import Files
-from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Tip
-from frazil.repository.refs.branches import (
+from frazil.repository.alpha.branches import (
     create_branch,
     create_repository,
     create_tag,
@@ -28,6 +26,8 @@ from frazil.repository.refs.branches import (
     read_tip,
     reset_branch,
 )
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.format import COMMITTED, MAIN, TAKEN, UNKNOWN, Tip
 from frazil.stores import LocalStore, MemoryStore
 from frazil.testing import Fault, FaultPlan, FaultyStore
 

@@ -21,11 +21,11 @@ from tests.repository.stored import (
 from frazil.api.lookup import as_of, lookup
 from frazil.api.lookup import commits as ancestry
 from frazil.errors import FormatError, NotFoundError
-from frazil.formats.alpha.snapshots import SnapshotInfo
 from frazil.formats.ids import ObjectId, encode_id
+from frazil.formats.snapshots import SnapshotInfo
+from frazil.repository.alpha.branches import open_tip, read_tag
 from frazil.repository.alpha.format import AlphaFormat as Files
-from frazil.repository.refs.branches import open_tip, read_tag
-from frazil.repository.refs.history import common_ancestor, snapshot_file
+from frazil.repository.alpha.history import common_ancestor, snapshot_file
 from frazil.stores import MemoryStore
 from frazil.testing import CountingStore
 

@@ -8,15 +8,27 @@ from collections.abc import Callable
 from typing import Final
 
 from frazil.errors import FormatError, StoreError
-from frazil.formats.alpha.refs import LAST_SEQUENCE, Ref, branch_file, emit_ref, parse_ref, parse_sequence
+from frazil.formats.alpha.refs import (
+    LAST_SEQUENCE,
+    REFS,
+    Ref,
+    RefKind,
+    branch_file,
+    emit_ref,
+    parse_folder,
+    parse_ref,
+    parse_sequence,
+)
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, Outcome
 from frazil.stores.retry import Backoff, attempts
 from frazil.stores.store import Store
 
 __all__ = [
     "MOST_BYTES",
+    "REFS",
     "create_reference",
     "highest_number",
+    "named_by",
     "newest_number",
     "read_reference",
 ]
@@ -79,6 +91,17 @@ def highest_number(store: Store, folder: str, present: int) -> int:
         present = max([present, *(number for number, size in zip(numbers, sizes, strict=True) if size >= 0)])
         missing = next((number for number in numbers if number > present), missing)
     return present
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def named_by(key: str) -> tuple[RefKind, str] | None:
+    """The branch or tag of which a key is a file, in a repository that begins at the root of the store or below; None for other keys."""
+    if REFS not in key:
+        return None
+    parts = key.split("/")
+    return parse_folder(parts[-2]) if len(parts) >= 3 and parts[-3] == REFS[:-1] else None
 
 
 # --- one file -----------------------------------------------------------------------------------------------------------------------------

@@ -8,21 +8,42 @@ Commits to compatible repositories give every array manifests of its own, in pla
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.errors import FormatError
-from frazil.formats.alpha.manifests import NATIVE, Manifest, rows_of_array, rows_of_node
+from frazil.formats.alpha.refs import manifest_key
+from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import NATIVE, Manifest, rows_of_array, rows_of_node
+from frazil.formats.nodes import NodeSnapshot
 from frazil.repository.manifests.chunk_comparison import same_references
-from frazil.repository.manifests.coordinates import ChunkIndex, within
+from frazil.repository.manifests.coordinates import ChunkIndex, grid_of, within
+from frazil.stores.caches.byte_cache import CacheSection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil.repository.alpha.file_cache import Files
+
     Columns = NDArray[np.int64]
 
-__all__ = ["check_references", "mixed_up_nodes"]
+__all__ = ["check_references", "mixed_up_nodes", "refuse_mixed_up"]
+
+_ROW: Final = 32  # bytes of memory for each node that is remembered
+
+
+def refuse_mixed_up(files: Files, file: ObjectId, manifest: Manifest, node: NodeSnapshot) -> None:
+    """As RepositoryFormat.check_references. What is found out of a manifest is remembered."""
+    assert node.array is not None
+    kept: CacheSection[frozenset[int]] = CacheSection(files.memory, "mixed up")
+    mixed_up = kept.get(file)
+    if mixed_up is None:
+        mixed_up = mixed_up_nodes(manifest)
+        kept.put(file, mixed_up, _ROW * (1 + len(mixed_up)))
+    check_references(
+        manifest, mixed_up, node.id, grid_of(node.array.metadata), files.key(manifest_key(file)), node.path
+    )
 
 
 def mixed_up_nodes(manifest: Manifest) -> frozenset[int]:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.formats.alpha.attributes import decode_attributes, encode_attributes
-from frazil.formats.alpha.manifests import Manifest, decode_manifest, encode_manifest, frozen_copy, nbytes_of
+from frazil.formats.alpha.manifests import decode_manifest, encode_manifest, frozen_copy
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo, decode_snapshot, encode_and_index
+from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId
+from frazil.formats.manifests import Manifest, nbytes_of
+from frazil.formats.snapshots import SnapshotInfo
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.caches.chunk_cache import RememberingStore
 from frazil.stores.keys import check_prefix
@@ -21,13 +23,13 @@ from frazil.stores.values import ANY, flat_buffer, pieces_of
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.formats.msgpack import Json
+    from frazil.formats.json_values import Json
 
 __all__ = ["UNCHANGING", "Files"]
 
 UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of files that nobody writes twice
 
-Kept: TypeAlias = "Snapshot | Manifest | Buffer"
+Kept: TypeAlias = "SnapshotFile | Manifest | Buffer"
 
 _SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
 _NODE: Final = 384  # bytes of memory for each node of a snapshot beside those in the file
@@ -54,8 +56,8 @@ class Files:
         self.prefix: Final = prefix
         self.memory: Final = ByteCache(cache_bytes) if memory is None else memory
         self._kept: Final[CacheSection[Kept]] = CacheSection(self.memory, "file")
-        self._last: tuple[str, Snapshot] | None = None
-        # whether the file is there that refs/alpha_library.py writes; None: not known
+        self._last: tuple[str, SnapshotFile] | None = None
+        # whether the file is there that alpha_library.py writes; None: not known
         self.keeps_library_out: bool | None = None
         self._infos: dict[SnapshotInfo, bytes] = {}  # of ancestors, as each of their descendants has them
 
@@ -77,14 +79,14 @@ class Files:
 
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
-    def snapshot(self, file: ObjectId) -> Snapshot:
+    def snapshot(self, file: ObjectId) -> SnapshotFile:
         """The snapshot in a file, by its id; the id in its metadata may be another (the library of the alpha wrote the first so).
 
         Raises NotFoundError where there is no such file, FormatError where it makes no sense, both with its key."""
         known = self._known_snapshot(snapshot_key(file))
         return self.read_snapshot(file) if known is None else known
 
-    def read_snapshot(self, file: ObjectId) -> Snapshot:
+    def read_snapshot(self, file: ObjectId) -> SnapshotFile:
         """As snapshot, read from the store also where it is remembered."""
         name = snapshot_key(file)
         data = self._read([name])[0]
@@ -92,16 +94,16 @@ class Files:
         self._keep_snapshot(name, snapshot, len(data))
         return snapshot
 
-    def _known_snapshot(self, name: str) -> Snapshot | None:
+    def _known_snapshot(self, name: str) -> SnapshotFile | None:
         last = self._last
         known = last[1] if last is not None and last[0] == name else self._kept.get(name)
-        if not isinstance(known, Snapshot):
+        if not isinstance(known, SnapshotFile):
             return None
         if self.memory.limit:
             self._last = name, known
         return known
 
-    def _keep_snapshot(self, name: str, snapshot: Snapshot, nbytes: int) -> None:
+    def _keep_snapshot(self, name: str, snapshot: SnapshotFile, nbytes: int) -> None:
         if self.memory.limit:
             self._last = name, snapshot
         self._kept.put(name, snapshot, nbytes + _NODE * len(snapshot.nodes))
@@ -121,7 +123,7 @@ class Files:
         missing: list[str] = []
         for name in dict.fromkeys(names):
             known = self._kept.get(name)
-            if known is None or isinstance(known, Snapshot):
+            if known is None or isinstance(known, SnapshotFile):
                 missing.append(name)
             else:
                 found[name] = known if isinstance(known, Manifest) else self._decoded(name, known)
@@ -134,7 +136,7 @@ class Files:
         """The attributes at one location of an attribute file, the caller's to keep. Raises NotFoundError and FormatError with its key."""
         name = attributes_key(file)
         data = self._kept.get(name)
-        if data is None or isinstance(data, Manifest | Snapshot):
+        if data is None or isinstance(data, Manifest | SnapshotFile):
             data = self._read([name])[0]
             self._kept.put(name, data, len(data))
         return decode_attributes(bytes(flat_buffer(data)), location, self.key(name))
@@ -147,7 +149,7 @@ class Files:
     def _read(self, names: Sequence[str]) -> list[bytes]:
         keys = [self.key(name) for name in names]
         values: list[bytes] = []
-        for key, value in zip(keys, self.store.get_partial_values([(key, (0, None)) for key in keys]), strict=True):
+        for key, value in zip(keys, self.store.get_many(keys, largest=None), strict=True):
             if value is None:
                 kind, _, _ = key.removeprefix(self.prefix).partition("/")
                 raise NotFoundError(
@@ -159,8 +161,8 @@ class Files:
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
     def write_snapshot(
-        self, file: ObjectId, snapshot: Snapshot, manifests: Sequence[tuple[ObjectId, Manifest]] = ()
-    ) -> Snapshot:
+        self, file: ObjectId, snapshot: SnapshotFile, manifests: Sequence[tuple[ObjectId, Manifest]] = ()
+    ) -> SnapshotFile:
         """Writes a snapshot under a new id, which its metadata should have too, together with manifests that it lists, in one call of the store: nobody finds any of
         them before a branch names the snapshot. Returns the snapshot as reading the file would give it.
 

@@ -1,68 +1,50 @@
-"""Appending for stores that have no such operation: the old object, held, and the new bytes behind it, put as one value."""
+"""Values put behind those that are there: by the store itself, or as one new value of the old object and the new bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
 from frazil.errors import StoreError
 from frazil.stores.fetched.composed_values import chained, composed, picked
+from frazil.stores.port import StorePort
 from frazil.stores.retry import WRITES, attempts
-from frazil.stores.values import (
-    ABSENT,
-    ANY,
-    MISSING,
-    STALE,
-    Capabilities,
-    Changed,
-    Columns,
-    Fetched,
-    Pieces,
-    Version,
-    check_not_lost,
-)
+from frazil.stores.values import ABSENT, ANY, MISSING, STALE, Changed, Pieces, Version, check_not_lost, whole_spans
 
-__all__ = ["append_by_put"]
+__all__ = ["append_by_put", "append_many"]
 
 
-class _Store(Protocol):
-    """What is asked of a store here."""
-
-    @property
-    def capabilities(self) -> Capabilities: ...
-    def fetch(
-        self, names: Sequence[str], spans: Columns, *, expect: Sequence[Version | None] | None = None
-    ) -> Fetched: ...
-    def put_many(
-        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
-    ) -> list[Version | Changed]: ...
+def append_many(
+    store: StorePort, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+) -> list[Version | Changed]:
+    """As put_many, with each value behind the one that is there (nothing, where nothing is). Published whole, too."""
+    if store.capabilities.appendable:
+        return store.put_many(names, pieces._replace(append=True), expect)
+    return append_by_put(store, names, pieces, expect)
 
 
 def append_by_put(
-    store: _Store, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    store: StorePort, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
 ) -> list[Version | Changed]:
-    """Store.append_many by fetch and put_many. Where the store hands out open files, the old bytes are copied by the system alone."""
+    """append_many by fetch and put_many. Where the store answers with open files, the system alone copies the old bytes."""
     conditional = store.capabilities.expects
     answers: list[Version | Changed] = [Changed(ABSENT)] * len(names)
     pending = np.arange(len(names))
+    pieces = pieces._replace(append=False)
     for _ in attempts(WRITES):
         wanted = [expect[i] if conditional else ANY for i in pending.tolist()]
-        spans = np.zeros((len(pending), 3), np.int64)
-        spans[:, 0], spans[:, 2] = np.arange(len(pending)), -1
-        held = store.fetch(
-            [names[i] for i in pending.tolist()], spans, expect=wanted
-        )  # kept until its versions are expected
-        present = [version or ABSENT for version in held.versions]
-        fits = np.array([state != STALE for state in held.status], np.bool_)
+        asked = [names[i] for i in pending.tolist()]
+        old_values = store.fetch(asked, whole_spans(len(asked)), expect=wanted)  # kept until put_many compared versions
+        present = [version or ABSENT for version in old_values.versions]
+        fits = np.array([state != STALE for state in old_values.status], np.bool_)
         again = [place for place in np.flatnonzero(~fits).tolist() if wanted[place] is ANY]
         for place in np.flatnonzero(~fits).tolist():
             answers[pending[place]] = Changed(present[place])
         going = np.flatnonzero(fits)
-        rows = held.rows[going]
+        rows = old_values.rows[going]
         here = rows[:, 0] != MISSING
-        old = composed(held.sources, rows[here], np.concatenate(([0], np.cumsum(here))))
+        old = composed(old_values.sources, rows[here], np.concatenate(([0], np.cumsum(here))))
         put = store.put_many(
             [names[i] for i in pending[going].tolist()],
             chained(old, picked(pieces, pending[going])),

@@ -1,6 +1,6 @@
 """What the alpha library cannot do with branches, refused in repositories that it is to read; and the file that keeps it out of other repositories.
 
-What it cannot do with manifests is in repository/manifests/shared_manifests.py."""
+What it cannot do with manifests is in shared_manifests.py."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 
 from frazil.errors import FormatError, InvalidInputError, NotFoundError
 from frazil.formats.alpha.refs import folder_of, needs_encoding
-from frazil.formats.alpha.snapshots import Snapshot
+from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId
-from frazil.repository.files.file_cache import Files
-from frazil.repository.files.snapshot_flags import has_freedoms
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.snapshot_flags import has_freedoms
 
 __all__ = ["GUARD", "add_guard", "check_deletion", "check_library_branch", "keep_library_out", "see_first_name"]
 
@@ -35,7 +35,7 @@ def see_first_name(files: Files, folder: str, name: str | None) -> None:
         files.keeps_library_out = name == folder + GUARD
 
 
-def add_guard(files: Files, snapshot: Snapshot) -> None:
+def add_guard(files: Files, snapshot: SnapshotFile) -> None:
     """Writes the file that keeps the library out where a repository of an earlier version has none, before a commit behind `snapshot`. Listings of `main` tell; where none was
     made, the file is looked for, once."""
     if files.keeps_library_out or not has_freedoms(snapshot):
@@ -46,7 +46,7 @@ def add_guard(files: Files, snapshot: Snapshot) -> None:
         keep_library_out(files)
 
 
-def check_library_branch(files: Files, name: str, snapshot: Snapshot, *, new: bool = False) -> None:
+def check_library_branch(files: Files, name: str, snapshot: SnapshotFile, *, new: bool = False) -> None:
     """Refuses a branch of a compatible repository that the alpha library cannot open, with an InvalidInputError.
 
     snapshot  which tells whether the repository is a compatible one

@@ -31,9 +31,7 @@ from frazil.errors import (
 )
 from frazil.formats.alpha.refs import LAST_SEQUENCE, branch_key
 from frazil.formats.ids import encode_id
-from frazil.repository.files.file_cache import Files
-from frazil.repository.format import COMMITTED, MAIN, TAKEN, Tip
-from frazil.repository.refs.branches import (
+from frazil.repository.alpha.branches import (
     check_commits,
     create_branch,
     create_repository,
@@ -50,6 +48,8 @@ from frazil.repository.refs.branches import (
     read_tip,
     reset_branch,
 )
+from frazil.repository.alpha.file_cache import Files
+from frazil.repository.format import COMMITTED, MAIN, TAKEN, Tip
 from frazil.stores import LocalStore, MemoryStore, read_only
 from frazil.stores.wrappers import BufferedStore, WrappedStore
 
@@ -321,11 +321,11 @@ def test_a_branch_moves_behind_others_where_it_may() -> None:
     class Overtaken(WrappedStore):
         left = 3
 
-        def put(self, key: str, value: object, expect: bytes | None = None) -> object:  # type: ignore[override]
+        def put_many(self, names, pieces, expect):  # type: ignore[no-untyped-def]
             if self.left:
                 self.left -= 1
                 put_next(files, open_tip(files, "dev"), some_id())
-            return super().put(key, value, expect)  # type: ignore[arg-type]
+            return super().put_many(names, pieces, expect)
 
     assert reset_branch(Files(Overtaken(files.store)), "dev", second).sequence == tip.sequence + 4
     assert delete_branch(Files(Overtaken(files.store)), "dev").sequence == tip.sequence + 8

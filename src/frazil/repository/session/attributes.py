@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from frazil.formats.alpha.attributes import same_json
-from frazil.formats.alpha.nodes import AttributesReference
+from frazil.formats.json_values import same_json
+from frazil.formats.nodes import AttributesReference
 
 if TYPE_CHECKING:
-    from frazil.formats.msgpack import Json
+    from frazil.formats.json_values import Json
     from frazil.repository.format import RepositoryFormat
 
 __all__ = ["Attributes", "same_attributes", "same_stored_attributes"]

@@ -5,16 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.formats.alpha.snapshots import Snapshot, SnapshotInfo
+from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.msgpack import pack
-from frazil.repository.files.snapshot_flags import commit_metadata, commit_properties
+from frazil.formats.snapshots import SnapshotInfo
+from frazil.repository.alpha.snapshot_flags import commit_metadata, commit_properties
 
 NAMES = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9), max_size=3)
 
 
 @given(NAMES, st.lists(NAMES, max_size=5))
 def test_what_others_put_there_is_carried_on(others: dict[str, int], commits: list[dict[str, int]]) -> None:
-    snapshot = Snapshot(SnapshotInfo(bytes(12), 0, ""), 0, flags={"theirs": b"\x01"}, properties=others)
+    snapshot = SnapshotFile(SnapshotInfo(bytes(12), 0, ""), 0, flags={"theirs": b"\x01"}, properties=others)
     assert commit_metadata(snapshot) == others
     for metadata in commits:
         before = snapshot
@@ -30,9 +31,9 @@ def test_what_others_put_there_is_carried_on(others: dict[str, int], commits: li
 
 def test_a_flag_that_makes_no_sense_is_none() -> None:
     for data in (b"\x01", b"", pack({"a": 1})):
-        snapshot = Snapshot(SnapshotInfo(bytes(12), 0, ""), 0, flags={"frazil.metadata": data}, properties={"a": 1})
+        snapshot = SnapshotFile(SnapshotInfo(bytes(12), 0, ""), 0, flags={"frazil.metadata": data}, properties={"a": 1})
         assert commit_metadata(snapshot) == {"a": 1}
 
 
 def test_without_any_there_is_no_flag() -> None:
-    assert commit_properties(Snapshot(SnapshotInfo(bytes(12), 0, ""), 0), {}) == ({}, {})
+    assert commit_properties(SnapshotFile(SnapshotInfo(bytes(12), 0, ""), 0), {}) == ({}, {})

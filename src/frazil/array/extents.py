@@ -1,0 +1,40 @@
+"""Extents of arrays along their axes: what an append makes of them, and rows in batches. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from frazil.errors import SelectionError, shown
+from frazil.metadata.members import INT64_MAX
+
+
+def checked_axis(axis: object, ndim: int, path: str) -> int:
+    """The axis along which something is appended, counted from the first. Raises SelectionError."""
+    if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or not -ndim <= axis < ndim:
+        raise SelectionError(f"axis {shown(axis)} is not one of {ndim} dimensions", path=path)
+    return int(axis) % ndim
+
+
+def grown_shape(lengths: tuple[int, ...], appended: tuple[int, ...], axis: int, path: str) -> tuple[int, ...]:
+    """The lengths of an array to which values of a shape are appended. Raises SelectionError where they do not fit."""
+    others = [extent for d, extent in enumerate(lengths) if d != axis]
+    if len(appended) != len(lengths) or [extent for d, extent in enumerate(appended) if d != axis] != others:
+        raise SelectionError(
+            f"values of shape {appended} cannot be appended to shape {lengths} along axis {axis}", path=path
+        )
+    return tuple(n + appended[d] * (d == axis) for d, n in enumerate(lengths))
+
+
+def whole_chunks(lengths: tuple[int, ...], extents: tuple[int, ...]) -> tuple[int, ...]:
+    """The lengths of the smallest array of whole chunks that holds one of these lengths."""
+    return tuple([min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(lengths, extents, strict=True)])
+
+
+def row_batches(length: int, shard: int, chunk: int, most: int) -> Iterator[slice]:
+    """Rows that are read at once: as many as a shard has, or whole chunks of at most `most` rows, or fewer where a chunk has more."""
+    step = max(1, most if most < chunk else min(most // chunk * chunk, shard))
+    for first in range(0, length, shard):
+        for start in range(first, end := min(first + shard, length), step):
+            yield slice(start, min(start + step, end))

@@ -1,0 +1,64 @@
+"""What one write consists of: the values, and the parts of a batch that are written in the same way. write.py writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+
+from frazil.array.access import Access
+from frazil.array.io.chunk_regions import Gathering
+from frazil.array.io.shard_lookup import Batch, Units
+from frazil.record import Record
+from frazil.stores.values import Columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Values: TypeAlias = "NDArray[np.generic]"
+
+
+class EncodedUnits(Protocol):
+    """Inner chunks that are encoded already, none of which is kept in part."""
+
+    def rows(self, units: Units, gathering: Gathering) -> tuple[Columns, Columns]:
+        """int64[n, 3], where the bytes of each unit lie in `gathering`, length -1 where it is all fill value; and int64[n], which rises with the order in which they were written."""
+
+
+class Source(Record):
+    """What a write takes its values from.
+
+    kernel   Scheduler.kernel
+    confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written
+    encoded  in place of values"""
+
+    values: Values
+    kernel: AbstractContextManager[object]
+    confirm: Callable[[], None] | None
+    encoded: EncodedUnits | None = None
+
+
+class Part(Record):
+    """Chunks or shards of a batch that are written in the same way.
+
+    whole      whether all that lies inside the array is written of each
+    shape      where they reach beyond the array's end: the lengths that the array has to have for that; None: they end with it, or before
+    confirmed  whether the first attempt needs no look at the document"""
+
+    batch: Batch
+    whole: bool
+    shape: tuple[int, ...] | None = None
+    confirmed: bool = False
+
+
+def parts_of(access: Access, shape: tuple[int, ...], batch: Batch, in_part: bool) -> Iterator[tuple[Part, Columns]]:
+    """The parts of a batch, with its rows. in_part: as in `write`."""
+    outer = [extent * count for extent, count in zip(access.chain.leaf.shape, access.chain.leaf_counts, strict=True)]
+    filled = [length // extent for length, extent in zip(shape, outer, strict=True)]  # chunks that end inside the array
+    whole = batch.whole_shards() & (not in_part)
+    inside = (batch.shards < filled).all(axis=1)
+    yield Part(batch, True, shape), np.flatnonzero(whole & ~inside)
+    yield Part(batch, True), np.flatnonzero(whole & inside)
+    yield Part(batch, False), np.flatnonzero(~whole)

@@ -1,0 +1,247 @@
+"""Manifests as every format has them: chunk references in columns, and the look-up of references in them.
+
+Which manifests an array has, and in which order, is in its snapshot. The bytes of their files are in alpha/manifests.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frazil import _kernel
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    FileBytes = bytes | bytearray | memoryview | _kernel.Segment
+
+__all__ = [
+    "INLINE",
+    "NATIVE",
+    "NO_FLAGS",
+    "ROW_COLUMNS",
+    "VIRTUAL",
+    "FileCheck",
+    "Manifest",
+    "columns_of",
+    "join_manifests",
+    "location_columns",
+    "nbytes_of",
+    "node_manifest",
+    "order_manifest",
+    "rows_of_array",
+    "rows_of_node",
+    "select_rows",
+]
+
+Columns = NDArray[np.int64]
+Octets = NDArray[np.uint8]
+
+INLINE: Final = 0
+NATIVE: Final = 1
+VIRTUAL: Final = 2
+
+NO_FLAGS: Final[Mapping[bytes, bytes]] = {}
+
+_NO_TEXT: Final[Octets] = np.frombuffer(b"", np.uint8)
+_NO_STARTS: Final[Columns] = np.frombuffer(bytes(8), np.int64)
+_NODE_LIMIT: Final = 2**32
+_INT64_MAX: Final = 2**63 - 1
+
+
+class FileCheck(Record):
+    """The state of a file in which virtual chunks lie. What is not known is -1 or "", and is not compared.
+
+    size      bytes
+    modified  when it was last written, in nanoseconds since 1970
+    tag       what else its store tells versions by, such as an ETag
+    place     where its prefix was mapped to. At another place only sizes are compared: a copy has other times and tags"""
+
+    size: int = -1
+    modified: int = -1
+    tag: str = ""
+    place: str = ""
+
+
+class Manifest(Record):
+    """n chunk references. As decoded, rows are in order of node, then coordinates, and no two have the same; `order_manifest` makes them so."""
+
+    flags: Mapping[bytes, bytes]  # what else the file says, by name, both as its format encodes them; kept
+    nodes: NDArray[np.uint32]  # [n], ids of nodes
+    starts: Columns  # [n + 1]: the coordinates of row i are coordinates[starts[i]:starts[i + 1]]
+    coordinates: (
+        Columns  # in the array's chunk grid; their number may differ from the array's, in files that are damaged
+    )
+    kinds: Octets  # [n], INLINE, NATIVE or VIRTUAL
+    ids: Octets  # [n, 12], of the chunk object; zeros unless NATIVE
+    offsets: Columns  # [n], bytes: where the chunk begins in `inline`, in its object, in the file at its location
+    lengths: Columns  # [n], bytes; offset + length is below 2**63
+    inline: Octets  # the bytes of inline chunks
+    locations: NDArray[np.int32]  # [n], number of the location; -1 unless VIRTUAL
+    location_text: Octets  # the locations in UTF-8, one after the other
+    location_starts: Columns  # [m + 1]: location i is location_text[location_starts[i]:location_starts[i + 1]]
+    checks: Mapping[str, FileCheck] = {}  # by location, where the state of the file is known
+
+    @property
+    def size(self) -> int:
+        """How many references there are."""
+        return self.nodes.size
+
+    def location(self, number: int) -> str:
+        """One of the locations, of which there are location_starts.size - 1."""
+        start, end = self.location_starts[number], self.location_starts[number + 1]
+        return str(self.location_text[start:end].tobytes(), "utf-8")
+
+    def all_locations(self) -> list[str]:
+        """Every location, in order of number."""
+        text = self.location_text.tobytes()
+        return [str(text[start:end], "utf-8") for start, end in pairwise(self.location_starts.tolist())]
+
+
+def nbytes_of(manifest: Manifest) -> int:
+    """Bytes of memory that the columns have."""
+    return sum([column.nbytes for column in columns_of(manifest)])
+
+
+def columns_of(manifest: Manifest) -> Sequence[NDArray[np.generic]]:
+    """All but flags and checks, in the order of the fields."""
+    return manifest[1:-1]
+
+
+# --- manifests from manifests -----------------------------------------------------------------------------------------------------------
+
+
+def node_manifest(
+    node: int,
+    coordinates: Columns,
+    kinds: Octets,
+    ids: Octets,
+    offsets: Columns,
+    lengths: Columns,
+    *,
+    inline: FileBytes = b"",
+    locations: NDArray[np.int32] | None = None,
+    names: Sequence[str] = (),
+    checks: Mapping[str, FileCheck] | None = None,
+) -> Manifest:
+    """The references of one node, whose coordinates are int64[n, d]; `locations` are numbers into `names`. In the order given."""
+    if not 0 <= node < _NODE_LIMIT:
+        raise InvalidInputError(f"{node} is no id of a node")
+    count, rank = coordinates.shape
+    text, text_starts = location_columns(names) if names else (_NO_TEXT, _NO_STARTS)
+    return Manifest(
+        NO_FLAGS,
+        np.full(count, node, np.uint32),
+        np.arange(0, (count + 1) * rank, rank) if rank else np.zeros(count + 1, np.int64),
+        np.ascontiguousarray(coordinates).reshape(-1),
+        kinds,
+        ids,
+        offsets,
+        lengths,
+        np.frombuffer(memoryview(inline), np.uint8),
+        np.full(count, -1, np.int32) if locations is None else locations,
+        text,
+        text_starts,
+        {} if checks is None else checks,
+    )
+
+
+def location_columns(names: Sequence[str]) -> tuple[Octets, Columns]:
+    """(location_text, location_starts) of locations."""
+    texts = [name.encode() for name in names]
+    starts = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(text) for text in texts], out=starts[1:])
+    return np.frombuffer(b"".join(texts), np.uint8), starts
+
+
+def select_rows(manifest: Manifest, rows: Columns) -> Manifest:
+    """These rows (int64[k]), in this order. Inline bytes and locations stay as they are, those that no row has any more too."""
+    ranks = manifest.starts[1:] - manifest.starts[:-1]
+    rank = ranks.item(0) if ranks.size else 0
+    if (ranks == rank).all():  # as nearly always
+        starts: Columns = np.arange(len(rows) + 1) * rank
+        coordinates = manifest.coordinates.reshape(ranks.size, rank)[rows].reshape(-1)
+    else:
+        starts = _starts(ranks[rows])
+        places = np.repeat(manifest.starts[rows] - starts[:-1], ranks[rows]) + np.arange(starts[-1])
+        coordinates = manifest.coordinates[places]
+    return manifest._replace(
+        starts=starts, coordinates=coordinates, **{name: getattr(manifest, name)[rows] for name in ROW_COLUMNS}
+    )
+
+
+def order_manifest(manifest: Manifest) -> Manifest:
+    """The same in order of node and coordinates, of rows with one key the last alone; itself where that is so already."""
+    if manifest.nodes.size < 2:
+        return manifest
+    columns = (np.ascontiguousarray(column) for column in (manifest.nodes, manifest.starts, manifest.coordinates))
+    order = _kernel.order_references(*columns)
+    return manifest if order is None else select_rows(manifest, np.frombuffer(memoryview(order), np.int64))
+
+
+def join_manifests(
+    manifests: Sequence[Manifest], *, flags: Mapping[bytes, bytes] = NO_FLAGS, checks: Mapping[str, FileCheck]
+) -> Manifest:
+    """All references of several manifests, at least one, in order; where two have a key, the later manifest counts. Flags and checks are those of the caller."""
+    joined = {name: np.concatenate([getattr(part, name) for part in manifests]) for name in _SIDE_BY_SIDE}
+    starts, offsets, locations, texts = [manifests[0].starts[:1]], [], [], [manifests[0].location_starts[:1]]
+    for part, (row, inline, number, text) in zip(manifests, _places_before(manifests), strict=True):
+        starts.append(part.starts[1:] + row)
+        offsets.append(np.where(part.kinds == INLINE, part.offsets + inline, part.offsets) if inline else part.offsets)
+        locations.append(np.where(part.locations < 0, -1, part.locations + number) if number else part.locations)
+        texts.append(part.location_starts[1:] + text)
+    joined["starts"], joined["offsets"] = np.concatenate(starts), np.concatenate(offsets)
+    joined["locations"] = np.concatenate(locations).astype(np.int32, copy=False)
+    joined["location_starts"] = np.concatenate(texts)
+    return order_manifest(manifests[0]._replace(flags=flags, checks=checks, **joined))
+
+
+def _places_before(manifests: Sequence[Manifest]) -> Iterator[tuple[int, int, int, int]]:
+    """Of each manifest, how many coordinates, inline bytes, locations and bytes of these those before it have."""
+    coordinates = inline = locations = text = 0
+    for part in manifests:
+        yield coordinates, inline, locations, text
+        coordinates += part.coordinates.size
+        inline += part.inline.size
+        locations += part.location_starts.size - 1
+        text += part.location_text.size
+
+
+_SIDE_BY_SIDE: Final = ("nodes", "coordinates", "kinds", "ids", "lengths", "inline", "location_text")
+ROW_COLUMNS: Final = ("nodes", "kinds", "ids", "offsets", "lengths", "locations")
+
+
+def _starts(lengths: Columns) -> Columns:
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    lengths.cumsum(out=starts[1:])
+    return starts
+
+
+# --- rows of one array -----------------------------------------------------------------------------------------------------------------------------
+
+
+def rows_of_node(manifest: Manifest, node: int) -> slice:
+    """The rows of a node in an ordered manifest."""
+    if not 0 <= node < _NODE_LIMIT:
+        return slice(0, 0)
+    count = manifest.nodes.size
+    if count and manifest.nodes.item(0) == node == manifest.nodes.item(count - 1):  # most have those of one
+        return slice(0, count)
+    wanted = np.uint32(node)
+    return slice(int(manifest.nodes.searchsorted(wanted, "left")), int(manifest.nodes.searchsorted(wanted, "right")))
+
+
+def rows_of_array(manifest: Manifest, node: int, rank: int) -> tuple[Columns, Columns]:
+    """The rows of an ordered manifest that are a node's and have as many coordinates as the array has dimensions (int64[m]), and these (int64[m, d]). Others are not the
+    array's: the alpha library put some there by mistake."""
+    found = rows_of_node(manifest, node)
+    starts = manifest.starts[found.start : found.stop + 1]
+    right = starts[1:] - starts[:-1] == rank
+    if right.all():
+        coordinates = manifest.coordinates[starts[0] : starts[-1]].reshape(right.size, rank)
+        return np.arange(found.start, found.stop), coordinates
+    rows = np.flatnonzero(right)
+    return rows + found.start, manifest.coordinates[starts[rows, None] + np.arange(rank)]

@@ -1,3 +1,0 @@
-"""Branches, tags and ancestry.
-
-The bytes of reference files are in formats/alpha/refs.py."""

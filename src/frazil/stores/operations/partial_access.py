@@ -1,0 +1,73 @@
+"""Partial reading and writing of values, as the Zarr v3 draft has them ("Abstract store interface"), on top of the store port.
+
+What the ranges are is checked in partial_values.py. A store that writes parts of values in its own way is a PartialWriter."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.stores.fetched.content import read_values
+from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
+from frazil.stores.values import OPEN_AT_ONCE, pages
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores.store import Store
+
+__all__ = ["PartialWriter", "check_all_starts", "get_partial_values", "set_partial_values", "write_by_put"]
+
+Writes = Mapping[str, list[tuple[int, bytes]]]  # by key: start and bytes, sorted
+
+
+class PartialWriter(ABC):
+    """A store that writes parts of values without reading and putting whole ones."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def write_parts(self, writes: Writes) -> None:
+        """As set_partial_values, of ranges that are checked against each other."""
+
+
+def get_partial_values(store: Store, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
+    """Store.get_partial_values."""
+    store.require("readable")
+    asked = checked_ranges(key_ranges)
+    values: list[bytes | None] = []
+    for first in range(0, len(asked), OPEN_AT_ONCE):
+        part = asked[first : first + OPEN_AT_ONCE]
+        rows = {key: row for row, key in enumerate(dict.fromkeys(key for key, _, _ in part))}
+        names = list(rows)
+        spans = np.array([(rows[key], start, length) for key, start, length in part], np.int64)
+        values += read_values(store.fetch(names, spans), names, spans)
+    return values
+
+
+def set_partial_values(store: Store, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
+    """Store.set_partial_values."""
+    writes = grouped_writes(key_start_values)
+    if isinstance(store, PartialWriter):
+        store.write_parts(writes)
+        return
+    write_by_put(store, writes)
+
+
+def write_by_put(store: Store, writes: Writes) -> None:
+    """Partial writes by whole values that are read and put."""
+    store.require("readable")
+    store.require("writable")
+    names = list(writes)
+    if len(names) > OPEN_AT_ONCE:
+        check_all_starts(store, names, writes)
+    for page in pages(names):
+        store.update_many(names[page], lambda key, old: patched(key, old or b"", writes[key]))
+
+
+def check_all_starts(store: Store, names: Sequence[str], writes: Writes) -> None:
+    """Refuses writes that leave a gap, before anything is written. Raises InvalidInputError."""
+    for key, size in zip(names, store.sizes(names).tolist(), strict=True):
+        check_starts(key, writes[key], max(size, 0))

@@ -1,0 +1,123 @@
+"""The store port: what every store implements. Arrays, groups and chunk storage reach stores through it and through store.py, which is written on top of it.
+
+The values that pass through the port are in values.py, the rules of keys in keys.py."""
+
+from __future__ import annotations
+
+import builtins
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from frazil.late import LateModule
+from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
+
+if TYPE_CHECKING:
+    from frazil.stores import value_copies
+else:
+    value_copies = LateModule("frazil.stores.value_copies")
+
+__all__ = ["KernelRoot", "StorePort"]
+
+
+class KernelRoot(Protocol):
+    """An open folder; its descriptor stays open as long as this is kept."""
+
+    @property
+    def fd(self) -> int: ...
+
+
+class StorePort(ABC):
+    """Five operations (fetch, put_many, erase_many, list_page, copy_in) and three facts (capabilities, identity, kernel_root).
+
+    The operations get valid keys (keys.check_key) and need not check them again. Safe to use from many threads; pickles (by location, where it has one)."""
+
+    __slots__ = ()
+
+    # --- facts ---------------------------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def identity(self) -> str | None:
+        """Names this store in every process and at any time, such as a URL without credentials: two stores with one identity have, under one key and version,
+        the same bytes. None: there is no such name; then `cache=` keeps nothing of this store on disk."""
+        return None
+
+    def kernel_root(self) -> KernelRoot | None:
+        """The folder in which the kernel opens keys as files; None where objects must be fetched."""
+        return None
+
+    # --- operations ----------------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
+    ) -> Fetched:
+        """Byte ranges of objects, in one batch.
+
+        names          may repeat; a name without a span is only looked up (status, version, size)
+        spans          int64[n, 3]: (row in names, start, length); start < 0 counts from the end, length < 0 means up to the end. A length of -1 - n says that the
+                       caller expects n bytes at most (up_to): a store that downloads them refuses more. A suffix longer than the object is the whole object; a
+                       range that reaches beyond the end is answered, and fails where it is read (FAILED_RANGE)
+        expect         for each name the version it must have (None: any); another, or none at all, makes the name STALE and its rows MISSING. ABSENT: the
+                       name must not be there
+        continue_from  the answer of an earlier fetch of the same names: both answers then come from one version of each object
+        single_read    the caller reads each object no second time: the kernel may open it later (status UNKNOWN)
+        Raises StoreError when the store fails; a missing object is a status, not an error."""
+
+    @abstractmethod
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> builtins.list[Version | Changed]:
+        """Publishes each value whole: a reader sees the old object or the new one, also after a crash. Names are distinct. The store keeps no buffer of the caller's.
+
+        expect[i]  ANY (None); ABSENT; a version; or CREATE_ONLY: as ABSENT, for keys that all writers only create and never replace, such as reference files. A
+                   store may do without locks then. Of many creators one gets a version, the others Changed. An error does not say whether the value is there. A
+                   store that syncs what it writes also syncs before it answers Changed: an earlier call may have created the key and failed to sync it"""
+
+    @abstractmethod
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> builtins.list[Changed | None]:
+        """Removes objects; one that is not there is no error with ANY (nor with ABSENT). Names are distinct.
+
+        A store with the capability erases_prefixes also takes prefixes ("", or ending in "/"), with ANY: it removes all keys below, and what else it keeps there,
+        such as folders."""
+
+    @abstractmethod
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        """A page of the keys that begin with a prefix, in columns.
+
+        prefix     "" or ending in "/"
+        after      rows come after this text; `next` of the page before
+        delimited  what is directly below the prefix: keys, and prefixes in place of the keys below them
+        details    sizes, versions and times are wanted too. Versions are those of `fetch` where the store lists them: good to compare, not to remember
+        limit      rows of the page at most, 1 or more; None: as many as the store finds at once"""
+
+    def copy_in(
+        self,
+        names: Sequence[str],
+        source: StorePort,
+        sources: Sequence[str],
+        *,
+        limit: int = 2**26,
+        shares: bool = False,
+    ) -> builtins.list[int]:
+        """Gives each name the value that a key of another store (or of this one) has, byte for byte: the size of each, -1 where no value is there; that name stays as it is.
+
+        Keys are valid, names distinct. What a name had is replaced; the caller makes sure that nobody else writes it meanwhile. A value is that of one version of its
+        source, also where others replace it; the port's own way tries that a few times.
+        limit   bytes that may be in memory; for larger values too where the store has the capability `streams`
+        shares  source is this store and no source is a name; both keys may have their bytes in common, as hard links have, or the server may copy them. The answer is 0
+                or more where a value is there
+        Raises StoreError with the key; others of the call may have been copied."""
+        return value_copies.copy_by_put(self, names, source, sources, limit)
