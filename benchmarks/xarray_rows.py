@@ -21,7 +21,7 @@ import zarr
 
 import data
 import frazil
-import frazil.xarray
+import frazil.xarray  # noqa: F401 # which registers ds.frazil
 
 Row = Callable[[xr.Dataset], Any]
 FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
@@ -74,7 +74,6 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    assert frazil.xarray
     write_era(options.folder / "era.zarr", options.megabytes)
     write_many(options.folder / "many.zarr")
     engines = ["frazil", "zarr"]
