@@ -21,7 +21,7 @@ import zarr
 
 import data
 import frazil
-import frazil.xarray  # noqa: F401 # which registers ds.frazil
+import frazil.xarray  # which registers ds.frazil
 
 Row = Callable[[xr.Dataset], Any]
 FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
