@@ -58,7 +58,8 @@ LATE: dict[str, str] = {
     "frazil.stores.caches.caching_store": "a cache is asked for by name",
     "frazil.stores.caches.cache_folder": "one command alone looks into the folder of a cache",
     "frazil.stores.caches.disk_cache": "a cache on disk is asked for by its folder",
-    "frazil.stores.operations.append": "for stores that cannot append by themselves",
+    "frazil.stores.append": "asked for by name",
+    "frazil.stores.operations.partial_access": "asked for by name: arrays read and write by other means",
     "frazil.stores.value_copies": "only copies from store to store need it",
     "frazil.stores.local.hard_links": "only conversions link files",
     "frazil.stores.local.new_files": "only copies make files that nobody else writes",
@@ -108,6 +109,7 @@ EVERYTHING = {
     [
         imports.layer_breaks,
         imports.order_breaks,
+        imports.foreign_imports,
         imports.cycles,
         imports.hidden_imports,
         contents.missing_docstrings,

@@ -31,6 +31,10 @@ class Runtime(Record):
 
     def checked(self) -> Runtime:
         """Self, with threads made definite. Raises InvalidInputError for a negative or zero limit."""
+        threads, requests, nbytes, cache = self
+        if type(threads) is type(requests) is type(nbytes) is type(cache) is int:  # as they nearly always are
+            if threads >= 0 and requests > 0 and nbytes > 0 and cache >= 0:
+                return Runtime(threads or cores(), requests, nbytes, cache)
         for name, value in zip(self._fields, self, strict=True):
             if not isinstance(value, int) or isinstance(value, bool) or value < (1 if name.endswith("flight") else 0):
                 raise InvalidInputError(f"Runtime.{name} is {value!r}; it must be a positive whole number")

@@ -94,6 +94,12 @@ class KeptNodes:
     def _with_below(self, path: str) -> list[str]:
         return [at for at in sorted(self.nodes) if at == path or at.startswith(path + "/" if path else "")]
 
+    def node_key(self, path: str) -> int | None:
+        return None
+
+    def node_path(self, key: int) -> str | None:
+        return None
+
     def require_writable(self) -> None:
         pass
 

@@ -14,7 +14,7 @@ from tests.faults.together import fork
 
 import frazil
 from frazil import Runtime
-from frazil.array.access import Turn
+from frazil.array.access import ForkSafeLock
 from frazil.stores import CachingStore, MemoryStore
 from frazil.testing import CountingStore
 
@@ -32,7 +32,7 @@ def test_a_fork_finds_every_lock_open(tmp_path: object) -> None:
             done.wait()
 
     def use() -> None:
-        with Turn(), array._access.turn:
+        with ForkSafeLock(), array._access.turn:
             pass
         array[1:, 1:] = 5
         array.attrs["child"] = True

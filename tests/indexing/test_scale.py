@@ -47,7 +47,7 @@ def test_a_hundred_million_chunks(
             if batches % 400 == 1:
                 assert batch.units().count == batch.unit_count
                 assert len(batch.shards) == batch.shard_count
-                assert batch.place() is not None
+                assert batch.place(0) is not None
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -58,7 +58,7 @@ def test_a_hundred_million_chunks(
 
 def test_the_place_of_a_batch_is_made_of_slices() -> None:
     for batch in plan((100, 100), np.s_[5:95, ::3], (4, 4), (5, 5)).batches(1, 50, 50):
-        assert all(isinstance(place, slice) for place in (*batch.place(), *batch.place(batch.shard_count - 1)))
+        assert all(isinstance(place, slice) for place in (*batch.place(0), *batch.place(batch.shard_count - 1)))
 
 
 def test_chunks_beyond_counting() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from frazil import _kernel
+from tests.torn_shards import journal_of
 
 OLD = bytes(range(100))
 JOURNAL, LOCK = "shard.__append.__lock", "shard.__lock"
@@ -50,30 +51,11 @@ def change(
     return result[0].tolist()
 
 
-def restore(folder: Path) -> int:
+def restore(folder: Path, look: bool = False) -> int:
     result = np.empty((1, 1), np.int64)
     with opened(folder) as root:
-        _kernel.restore_files(root, ["shard"], result)
+        _kernel.restore_files(root, ["shard"], look, result)
     return int(result[0, 0])
-
-
-def journal_of(folder: Path, writes: Sequence[Write], head: int) -> bytes:
-    """What an append of these writes leaves when it is killed behind its first step: read from a file that cannot be removed."""
-    shard = folder / "shard"
-    stat = shard.stat()
-    data = shard.read_bytes()
-    sample = data[max(head, len(data) - 64) :]
-    numbers = (stat.st_ino, _born(shard), len(data), head, len(sample))
-    body = b"FRZAPPND" + b"".join(number.to_bytes(8, "little") for number in numbers) + data[:head] + sample
-    return body + _kernel.crc32c(body).to_bytes(4, "little")
-
-
-def _born(path: Path) -> int:
-    import subprocess
-
-    said = subprocess.run(["stat", "-c", "%.W", str(path)], capture_output=True, text=True, check=True).stdout.strip()
-    seconds, _, fraction = said.replace(",", ".").partition(".")
-    return int(seconds) * 10**9 + int(fraction.ljust(9, "0")[:9] or 0)
 
 
 @pytest.fixture
@@ -124,14 +106,17 @@ def test_overwriting(shard: Path) -> None:
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
 @pytest.mark.parametrize("head", [0, 5])
 def test_what_a_kill_left_is_restored(shard: Path, head: int) -> None:
-    (shard.parent / JOURNAL).write_bytes(journal_of(shard.parent, [], head))
+    (shard.parent / JOURNAL).write_bytes(journal_of(shard, [], head))
     (shard.parent / LOCK).write_bytes(b"")
     before = version(shard)
     with shard.open("r+b") as file:
         file.write(b"INDEX"[:head])
         file.seek(100)
         file.write(b"torn")
-    assert restore(shard.parent) == 1
+    torn = shard.read_bytes()
+    assert restore(shard.parent, look=True) == 2
+    assert shard.read_bytes() == torn
+    assert restore(shard.parent) == 2
     assert shard.read_bytes() == OLD
     assert version(shard) != before
     assert [path.name for path in shard.parent.iterdir()] == ["shard"]
@@ -139,7 +124,7 @@ def test_what_a_kill_left_is_restored(shard: Path, head: int) -> None:
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
 def test_a_journal_that_is_the_lock_file_is_not_cut_by_the_next_writer(shard: Path) -> None:
-    (shard.parent / JOURNAL).write_bytes(journal_of(shard.parent, [], 0))
+    (shard.parent / JOURNAL).write_bytes(journal_of(shard, [], 0))
     os.link(shard.parent / JOURNAL, shard.parent / LOCK)  # as a kill leaves both
     with shard.open("ab") as file:
         file.write(b"torn")
@@ -149,8 +134,25 @@ def test_a_journal_that_is_the_lock_file_is_not_cut_by_the_next_writer(shard: Pa
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
+@pytest.mark.parametrize(
+    ("writes", "head"), [([(100, b"new"), (103, b"index")], 0), ([(100, b"new"), (0, b"INDEX")], 5)]
+)
+def test_an_append_that_was_written_whole_stays(shard: Path, writes: list[Write], head: int) -> None:
+    (shard.parent / JOURNAL).write_bytes(journal_of(shard, writes, head))
+    with shard.open("r+b") as file:
+        for at, data in writes:
+            file.seek(at)
+            file.write(data)
+    whole = shard.read_bytes()  # a reader may have seen it
+    assert restore(shard.parent, look=True) == 1
+    assert restore(shard.parent) == 1
+    assert shard.read_bytes() == whole
+    assert [path.name for path in shard.parent.iterdir()] == ["shard"]
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
 def test_the_next_append_restores_first(shard: Path) -> None:
-    (shard.parent / JOURNAL).write_bytes(journal_of(shard.parent, [], 0))
+    (shard.parent / JOURNAL).write_bytes(journal_of(shard, [], 0))
     with shard.open("ab") as file:
         file.write(b"torn")
     assert change(shard.parent, [(104, b"new")], expect=version(shard))[0] == -1
@@ -161,7 +163,7 @@ def test_the_next_append_restores_first(shard: Path) -> None:
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="stat says the time of birth there alone")
 def test_the_journal_of_another_file_does_no_harm(shard: Path) -> None:
-    whole = journal_of(shard.parent, [], 5)
+    whole = journal_of(shard, [], 5)
     for left in (whole[:-1], b"", whole[:-5] + bytes(5)):
         (shard.parent / JOURNAL).write_bytes(left)
         assert restore(shard.parent) == 1

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from frazil.errors import MetadataError
-from frazil.metadata.v3.documents import emit_node, parse_array, parse_group
+from frazil.metadata.v3.documents import emit_node, parse_node
 
 ARRAY = {
     "zarr_format": 3,
@@ -27,9 +27,9 @@ def test_they_are_strings_in_attributes() -> None:
         "range": [float("-inf"), float("inf"), 1.5],
         "deep": {"x": [float("nan")]},
     }
-    array = parse_array(json.dumps({**ARRAY, "attributes": attributes}).encode())
+    array = parse_node(json.dumps({**ARRAY, "attributes": attributes}).encode())
     assert array.attributes == {"_FillValue": "NaN", "range": ["-Infinity", "Infinity", 1.5], "deep": {"x": ["NaN"]}}
-    assert parse_array(emit_node(array)) == array
+    assert parse_node(emit_node(array)) == array
     json.loads(emit_node(array), parse_constant=pytest.fail)
 
 
@@ -39,11 +39,11 @@ def test_also_in_consolidated_copies() -> None:
         "node_type": "group",
         "consolidated_metadata": {"kind": "inline", "metadata": {"a": float("nan")}},
     }
-    assert parse_group(json.dumps(group).encode()).consolidated == {"kind": "inline", "metadata": {"a": "NaN"}}
+    assert parse_node(json.dumps(group).encode()).consolidated == {"kind": "inline", "metadata": {"a": "NaN"}}
 
 
 def test_elsewhere_they_are_refused() -> None:
     for member in ("fill_value", "shape"):
         with pytest.raises(MetadataError) as caught:
-            parse_array(json.dumps({**ARRAY, member: float("nan"), "attributes": {"x": float("nan")}}).encode())
+            parse_node(json.dumps({**ARRAY, member: float("nan"), "attributes": {"x": float("nan")}}).encode())
         assert caught.value.path == member

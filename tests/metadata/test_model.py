@@ -77,6 +77,24 @@ def test_with_shape():
         metadata().with_shape((-1, 3))
 
 
+def test_with_shape_keeps_all_else_and_asks_the_grid():
+    class Even(RegularGrid):
+        __slots__ = ()
+
+        def check(self, shape, path="chunk_grid"):
+            if shape[0] % 2:
+                raise ValueError("odd")
+
+    made = metadata(chunk_grid=Even((4, 5)))
+    grown = made.with_shape((12, 20))
+    assert grown.differs_in_shape_alone(made) and not made.differs_in_shape_alone(made)
+    assert grown.attributes == made.attributes and grown.attributes["a"] is not made.attributes["a"]
+    with refused("chunk_grid", "odd"):
+        made.with_shape((11, 20))
+    for other in (metadata(shape=(12, 20)), grown.with_members(codecs=[Extension("bytes")]), GroupMetadata()):
+        assert not made.differs_in_shape_alone(other), "these parts are others, be they equal"
+
+
 def test_with_attributes():
     given = {"b": [1]}
     changed = metadata().with_attributes(given)

@@ -10,7 +10,7 @@ from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import MetadataError
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.result_cache import ResultCache
-from frazil.metadata.v3.documents import emit_node, parse_array, parse_node
+from frazil.metadata.v3.documents import emit_node, parse_node
 
 DOCUMENT = (
     b'{"zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "int8", "fill_value": 0, "attributes": {"a": [1]},'
@@ -58,7 +58,7 @@ def test_it_is_no_part_of_a_registry_s_value() -> None:
 def test_the_same_bytes_have_the_same_parts() -> None:
     extensions = CORE_EXTENSIONS.without_fallbacks()  # with nothing remembered yet
     one, two = parse_node(DOCUMENT, extensions), parse_node(DOCUMENT, extensions)
-    assert one == two == parse_array(DOCUMENT)
+    assert one == two == parse_node(DOCUMENT)
     assert one.codecs is two.codecs  # type: ignore[union-attr]
     assert parse_node(DOCUMENT, extensions.silent()).codecs is one.codecs  # type: ignore[union-attr]
     assert parse_node(DOCUMENT, extensions.without_fallbacks()).codecs is not one.codecs, "of other extensions"  # type: ignore[union-attr]
@@ -75,6 +75,6 @@ def test_attributes_are_nobody_elses() -> None:
 
 def test_a_long_document_is_not_remembered() -> None:
     extensions = CORE_EXTENSIONS.without_fallbacks()
-    document = emit_node(parse_array(DOCUMENT).with_attributes({"a": "x" * 10_000}))
+    document = emit_node(parse_node(DOCUMENT).with_attributes({"a": "x" * 10_000}))
     assert parse_node(document, extensions) == parse_node(document, extensions)
     assert not extensions.parsed._results

@@ -22,8 +22,8 @@ from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import data_prefix
 from frazil.repository.alpha.documents import from_attributes, from_metadata
-from frazil.repository.session.session_store import SessionStore
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, PlainChunks
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
 
@@ -78,6 +78,12 @@ class PlainNodes:
     def move(self, path: str, to: str) -> None:
         raise NotImplementedError
 
+    def node_key(self, path: str) -> int | None:
+        return None
+
+    def node_path(self, key: int) -> str | None:
+        return None
+
     def require_writable(self) -> None:
         pass
 
@@ -92,11 +98,11 @@ class PlainNodes:
         return PlainChunks(self.store, data_prefix(path), metadata.chunk_key_encoding)
 
 
-def plain_session(store: Store | None = None) -> SessionStore:
-    return SessionStore(PlainNodes(MemoryStore() if store is None else store), DEFAULT_REGISTRY)
+def plain_session(store: Store | None = None) -> NodeStore:
+    return NodeStore(PlainNodes(MemoryStore() if store is None else store), DEFAULT_REGISTRY)
 
 
-def repository_session() -> SessionStore:
+def repository_session() -> NodeStore:
     return frazil.Repository.create(MemoryStore()).writable_session("main").store
 
 

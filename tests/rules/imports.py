@@ -44,6 +44,15 @@ ORDERED: dict[str, tuple[str, ...]] = {
     "repository": ("format", "virtual", "manifests", "session", "commit", "merge", "alpha"),
 }
 ALONE = frozenset({"errors"})  # imports nothing of the project
+# What belongs to one format of repositories, and the only modules and packages that import it beside itself.
+OWN: dict[str, tuple[str, ...]] = {
+    "frazil.formats.alpha": ("frazil.repository.alpha",),
+    "frazil.repository.alpha": (
+        "frazil.api.repository",  # finds out which format a location has
+        "frazil.operations.copy",  # copies files of repositories in an order that leaves none broken
+        "frazil.testing.memory_format",  # has snapshots as the alpha has them
+    ),
+}
 # what imports a module of the project when something of it is first asked for, by the names that stand between its parentheses
 LATE_CALLS = frozenset({"LateModule", "LateCodec", "LateTypes", "late_names"})
 
@@ -151,6 +160,20 @@ def order_breaks(sources: Mapping[str, str]) -> list[str]:
         elif order.index(there) > order.index(here):
             breaks.append(f"{path}:{line}: {source} imports {target}, which comes later")
     return breaks
+
+
+def foreign_imports(sources: Mapping[str, str]) -> list[str]:
+    """Imports of what belongs to one format by modules that are to know the port alone."""
+    return [
+        f"{found.path}:{found.line}: {found.source} imports {found.target}, which belongs to one format"
+        for found in find_imports(sources)
+        for package, users in OWN.items()
+        if _is_in(found.target, package) and not any(_is_in(found.source, user) for user in (package, *users))
+    ]
+
+
+def _is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
 def sub_package_of(module: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 from tests.rules.imports import (
     cycles,
     find_imports,
+    foreign_imports,
     hidden_imports,
     late_imports,
     layer_breaks,
@@ -34,7 +35,7 @@ def test_modules_are_named_by_their_path() -> None:
         ("metadata/v3", "from frazil import errors\nimport frazil.runtime"),
         ("codecs/zstd", "from frazil import _kernel\nfrom frazil.metadata import v3"),
         ("codecs/chain", "from frazil.codecs.zstd import Zstd\nimport frazil.codecs.zstd"),
-        ("repository/commit", "from frazil.formats.alpha.manifests import Manifest"),
+        ("repository/commit", "from frazil.formats.manifests import Manifest"),
         ("api/session", "from frazil.array.group import Group\nfrom frazil.repository import commit"),
         ("operations/copy", "from frazil.api.opening import open_array"),
         ("__init__", "from frazil.api.opening import open_array\nfrom frazil import codecs"),
@@ -79,6 +80,16 @@ def test_sub_packages_of_the_repository_are_in_order() -> None:
     assert len(order_breaks(tree({up: "from frazil.repository.merge.rebase import f", down: "x = 1"}))) == 1
     assert len(order_breaks(tree({"repository/new/a": "from frazil.repository.alpha.branches import f"}))) == 1
     assert order_breaks(tree({"array/io/read": "from frazil.array.hierarchy.nodes import Place"})) == []
+
+
+def test_what_belongs_to_a_format_is_imported_by_it_alone() -> None:
+    text = "from frazil.formats.alpha.refs import check_name\nimport frazil.formats.ids"
+    for name in ("formats/alpha/snapshots", "repository/alpha/branches"):
+        assert foreign_imports(tree({name: text})) == []
+    for name in ("formats/nodes", "repository/session/transaction", "api/repository", "testing/memory_format"):
+        assert len(foreign_imports(tree({name: text}))) == 1
+    assert foreign_imports(tree({"api/repository": "from frazil.repository.alpha.format import AlphaFormat"})) == []
+    assert len(foreign_imports(tree({"api/session": "from frazil.repository.alpha import branches"}))) == 1
 
 
 def test_relative_imports_are_resolved() -> None:

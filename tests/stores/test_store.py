@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
-from frazil.stores import store as port
+from frazil.stores import store as store_module
+from frazil.stores import values
 from frazil.stores.memory import MemoryStore
+from frazil.stores.operations import partial_access
 from frazil.stores.retry import Backoff
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, NO_SPANS, WHOLE, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
@@ -65,7 +67,8 @@ class TestFallbacksInSmallPages(StoreTests):
     @pytest.fixture(autouse=True)
     def _small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Bare, "most", 2)
-        monkeypatch.setattr(port, "_OPEN_AT_ONCE", 3)
+        monkeypatch.setattr(values, "OPEN_AT_ONCE", 3)
+        monkeypatch.setattr(partial_access, "OPEN_AT_ONCE", 3)
 
     def make_store(self) -> Store:
         return Bare()
@@ -159,7 +162,7 @@ def test_an_update_gives_up_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
             self.table.set(names[0], b"theirs")
             return super().put_many(names, pieces, expect)
 
-    monkeypatch.setattr(port, "WRITES", Backoff(5))
+    monkeypatch.setattr(store_module, "WRITES", Backoff(5))
     store = Contested()
     tried: list[bytes | None] = []
 

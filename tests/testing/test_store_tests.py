@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.metadata.paths import normalise
-from frazil.metadata.v3.documents import parse_array, parse_node
-from frazil.repository.session.session_keys import grouped
+from frazil.metadata.v3.documents import parse_node
+from frazil.stores.array_storage.node_keys import grouped
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.memory import MemoryStore
@@ -120,7 +120,7 @@ class OfZarr(WrappedStore):
             assert parse_node(value).zarr_format == 3
             normalise(path)
         for path, chunks in keys.chunks:
-            array = parse_array(self.inner.get(f"{path}/zarr.json") or b"")
+            array = parse_node(self.inner.get(f"{path}/zarr.json") or b"")
             assert chunks.inside(array)[0] == chunks.rows
         return super().put_many(names, pieces, expect)
 

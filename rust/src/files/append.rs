@@ -45,11 +45,47 @@ pub(crate) trait Disk {
 /// Bytes, and where they go.
 pub(crate) type Write<'a> = (u64, &'a [u8]);
 
-/// What is needed to undo an append.
+/// What an append leaves behind the old end and at the start of a shard when all is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Finished {
+    size: u64, // the new one; 0: not known
+    tail: u32, // crc32c of the bytes behind the old end
+    head: u32, // crc32c of the first bytes
+}
+
+impl Finished {
+    fn of(writes: &[Write<'_>], size: u64) -> Finished {
+        let mut finished = Finished { size, tail: 0, head: 0 };
+        for &(at, bytes) in writes {
+            if at == finished.size {
+                finished.tail = crc32c::crc32c_append(finished.tail, bytes);
+                finished.size += bytes.len() as u64;
+            } else if at == 0 {
+                finished.head = crc32c::crc32c(bytes);
+            } else {
+                return Finished { size: 0, ..finished };
+            }
+        }
+        finished
+    }
+}
+
+/// What came of an append that had a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// All of it was written: readers may have seen it, and it stays.
+    Finished,
+    /// It was killed before. Now it is undone.
+    Torn,
+}
+
+/// What is needed to undo an append, and to see whether it was finished.
 #[derive(Debug, PartialEq, Eq)]
 struct Journal {
     identity: Identity,
     size: u64,
+    finished: Finished,
     /// The first bytes of the shard, where they are overwritten.
     head: Vec<u8>,
     /// The last bytes before `size`.
@@ -57,18 +93,21 @@ struct Journal {
 }
 
 impl Journal {
-    fn of(disk: &impl Disk, head: u64) -> System<Journal> {
+    fn of(disk: &impl Disk, writes: &[Write<'_>], head: u64) -> System<Journal> {
         let size = disk.size()?;
         if head > size {
             return Err(Errno::INVAL);
         }
         let sample = SAMPLE.min(size - head);
-        Ok(Journal { identity: disk.identity()?, size, head: disk.read(0, head)?, sample: disk.read(size - sample, sample)? })
+        let (identity, finished) = (disk.identity()?, Finished::of(writes, size));
+        Ok(Journal { identity, size, finished, head: disk.read(0, head)?, sample: disk.read(size - sample, sample)? })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        let numbers = [self.identity.inode, self.identity.born, self.size, self.head.len() as u64, self.sample.len() as u64];
+        let (Identity { inode, born }, Finished { size, tail, head }) = (self.identity, self.finished);
+        let lengths = [self.head.len() as u64, self.sample.len() as u64];
+        let numbers = [inode, born, self.size, lengths[0], lengths[1], size, u64::from(tail), u64::from(head)];
         numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         bytes.extend(&self.head);
         bytes.extend(&self.sample);
@@ -82,7 +121,7 @@ impl Journal {
         if crc32c::crc32c(body) != u32::from_le_bytes(*sum) {
             return None;
         }
-        let (numbers, texts) = body.strip_prefix(MAGIC)?.split_at_checked(40)?;
+        let (numbers, texts) = body.strip_prefix(MAGIC)?.split_at_checked(64)?;
         let (numbers, _) = numbers.as_chunks::<8>();
         let number = |at: usize| u64::from_le_bytes(numbers[at]);
         let (head, sample) = texts.split_at_checked(usize::try_from(number(3)).ok()?)?;
@@ -90,7 +129,8 @@ impl Journal {
             return None;
         }
         let identity = Identity { inode: number(0), born: number(1) };
-        Some(Journal { identity, size: number(2), head: head.to_vec(), sample: sample.to_vec() })
+        let finished = Finished { size: number(5), tail: u32::try_from(number(6)).ok()?, head: u32::try_from(number(7)).ok()? };
+        Some(Journal { identity, size: number(2), finished, head: head.to_vec(), sample: sample.to_vec() })
     }
 
     /// Whether it is of the file that is there.
@@ -101,16 +141,29 @@ impl Journal {
         let length = self.sample.len() as u64;
         Ok(disk.read(self.size - length, length)? == self.sample)
     }
+
+    /// What is left of the append that it is of.
+    fn left(&self, disk: &impl Disk) -> System<Left> {
+        let Finished { size, tail, head } = self.finished;
+        if !self.fits(disk)? {
+            return Ok(Left::Nothing);
+        }
+        let finished = size >= self.size
+            && disk.size()? >= size
+            && crc32c::crc32c(&disk.read(self.size, size - self.size)?) == tail
+            && (self.head.is_empty() || crc32c::crc32c(&disk.read(0, self.head.len() as u64)?) == head);
+        Ok(if finished { Left::Finished } else { Left::Torn })
+    }
 }
 
 /// Writes behind the end of a shard and, where `head` says so, over its first bytes, which comes last. There is no journal. An error says that nothing was changed, or that the
 /// journal is left which `restore` needs.
 pub(crate) fn append(disk: &mut impl Disk, writes: &[Write<'_>], head: u64, durable: bool) -> System<()> {
-    let journal = Journal::of(disk, head)?;
+    let journal = Journal::of(disk, writes, head)?;
     let noted = note(disk, &journal, durable);
     let done = noted.and_then(|()| change(disk, writes, durable)).and_then(|()| disk.remove_journal());
     if let Err(error) = done {
-        let _ = restore(disk); // what fails here is tried again by whoever comes next
+        let _ = settle(disk, true); // what fails here is tried again by whoever comes next
         return Err(error);
     }
     if durable { disk.sync(Target::Folder) } else { Ok(()) }
@@ -156,23 +209,31 @@ fn change(disk: &mut impl Disk, writes: &[Write<'_>], durable: bool) -> System<(
     if durable { disk.sync(Target::Shard) } else { Ok(()) }
 }
 
-/// Undoes an append that was not finished; whether there was one. Whatever is done here may be killed and done again.
-pub(crate) fn restore(disk: &mut impl Disk) -> System<bool> {
-    let Some(bytes) = disk.read_journal()? else { return Ok(false) };
-    let journal = match Journal::parse(&bytes) {
-        Some(journal) if journal.fits(disk)? => journal,
-        _ => {
-            disk.remove_journal()?;
-            return Ok(false);
-        }
-    };
-    disk.write(Target::Shard, 0, &journal.head)?;
-    disk.cut(journal.size)?;
+/// What is left of an append.
+pub(crate) fn left(disk: &impl Disk) -> System<Left> {
+    disk.read_journal()?.as_deref().and_then(Journal::parse).map_or(Ok(Left::Nothing), |journal| journal.left(disk))
+}
+
+/// Undoes an append that was not finished; what was left of it. Whatever is done here may be killed and done again.
+pub(crate) fn restore(disk: &mut impl Disk) -> System<Left> {
+    settle(disk, false)
+}
+
+/// As restore. undo: also an append that was finished.
+fn settle(disk: &mut impl Disk, undo: bool) -> System<Left> {
+    let Some(bytes) = disk.read_journal()? else { return Ok(Left::Nothing) };
+    let journal = Journal::parse(&bytes);
+    let left = journal.as_ref().map_or(Ok(Left::Nothing), |journal| journal.left(disk))?;
+    let Some(journal) = journal.filter(|_| left != Left::Nothing) else { return disk.remove_journal().map(|()| Left::Nothing) };
+    if left == Left::Torn || undo {
+        disk.write(Target::Shard, 0, &journal.head)?;
+        disk.cut(journal.size)?;
+    }
     disk.stamp()?;
     disk.sync(Target::Shard)?; // the journal must not be gone before
     disk.remove_journal()?;
     disk.sync(Target::Folder)?;
-    Ok(true)
+    Ok(left)
 }
 
 #[cfg(test)]
@@ -388,7 +449,8 @@ mod tests {
                         let whole = next.operations < again_at;
                         let mut last = Simulated { operations: 0, fails_at: None, killed: false, ..next };
                         restore(&mut last).unwrap();
-                        assert_eq!((last.journal.is_none(), last.shard == old), (true, true), "{fails_at} {again_at} {:?}", new.len());
+                        let expected = if disk.shard == new { &new } else { &old }; // readers may have seen the new one
+                        assert_eq!((last.journal.is_none(), &last.shard == expected), (true, true), "{fails_at} {again_at}");
                         if whole {
                             break;
                         }
@@ -422,13 +484,13 @@ mod tests {
     #[test]
     fn a_journal_of_another_file_is_only_removed() {
         let (old, _, _, _) = cases().remove(1);
-        let journal = Journal::of(&Simulated::of(&old), 20).unwrap();
-        assert_eq!(Journal::parse(&journal.to_bytes()), Some(journal));
-        let bytes = Journal::of(&Simulated::of(&old), 20).unwrap().to_bytes();
+        let journal = Journal::of(&Simulated::of(&old), &[(200, &[1; 30]), (0, &[9; 20])], 20).unwrap();
+        let bytes = journal.to_bytes();
+        assert_eq!(Journal::parse(&bytes), Some(journal));
         let other: Vec<u8> = (0..250).rev().collect();
         for shard in [other, old[..150].to_vec()] {
             let mut disk = Simulated { journal: Some(bytes.clone()), ..Simulated::of(&shard) };
-            assert_eq!(restore(&mut disk), Ok(false));
+            assert_eq!(restore(&mut disk), Ok(Left::Nothing));
             assert_eq!((disk.journal, disk.shard), (None, shard));
         }
         for length in 0..bytes.len() {

@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::{Errno, Result as System, pread, pwrite};
 
 use crate::columns::{Bytes, Column, ColumnMut, wrong};
-use crate::files::append::{Disk, Identity, Target, Write, append, overwrite, restore};
+use crate::files::append::{Disk, Identity, Left, Target, Write, append, left, overwrite, restore};
 use crate::files::beneath::retry;
 use crate::files::folders::{Make, check_names, open_folder, sync};
 use crate::files::lock::{Lock, Wait};
@@ -196,7 +196,7 @@ fn change_one(
         if held.st_nlink != 1 || !is_ours(&held) || FileType::from_raw_mode(held.st_mode) != FileType::RegularFile {
             return Ok(NOT_IN_PLACE);
         }
-        if Version::of(&held) != version || restore(&mut shard)? {
+        if Version::of(&held) != version || restore(&mut shard)? != Left::Nothing {
             return Ok(answer(Some(Version::of(&shard.stat()?))));
         }
         if manner.journal {
@@ -217,8 +217,8 @@ fn is_ours(stat: &Stat) -> bool {
     user == 0 || user == stat.st_uid
 }
 
-/// 1: somebody was, or had been, at the file, and nobody is now; 0: nobody was.
-fn restore_one(root: BorrowedFd<'_>, name: &str, wait: &Wait<'_>) -> System<[i64; 1]> {
+/// 0: no writer is at the file, and none left anything; 1: one is done by now; 2: one was killed, and what it had begun was undone. look: it is not undone.
+fn restore_one(root: BorrowedFd<'_>, name: &str, look: bool, wait: &Wait<'_>) -> System<[i64; 1]> {
     within(root, name, |folder, base| {
         let journal = [base, JOURNAL].concat();
         let noted = match retry(|| rustix::fs::statat(folder, &journal, AtFlags::SYMLINK_NOFOLLOW)) {
@@ -230,7 +230,7 @@ fn restore_one(root: BorrowedFd<'_>, name: &str, wait: &Wait<'_>) -> System<[i64
         }
         let lock = Lock::acquire(folder, base, wait)?;
         match Shard::open(folder, base, &lock) {
-            Ok(mut shard) => restore(&mut shard).map(|_| [1]),
+            Ok(mut shard) => (if look { left(&shard) } else { restore(&mut shard) }).map(|left| [1 + i64::from(left == Left::Torn)]),
             Err(Errno::NOENT) => remove(folder, &journal).map(|()| [1]),
             Err(error) => Err(error),
         }
@@ -295,12 +295,12 @@ fn change_files(
 }
 
 #[pyfunction]
-#[pyo3(signature = (root, names, result))]
-fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, result: &Bound<'_, PyAny>) -> PyResult<()> {
+#[pyo3(signature = (root, names, look, result))]
+fn restore_files(py: Python<'_>, root: i32, names: Vec<String>, look: bool, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let root = borrowed(root)?;
     check_names(&names, "names")?;
     let mut result = ColumnMut::<1>::of(result, "result", names.len())?;
-    carry_out(py, 1, result.rows(), [LOST[0]], |number, (): &mut (), wait| match restore_one(root, &names[number], wait) {
+    carry_out(py, 1, result.rows(), [LOST[0]], |number, (): &mut (), wait| match restore_one(root, &names[number], look, wait) {
         Err(Errno::NOENT | Errno::NOTDIR) => [0],
         Err(error) => [-i64::from(error.raw_os_error())],
         Ok(answer) => answer,

@@ -1,6 +1,6 @@
-"""The guard of everything that is made at a location: a repository, with its history, is neither overwritten nor written into, whoever writes.
+"""The guard of all destinations: no operation overwrites a repository or writes among its files.
 
-All functions and commands that take a destination ask check_destination, or check_output for a file: create_array, create_group, open_array and open_group where
+All functions and commands that take a destination call check_destination, or check_output for a file: create_array, create_group, open_array and open_group where
 they create, Repository.create, convert, copy, import, and the outputs of get and view."""
 
 from __future__ import annotations

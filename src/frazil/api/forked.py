@@ -8,29 +8,16 @@ from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.codecs.registry import Registry
 from frazil.repository.merge import fork_columns
-from frazil.repository.merge.fork_columns import NOTHING, Written, join
-from frazil.repository.session.session_store import SessionStore
+from frazil.repository.merge.fork_columns import Written
 from frazil.repository.session.transaction import Transaction
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.store import Store
-
-__all__ = [
-    "NOTHING",
-    "Written",
-    "begin_again",
-    "fork_for_many",
-    "is_of",
-    "join",
-    "session_of",
-    "store_of",
-    "with_written",
-    "written_by",
-]
 
 
 def session_of(array: Array) -> Session | None:
     """The session that an array was opened from; None for an array in a plain store."""
     store = array.store
-    if not isinstance(store, SessionStore) or not isinstance(store.nodes, Transaction):
+    if not isinstance(store, NodeStore) or not isinstance(store.nodes, Transaction):
         return None
     assert isinstance(store.known, Registry)
     return Session(store.nodes, store.known, store.nodes.options.runtime)
@@ -38,7 +25,7 @@ def session_of(array: Array) -> Session | None:
 
 def is_of(session: Session, array: Array) -> bool:
     """Whether an array was opened from this session."""
-    return isinstance(array.store, SessionStore) and array.store.nodes is session._transaction
+    return isinstance(array.store, NodeStore) and array.store.nodes is session._transaction
 
 
 def store_of(session: Session) -> Store:

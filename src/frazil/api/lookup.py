@@ -56,7 +56,7 @@ class Commit:
 
     @property
     def metadata(self) -> Mapping[str, Json]:
-        """The metadata of the commit, read when it is asked for; empty where its snapshot is not there any more."""
+        """The metadata of the commit, read on first use; empty where its snapshot no longer exists."""
         return self._made[0].commit_metadata(self.snapshot)
 
     def __eq__(self, other: object) -> bool:
@@ -114,7 +114,7 @@ def lookup(files: RepositoryFormat, text: str) -> ObjectId:
     """The snapshot of a tag, else of a branch, else of an id, else of the one id that begins so (4 characters or more; capital or small letters, O for 0, I and L
     for 1). It is the id of its file.
 
-    Raises NotFoundError; InvalidInputError where several ids begin so, and for a text that names nothing; FormatError for a reference file that makes no sense."""
+    Raises NotFoundError; InvalidInputError where several ids begin so, and for a text that names nothing; FormatError for a damaged reference file."""
     tagged = files.tag(text)
     if tagged is not None:
         return tagged

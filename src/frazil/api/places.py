@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.array import Array
@@ -40,6 +40,7 @@ else:
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
     object_store = LateModule("frazil.stores.objects.object_store")
 
+Made = TypeVar("Made", Array, Group)
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _OTHER_FILES = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".he5")
 _MODES = ("r", "r+", "a", "w", "w-")
@@ -161,11 +162,9 @@ def open_array(
             f"{next(iter(arguments))} has no meaning with mode {mode!r}, which creates nothing",
             hint='use mode "a" or "w-"',
         )
-    found = _present(place, path, mode, ArrayMetadata, zarr_format)
-    if found is not None:
-        return Array(*found)
-    try:
-        made = create_array(
+
+    def create() -> Array:
+        return create_array(
             place._replace(transformers=()),  # type: ignore[arg-type] # which _place knows
             path=path,
             zarr_format=zarr_format,
@@ -176,12 +175,9 @@ def open_array(
             shard_writes=shard_writes,
             **arguments,  # type: ignore[arg-type]
         )
-    except AlreadyExistsError:
-        found = _quicker(place, path, mode, ArrayMetadata, zarr_format)
-        if found is None:
-            raise
-        return Array(*found)
-    return made.through(storage_transformers)
+
+    found = _present_or_made(place, path, mode, ArrayMetadata, zarr_format, create)
+    return Array(*found) if isinstance(found, tuple) else found.through(storage_transformers)
 
 
 def create_group(
@@ -226,13 +222,11 @@ def open_group(
 
     Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
     place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers, cache, cache_limit)
-    found = _present(place, path, mode, GroupMetadata, zarr_format)
-    if found is not None:
-        return Group(*found)
-    if mode == "w-":
-        _refuse_implied(place, path)
-    try:
-        made = create_group(
+
+    def create() -> Group:
+        if mode == "w-":
+            _refuse_implied(place, path)
+        return create_group(
             place._replace(transformers=()),  # type: ignore[arg-type] # which _place knows
             attributes=attributes,
             overwrite=mode == "w",
@@ -242,12 +236,9 @@ def open_group(
             registry=registry,
             runtime=runtime,
         )
-    except AlreadyExistsError:
-        found = _quicker(place, path, mode, GroupMetadata, zarr_format)
-        if found is None:
-            raise
-        return Group(*found)
-    return made.through(storage_transformers)
+
+    found = _present_or_made(place, path, mode, GroupMetadata, zarr_format, create)
+    return Group(*found) if isinstance(found, tuple) else found.through(storage_transformers)
 
 
 def open_node(
@@ -315,7 +306,7 @@ def _refuse_v2(place: Place) -> None:
 
 
 def _nothing_at(place: Place) -> NotFoundError:
-    """The error for a place where nothing is; a repository, whose nodes are no documents, is told."""
+    """The error for a place where no node is. Its hint names a repository that lies there, as nodes of repositories are not documents."""
     error = missing(place)
     if (refusal := zarr_v2.v2_refusal(place)) is not None:
         return refusal
@@ -348,8 +339,8 @@ def _nothing_at(place: Place) -> NotFoundError:
 
 
 def _refuse_implied(place: Place, path: str) -> None:
-    """Raises AlreadyExistsError where a group without a document is (draft of 2022): mode w- may not give it one, as create_group does.
-    What else is there, or wrong with it, is said when the group is made."""
+    """Raises AlreadyExistsError for a group without a document (draft of 2022): mode w- may not give it one, as create_group does.
+    create_group finds everything else that is in the way."""
     try:
         there, node = locate(place, path, to_create=True)
     except InvalidInputError:
@@ -363,11 +354,20 @@ def _refuse_implied(place: Place, path: str) -> None:
         )
 
 
-def _quicker(
-    place: Place, path: str, mode: str, kind: type[M], zarr_format: int | str | None
-) -> tuple[Place, M] | None:
-    """In mode a, the node that somebody else created first."""
-    return _present(place, path, mode, kind, zarr_format) if mode == "a" else None
+def _present_or_made(
+    place: Place, path: str, mode: str, kind: type[M], zarr_format: int | str | None, create: Callable[[], Made]
+) -> tuple[Place, M] | Made:
+    """The node to open, or the one that `create` makes. In mode a, the node that another process creates at the same time is opened."""
+    found = _present(place, path, mode, kind, zarr_format)
+    if found is not None:
+        return found
+    try:
+        return create()
+    except AlreadyExistsError:
+        found = _present(place, path, mode, kind, zarr_format) if mode == "a" else None
+        if found is None:
+            raise
+        return found
 
 
 def _for_creation(
@@ -398,8 +398,8 @@ def _place(
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
 ) -> Place:
-    """The location itself; a node below it has its path in the place that `locate` or `for_creation` makes of it. A Place is one already: of who opens, and found
-    that there is something to be made."""
+    """The place of a location; `locate` and `for_creation` make of it the place of a node below. A Place is returned as it is: open_array and open_group pass
+    one when they create a node."""
     if isinstance(location, Place):
         return location
     check_surroundings(registry, runtime)

@@ -93,7 +93,7 @@ class Repository:
         _check_compatible(compatible, attributes_file_bytes)
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         files = _files(location, durable, runtime, cache, cache_limit)
-        # one that is there already is told when its first branch file is created
+        # creating the first branch file fails if a repository is there already
         check_destination(location, files.store, files.prefix, may_be_repository=True)
         files.create(compatible=compatible is not None)
         return cls(files, options, registry)
@@ -113,7 +113,7 @@ class Repository:
         runtime: Runtime = DEFAULT,
     ) -> Repository:
         """The repository at a location; arguments as for `create`. Raises NotFoundError where none is, FormatError for one of a later format: at once where that
-        costs no request, and else when it is first used, as what is asked for then tells it anyway."""
+        costs no request, else on first use, whose requests show it anyway."""
         options = _options(durable, chunk_packing, virtual_prefixes, attributes_file_bytes, registry, runtime)
         files = _files(location, durable, runtime, cache, cache_limit)
         if files.store.capabilities.direct:
@@ -138,7 +138,7 @@ class Repository:
         except NotFoundError:
             try:
                 return cls.create(location, compatible=compatible, **options)  # type: ignore[arg-type]
-            except AlreadyExistsError:  # somebody else was quicker
+            except AlreadyExistsError:  # another process created it
                 repo = cls.open(location, **options)  # type: ignore[arg-type]
         if compatible is not None and not repo._files.rules(repo._files.snapshot(repo._tip(MAIN).snapshot)).foreign:
             raise InvalidInputError(
@@ -324,7 +324,7 @@ class Repository:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
         finally:
-            self._tips.pop(name, None)
+            self._tips.pop(str(name), None)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch, but not `main`; its snapshots stay. Sessions that were on it cannot commit any more.
@@ -336,7 +336,7 @@ class Repository:
             error.hint = error.hint or branch_hint(self._files, name)
             raise
         finally:
-            self._tips.pop(name, None)
+            self._tips.pop(str(name), None)
 
     @property
     def tags(self) -> list[str]:

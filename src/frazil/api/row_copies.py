@@ -32,7 +32,7 @@ _ARRAYS = 4  # whose values of one box are in memory at once: ours, theirs, the 
 
 
 class ArrayRows:
-    """store: what the arrays say that they are in."""
+    """store: the store that the arrays report."""
 
     __slots__ = ("_registry", "_runtime", "_store")
 
@@ -46,7 +46,7 @@ class ArrayRows:
         low = shift.old - shift.old % _extents(before)[shift.axis]
         changed: list[tuple[int, ...]] = []
         both: list[tuple[int, ...]] = []
-        for box in self._chunk_boxes(before, shift.axis, low, shift.old):
+        for box in _tiles(before, shift.axis, low, shift.old, _extents(before)) if low < shift.old else ():
             was = before.read(box).tobytes()
             if mine.read(box).tobytes() != was:
                 changed.append(_coordinates(before, box))
@@ -76,11 +76,6 @@ class ArrayRows:
         node = find_node(place)
         assert isinstance(node, ArrayMetadata), "only arrays are appended to"
         return Array(place, node)
-
-    def _chunk_boxes(self, array: Array, axis: int, low: int, high: int) -> Iterator[Box]:
-        """The rows of an axis, chunk by chunk along the others; none where there are none."""
-        if low < high:
-            yield from _tiles(array, axis, low, high, _extents(array))
 
     def _boxes(self, array: Array, axis: int, low: int, high: int) -> Iterator[Box]:
         """The rows of an axis, in boxes of whole chunks along the others that may be in memory together."""

@@ -14,8 +14,7 @@ from frazil.array.hierarchy.nodes import Place, find_node, missing
 from frazil.codecs.registry import Registry
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.formats.ids import encode_id
-from frazil.metadata.json_text import as_json
-from frazil.metadata.members import check_object
+from frazil.metadata.members import json_object
 from frazil.metadata.model import GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.repository.commit.commit import attempt_commit
@@ -26,10 +25,10 @@ from frazil.repository.merge.rebase import rebase as rebase_transaction
 from frazil.repository.merge.session_delta import session_delta
 from frazil.repository.merge.solvers import Solver, check_solver
 from frazil.repository.session.pending_chunks import PackingOrder
-from frazil.repository.session.session_store import SessionStore
 from frazil.repository.session.set_references import Check, adopt_file, set_adopted, set_virtual
 from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.retry import Backoff, attempts
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Session:
 
     def __init__(self, transaction: Transaction, registry: Registry, runtime: Runtime) -> None:
         self._transaction, self._registry, self._runtime = transaction, registry, runtime
-        self._store = SessionStore(transaction, registry, read_only=transaction.read_only)
+        self._store = NodeStore(transaction, registry, read_only=transaction.read_only)
 
     # --- what it is ----------------------------------------------------------------------------------------------------------------
 
@@ -67,7 +66,7 @@ class Session:
         return Group(place, node)
 
     @property
-    def store(self) -> SessionStore:
+    def store(self) -> NodeStore:
         """The same hierarchy as a store of Zarr v3 keys, for other libraries."""
         return self._store
 
@@ -98,7 +97,7 @@ class Session:
         return Session, (self._transaction, self._registry, self._runtime)
 
     def place(self, path: str = "") -> Place:
-        """The place of the node at a path, for those who open it."""
+        """The place of the node at a path, to open it."""
         transaction = self._transaction
         return Place(
             self._store,
@@ -132,7 +131,7 @@ class Session:
         """Makes the changes the next snapshot of the branch, all or nothing; its id.
 
         message      what was done and why;  metadata: JSON values by name, kept with the snapshot
-        rebase       what to do where the branch has moved: None raises ConflictError; "disjoint" goes on if nobody else changed the same things; "ours", "theirs"
+        rebase       what to do where the branch has moved: None raises ConflictError; "disjoint" continues if no other commit changed the same things; "ours", "theirs"
                      or a function of a Conflict decide. Where nothing is left to commit then, the id is that of the tip
         allow_empty  commits also where nothing was changed
         packing_order  a function of an array's absolute path and the coordinates of its chunks, int64[n, d], that gives int64[n]: their numbers in the order in which
@@ -144,7 +143,7 @@ class Session:
         check_flag(allow_empty, "allow_empty")
         if rebase is not None:
             check_solver(rebase)
-        properties = check_object(as_json({} if metadata is None else metadata, "metadata"), "metadata")
+        properties = json_object({} if metadata is None else metadata, "metadata")
         transaction = self._transaction
         for attempt in attempts(COMMITS):
             if attempt and rebase is not None:
@@ -161,7 +160,7 @@ class Session:
         )
 
     def _moved(self) -> ConflictError:
-        """The error where somebody else committed first."""
+        """The error where another session committed first."""
         conflicts = meet(self._transaction).conflicts
         told = f"; {conflicts[0]}" if conflicts else ", but nothing that was changed here"
         error = ConflictError(

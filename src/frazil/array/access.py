@@ -1,4 +1,4 @@
-"""What reading and writing an array needs to know, made once when it is opened; and the errors for what the kernel could not do.
+"""The values that reads and writes of one array share, made once when it is opened; and the errors for failures in the kernel.
 
 Reading is in io/read.py, writing in io/write.py; the shard indexes that an array remembers are in io/shard_indexes.py."""
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 class Access(Record):
-    """One array's way to its chunks. document: what is stored of the array by now; indexes: those that are remembered, None where none can be; turn: held by a
-    writer of this array that lost a race and tries again; options: how shards are written."""
+    """Access to the chunks of one array. document: the stored document; indexes: remembered shard indexes, None where none can be; turn: a lock that a
+    writer holds while it repeats a write that lost a race; options: how shards are written."""
 
     path: str
     document: StoredDocument
@@ -43,12 +43,12 @@ class Access(Record):
     chain: Chain
     runtime: Runtime
     indexes: RememberedIndexes | None
-    turn: Turn
+    turn: ForkSafeLock
     options: ShardOptions = ShardOptions()
 
 
-class Turn:
-    """A lock that the child of a fork finds open, whoever held it in the parent: that thread is not in the child."""
+class ForkSafeLock:
+    """A lock that is open in the child of a fork, even if a thread of the parent holds it: that thread does not exist in the child."""
 
     __slots__ = ("__weakref__", "_lock")
 
@@ -66,7 +66,7 @@ class Turn:
         self._lock = allocate_lock()
 
 
-_held: WeakSet[Turn] = WeakSet()  # of this process, for its children
+_held: WeakSet[ForkSafeLock] = WeakSet()  # of this process, for its children
 
 
 def _after_fork() -> None:

@@ -1,6 +1,6 @@
-"""The array that users touch. It turns what they write between brackets into plans, and hands those to reading and writing.
+"""The array of the public API. It turns selections into plans, which io/ reads and writes.
 
-How documents are read and changed is in nodes.py, resizing in resize.py, what info says in info.py."""
+Documents are read and changed in nodes.py, arrays resized in resize.py, and described in info.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.array.access import Access, Turn
+from frazil.array.access import Access, ForkSafeLock
 from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import check_array_options, compile_array
 from frazil.array.extents import checked_axis, grown_shape, row_batches, whole_chunks
@@ -24,7 +24,6 @@ from frazil.array.io.shard_indexes import remembered_indexes
 from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
 from frazil.array.tokens import OwnToken, token_of
-from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
@@ -105,7 +104,7 @@ class Array:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise
         self._leaf, self._fill, self._own = self._compiled.chain.leaf.shape, self._compiled.fill, OwnToken()
-        self._reached: list[tuple[Access, Turn]] = []  # made when first needed: many arrays are only looked at
+        self._reached: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many arrays are only looked at
         self._seen = 0 if place.nodes is None else place.nodes.renewals
         self._take(metadata)
 
@@ -114,17 +113,17 @@ class Array:
         return (self._reached or self._reach())[0][0]
 
     @property
-    def _changing(self) -> Turn:
+    def _changing(self) -> ForkSafeLock:
         return (self._reached or self._reach())[0][1]
 
-    def _reach(self) -> list[tuple[Access, Turn]]:
+    def _reach(self) -> list[tuple[Access, ForkSafeLock]]:
         """The first that any thread adds counts."""
         chain, runtime = self._compiled.chain, self._place.runtime.checked()
         indexes = remembered_indexes(self._place, self._metadata, chain)
         document = StoredDocument(self._place, self._metadata, self._storage, self._documented)
         options = self._place.shard_options
-        access = Access(self._place.path, document, self._storage, chain, runtime, indexes, Turn(), options)
-        self._reached.append((access, Turn()))
+        access = Access(self._place.path, document, self._storage, chain, runtime, indexes, ForkSafeLock(), options)
+        self._reached.append((access, ForkSafeLock()))
         return self._reached
 
     def _take(self, metadata: ArrayMetadata) -> None:
@@ -198,10 +197,7 @@ class Array:
     @property
     def codecs(self) -> tuple[Codec, ...]:
         """The codecs of a chunk; of an inner chunk, where there are shards."""
-        codecs = self._compiled.codecs
-        while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
-            codecs = sharding.codecs
-        return codecs
+        return self._compiled.inner_codecs
 
     @property
     def path(self) -> str:
@@ -417,7 +413,7 @@ class Array:
             return stored if shrinks and stored.shape != cleared else new
 
         while self._change(change, lengths_only=True).shape != lengths:
-            cleared = found[0]  # anew, should somebody else change the lengths meanwhile
+            cleared = found[0]  # again if others change the lengths meanwhile
             cut = resize.Cut(self._access, self._compiled, self._outer, cleared, lengths)
             self._do(cut.clear)
         if cut is not None:

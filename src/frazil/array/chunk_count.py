@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.io.shard_lookup import Shards, fetch_indexes, open_shards, shards_below
+from frazil.array.io.shard_lookup import Shards, fetch_indexes, open_shards, replaced_since, shards_below
 from frazil.array.io.task_costs import shards_per_task
+from frazil.errors import DataError
+from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.values import Columns
 
 
@@ -29,8 +31,15 @@ class ChunkCount:
 
     def _of_shards(self, coords: Columns) -> int:
         located = self._access.storage.locate(coords)
-        opened = open_shards(self._access, located, coords, fetch_indexes(self._access, located))
-        return self._of_level(0, opened.shards, coords * self._extents)
+        for _ in attempts(READS):
+            fetched = fetch_indexes(self._access, located)
+            try:
+                opened = open_shards(self._access, located, coords, fetched)
+                return self._of_level(0, opened.shards, coords * self._extents)
+            except DataError:
+                if not replaced_since(self._access, located, fetched):
+                    raise
+        raise replaced("a shard was", located.names[0])
 
     def _of_level(self, depth: int, shards: Shards, corners: Columns) -> int:
         """In shards of a level; corners: int64[m, d], the first element of each."""

@@ -32,6 +32,14 @@ class CompiledArray(Record):
     counts: tuple[int, ...] | None
     fill: np.generic
 
+    @property
+    def inner_codecs(self) -> tuple[Codec, ...]:
+        """The codecs of a chunk; of an innermost chunk, where there are shards."""
+        codecs = self.codecs
+        while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
+            codecs = sharding.codecs
+        return codecs
+
 
 def compile_array(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
     """The same value for metadata of the same parts, as the same document has, with the same registry.
@@ -55,10 +63,7 @@ def _compile(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
 
 
 def check_array_options(place: Place, metadata: ArrayMetadata, compiled: CompiledArray) -> None:
-    """Raises InvalidInputError where the place asks for a way of writing shards that this array does not allow."""
+    """Raises InvalidInputError where this array does not allow the shard options of the place."""
     if place.shard_options.shard_writes != "rewrite":
-        codecs = compiled.codecs
-        while (sharding := next((codec for codec in codecs if isinstance(codec, ShardingIndexed)), None)) is not None:
-            codecs = sharding.codecs
         transformed = bool(place.transformers or metadata.storage_transformers or place.nodes is not None)
-        check_strategy(place.shard_options, place.store, transformed, compiled.chain, codecs, place.path)
+        check_strategy(place.shard_options, place.store, transformed, compiled.chain, compiled.inner_codecs, place.path)

@@ -67,12 +67,23 @@ class Group(MutableMapping[str, "Array | Group"]):
 
     Keys are names or paths below the group ("level1/temp"); iteration gives the names of its direct members."""
 
-    __slots__ = ("_asked", "_metadata", "_place", "_seen")
+    __slots__ = ("_asked", "_key", "_metadata", "_opened", "_seen")
 
     def __init__(self, place: Place, metadata: GroupMetadata) -> None:
-        self._place, self._metadata = place, metadata
-        self._seen = 0 if place.nodes is None else place.nodes.renewals
+        self._opened, self._metadata = place, metadata
+        nodes = place.nodes
+        self._seen = 0 if nodes is None else nodes.renewals
+        self._key = None if nodes is None or place.read_only else nodes.node_key(place.path)
         self._asked: ref[_Names] | None = None  # the last iteration
+
+    @property
+    def _place(self) -> Place:
+        """The place, which follows a group that is moved in a session; the last one where it was removed."""
+        if self._opened.nodes is not None and self._key is not None:
+            now = self._opened.nodes.node_path(self._key)
+            if now is not None and now != self._opened.path:
+                self._opened = self._opened.at(now)
+        return self._opened
 
     @property
     def path(self) -> str:
@@ -113,8 +124,11 @@ class Group(MutableMapping[str, "Array | Group"]):
 
     def change_attributes(self, update: Update) -> None:
         """Writes what `update` makes of the stored attributes; it may be called several times. Raises ReadOnlyError, MetadataError, StoreError."""
+        place = self._place
+        if place.nodes is not None and self._key is not None and place.nodes.node_path(self._key) is None:
+            raise NotFoundError("the group is gone", path=place.path, hint="it was removed; open what is there now")
         self._metadata = change_node(
-            self._place, GroupMetadata, lambda stored: stored.with_attributes(update(dict(stored.attributes)))
+            place, GroupMetadata, lambda stored: stored.with_attributes(update(dict(stored.attributes)))
         )
 
     # --- as a mapping --------------------------------------------------------------------------------------------------------------
@@ -147,8 +161,8 @@ class Group(MutableMapping[str, "Array | Group"]):
         self._changed_below()
 
     def move(self, path: str, to: str) -> None:
-        """Renames a node, with everything below it; both paths are below this group, and groups above the new one are made where there are none. Handles of the
-        old path do not follow.
+        """Renames a node, with everything below it; both paths are below this group, and groups above the new one are made where there are none. In a
+        session handles follow what is moved; in a plain store they keep the old path.
 
         In a plain store keys are linked, or copied where the store cannot link, and the old ones removed once the new node is whole; nobody else may change
         the node meanwhile. A crash leaves the old node whole, or the new one, or both.

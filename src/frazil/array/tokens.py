@@ -1,4 +1,4 @@
-"""What tells the content of an array from any other content, as far as that can be known: dask names the tasks that read an array by it (`__dask_tokenize__`).
+"""Tokens that identify the content of an array, as far as it is known. dask uses them in the names of tasks that read an array (`__dask_tokenize__`).
 
 Two tokens are equal only where the content is. docs/design/019-dask.md says what follows for plain stores, where chunks have no version that could be asked for."""
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class OwnToken:
-    """What one handle that can write is told by, until it writes: then it is another one."""
+    """A random token of one writable handle. Each write replaces it."""
 
     __slots__ = ("_text",)
 

@@ -9,7 +9,7 @@ from frazil.record import Record
 
 
 class Command(Record):
-    """name: one word, or that of a group of commands and one word; summary: one line; examples: (command line, what it does). run: with what add_arguments parsed."""
+    """name: one word, or that of a group of commands and one word; summary: one line; examples: (command line, what it does); run: takes the parsed arguments."""
 
     name: str
     summary: str

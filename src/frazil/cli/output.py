@@ -20,7 +20,7 @@ def add_json(parser: ArgumentParser) -> None:
 
 
 def say(text: str) -> None:
-    """A text and a line break to standard output. What a terminal takes for a command is escaped, as names and attributes may be anybody's; signs that the output
+    """Prints a text and a line break. Control characters are escaped, as names and attributes may hold any text; characters that the output
     cannot show become question marks."""
     encoding = sys.stdout.encoding or "utf-8"
     lines = "\n".join(one_line(line) for line in text.split("\n"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.errors import ChunkDecodeError, FrazilError, InvalidInputError, MetadataError
-from frazil.metadata.extension_guard import Asking
+from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.record import Record
 
@@ -197,17 +197,17 @@ def cause_of(text: str) -> BaseException | None:
     return text.error.__cause__ if isinstance(text, Refusal) else None
 
 
-def asking(codec: Codec, path: str) -> Asking:
+def asking(codec: Codec, path: str) -> ExtensionCall:
     """What a codec, which may be the user's, is asked when an array is opened or made."""
-    return Asking("codec", codec.name, path)
+    return ExtensionCall("codec", codec.name, path)
 
 
 def encoded_spec(codec: ArrayToArray, spec: ChunkSpec, path: str) -> ChunkSpec:
     """codec.encoded_spec; whatever a codec of the user's raises or makes is told as a MetadataError."""
-    with asking(codec, path) as ask:
+    with asking(codec, path) as call:
         made: object = codec.encoded_spec(spec, path)
         if not isinstance(made, ChunkSpec):
-            raise ask.wrong(made, "a ChunkSpec")
+            raise call.wrong(made, "a ChunkSpec")
         return made
 
 
@@ -265,10 +265,10 @@ def resolve(codecs: Iterable[Codec], spec: ChunkSpec) -> tuple[Codec, ...]:
     there on: compile_chain says why."""
     settled = list(codecs)
     for i, codec in enumerate(settled):
-        with asking(codec, f"codecs[{i}]") as ask:
+        with asking(codec, f"codecs[{i}]") as call:
             made: object = codec.resolved(spec)
             if not isinstance(made, type(codec)):
-                raise ask.wrong(made, "a codec of its kind")
+                raise call.wrong(made, "a codec of its kind")
             settled[i] = codec = made
         if isinstance(codec, ArrayToArray):
             try:

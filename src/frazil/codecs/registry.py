@@ -18,7 +18,7 @@ from frazil.metadata.draft.extensions import (
     MetadataEncodingReader,
     look_up,
 )
-from frazil.metadata.extension_guard import Asking
+from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension, ExtensionFamily, parse_extension, parse_extensions, suggestion
 from frazil.metadata.json_text import as_json, found, item
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
@@ -228,10 +228,10 @@ class Registry(Value):
             return self.parse_codecs(parse_extensions(value, member), member)  # type: ignore[arg-type] # refused where it is none
 
         try:
-            with Asking("codec", extension.name, None) as ask:
+            with ExtensionCall("codec", extension.name, None) as call:
                 made: object = codec.from_configuration(configuration, parse)
                 if not isinstance(made, Codec):
-                    raise ask.wrong(made, "a codec")
+                    raise call.wrong(made, "a codec")
                 return made
         except (MetadataError, UnknownExtensionError) as error:
             error.path = place if error.path is None else f"{place}.{error.path}"

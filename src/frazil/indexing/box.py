@@ -201,14 +201,12 @@ class BoxBatch:
             whole = np.logical_and.outer(whole, axis.whole_shards(of_batch.shard, extent))
         return whole.reshape(-1)
 
-    def place(self, row: int | None = None) -> tuple[slice | Columns, ...]:
-        """An index for `out_view` with which to *assign a scalar* to all that this row of `shards` (None: the batch) covers of the result."""
+    def place(self, row: int) -> tuple[slice | Columns, ...]:
+        """An index for `out_view` that selects all that a row of `shards` covers of the result, to assign a scalar to it."""
         places: list[slice | Columns] = []
         for axis, of_batch in zip(reversed(self._plan.axes), reversed(self.axes), strict=True):
-            low, high = 0, of_batch.chunk.size
-            if row is not None:
-                row, ordinal = divmod(row, of_batch.shard.size)
-                low, high = int(of_batch.starts[ordinal]), int(of_batch.starts[ordinal + 1])
+            row, ordinal = divmod(row, of_batch.shard.size)
+            low, high = int(of_batch.starts[ordinal]), int(of_batch.starts[ordinal + 1])
             if of_batch.whole and high - low == axis.count:
                 places.append(slice(0, axis.size))
             else:

@@ -85,7 +85,6 @@ class PointBatch:
     """Some shards of a plan, or a part of one.
 
     part, parts, shard_count, unit_count  as in BoxBatch
-    point_count  number of points
     shards       int64[s, d]: coordinates of the shards touched, in C order"""
 
     __slots__ = ("_high", "_low", "_offsets", "_plan", "part", "parts", "shards")
@@ -107,11 +106,6 @@ class PointBatch:
     def unit_count(self) -> int:
         """Units of all of them."""
         return self._high - self._low
-
-    @property
-    def point_count(self) -> int:
-        """Points in all of them."""
-        return int(self._plan.first[self._high] - self._plan.first[self._low])
 
     def units(self, rows: Columns | None = None) -> PointUnits:
         """The units of these rows of `shards` (ascending; None: all), with their points."""

@@ -76,10 +76,10 @@ class UserGrid(RegularGrid):
     def check(self, shape: tuple[int, ...], path: str = "chunk_grid") -> None:
         self.grid.check(shape, path)
         super().check(shape, path)
-        told, regular = tuple(self.grid.grid_shape(shape)), self.grid_shape(shape)
-        if told != regular:
+        found, regular = tuple(self.grid.grid_shape(shape)), self.grid_shape(shape)
+        if found != regular:
             raise MetadataError(
-                f"the chunk grid {self.grid.extension().name} has {list(told)} chunks in an array of shape {list(shape)}, and a regular grid of"
+                f"the chunk grid {self.grid.extension().name} has {list(found)} chunks in an array of shape {list(shape)}, and a regular grid of"
                 f" chunks {list(self.chunk_shape)} has {list(regular)}",
                 path=path,
                 hint="arrays can be read through grids of equal chunks that begin at the origin",

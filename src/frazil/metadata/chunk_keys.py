@@ -19,7 +19,7 @@ SEPARATORS: Final = ("/", ".")
 
 
 class ChunkKeyEncoding(Protocol):
-    """Names for the chunks of an array; a value, compared with ==. Coordinates are not negative; the engine sees to that."""
+    """Names for the chunks of an array; a value, compared with ==. Coordinates are never negative."""
 
     def extension(self) -> Extension:
         """The extension that names this encoding."""

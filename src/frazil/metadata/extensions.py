@@ -9,7 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from frazil.errors import MetadataError, UnknownExtensionError
 from frazil.metadata.json_text import Json, as_json, found, item, member
-from frazil.metadata.members import Members, check_object, refusal
+from frazil.metadata.members import Members, json_object, refusal
 from frazil.metadata.value import Value, assign
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Extension(Value):
             )
         assign(self, "name", name)
         place = f"{path}.configuration" if path else "configuration"
-        copied = check_object(as_json(configuration, place), place) if configuration else {}
+        copied = json_object(configuration, place) if configuration else {}
         assign(self, "configuration", copied)
         assign(self, "must_understand", must_understand)
 
@@ -66,7 +66,7 @@ class Extension(Value):
 
 
 def is_extension_name(name: object) -> bool:
-    """Whether the name has a form that the core allows: registered, or a URI as earlier versions of it asked for."""
+    """Whether the name has a form that the core allows: registered, or a URI as earlier versions of the core required."""
     if not isinstance(name, str):
         return False
     if len(name) >= 2 and name[0] in _FIRST and not name.strip(_REST):
@@ -165,7 +165,7 @@ def pick(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str
 
 
 def suggestion(name: str, known: Sequence[str]) -> str | None:
-    """A question for whoever mistyped one of the known names, left out what stands before its dot, or wrote its beginning; None where the name is like none of them."""
+    """A hint with the known name that a name resembles: mistyped, without the part before its dot, or cut short. None where it resembles none."""
     from difflib import get_close_matches
 
     short = {one.rpartition(".")[2].lower(): one for one in reversed(known)} | {

@@ -270,7 +270,7 @@ def _as_json(value: object, path: str | None, depth: int) -> Json:
 def dump_json(value: Json, indent: int | None = 2) -> bytes:
     """UTF-8 JSON text: members in the order they have, two spaces a level, a line break at the end. NaN and infinities are refused.
 
-    indent  None: all in one line, which takes a tenth of the time, for text that nobody looks at"""
+    indent  None: all in one line, which takes a tenth of the time, for text that only programs read"""
     try:
         text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
         try:

@@ -1,6 +1,6 @@
 """The port between nodes and the dialects: where a dialect keeps the documents and chunks of nodes, and how its documents read.
 
-Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py does the I/O, and is the only one to ask."""
+Pure. documents.py and layout.py implement it; array/hierarchy/nodes.py does the I/O, and is the only caller."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from frazil.record import Record
 Metadata = ArrayMetadata | GroupMetadata
 
 
-class Known(Protocol):
-    """What is asked of a registry of extensions."""
+class KnownExtensions(Protocol):
+    """The part of a registry of extensions that layouts use."""
 
     @property
     def metadata(self) -> MetadataExtensions: ...
@@ -29,7 +29,7 @@ class Known(Protocol):
 
 
 class Candidate(Record):
-    """What a listing says of a node. keys: where its document may be, the one that wins first; group: it is one also where none of them is there."""
+    """A node that a listing shows. keys: of its document, in order of precedence; group: it is a group even if none of these keys exists."""
 
     path: str
     keys: tuple[str, ...]
@@ -41,7 +41,7 @@ class Layout(Protocol):
 
     zarr_format      the dialect, as users name it
     implicit_groups  whether groups need no document
-    at_once          whether one listing of documents_prefix shows all nodes below; else each level has to be asked for"""
+    at_once          whether one listing of documents_prefix shows all nodes below; else each level needs its own listing"""
 
     @property
     def zarr_format(self) -> ZarrFormat: ...
@@ -82,10 +82,10 @@ class Layout(Protocol):
     def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
         """All nodes below that the keys of documents_prefix show, depth first, each level sorted; where at_once."""
 
-    def parse(self, key: str, value: bytes, known: Known) -> Metadata:
+    def parse(self, key: str, value: bytes, known: KnownExtensions) -> Metadata:
         """The metadata of a document. Raises MetadataError, UnknownExtensionError, with the key."""
 
-    def remember(self, value: bytes, metadata: Metadata, known: Known) -> None:
+    def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
         """Lets `parse` give this metadata for a document that was emitted of it; a dialect that remembers nothing does nothing."""
 
     def emit(self, metadata: Metadata) -> bytes:

@@ -9,7 +9,7 @@ from operator import index
 from typing import Final
 
 from frazil.errors import MetadataError
-from frazil.metadata.json_text import Json, found, item, member
+from frazil.metadata.json_text import Json, as_json, found, item, member
 
 INT64_MAX: Final = 2**63 - 1
 
@@ -68,6 +68,11 @@ def check_object(value: Json, path: str | None) -> dict[str, Json]:
     return value
 
 
+def json_object(value: object, path: str | None) -> dict[str, Json]:
+    """A deep copy of a mapping as a plain JSON object. Raises MetadataError for what JSON cannot say."""
+    return check_object(as_json(value, path), path)
+
+
 def lengths_from_user(value: object, path: str, low: int) -> tuple[int, ...]:
     """A shape as users write it (one integer, or a sequence of Python or NumPy integers) as ints from low to 2^63 - 1."""
     if type(value) is tuple:  # as most are, one of ints
@@ -104,23 +109,23 @@ def _as_int(value: object) -> int | None:
 
 
 class Members:
-    """The members of one object, asked for by name; `finish` then refuses those that nobody asked for.
+    """The members of one object, read by name. `finish` refuses members that were not read.
 
     path  where the object is in its document, such as "codecs[1].configuration"."""
 
-    __slots__ = ("_asked", "path", "values")
+    __slots__ = ("_read", "path", "values")
 
     def __init__(self, values: Mapping[str, Json], path: str | None) -> None:
         self.values, self.path = values, path
-        self._asked: list[str] = []
+        self._read: list[str] = []
 
     def at(self, name: str) -> str:
         """The path of a member."""
         return member(self.path, name)
 
     def has(self, name: str) -> bool:
-        """Whether the member is there; it counts as asked for."""
-        self._asked.append(name)
+        """Whether the member is there; it counts as read."""
+        self._read.append(name)
         return name in self.values
 
     def get(self, name: str) -> Json:
@@ -186,15 +191,15 @@ class Members:
         return value if isinstance(value, dict) else check_object(value, self.at(name))
 
     def rest(self) -> dict[str, Json]:
-        """The members that nobody asked for."""
-        if not self.values.keys() - self._asked:
+        """The members that were not read."""
+        if not self.values.keys() - self._read:
             return {}
-        return {name: value for name, value in self.values.items() if name not in self._asked}
+        return {name: value for name, value in self.values.items() if name not in self._read}
 
     def finish(self) -> None:
-        """Refuses the members that nobody asked for."""
+        """Refuses the members that were not read."""
         for name, value in self.rest().items():
-            allowed = ", ".join(dict.fromkeys(self._asked)) or "no members"
+            allowed = ", ".join(dict.fromkeys(self._read)) or "no members"
             raise MetadataError(
                 f"{name} is not known here (allowed: {allowed}), found {found(value)}", path=self.at(name)
             )

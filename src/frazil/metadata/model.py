@@ -13,15 +13,22 @@ import numpy as np
 from frazil.errors import MetadataError
 from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding
-from frazil.metadata.extension_guard import Asking
+from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
-from frazil.metadata.json_text import Json, as_json, item
-from frazil.metadata.members import check_object, lengths_from_user, refusal
+from frazil.metadata.json_text import Json, item
+from frazil.metadata.members import json_object, lengths_from_user, refusal
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.value import Value, assign
 
 ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]
+FORMATS: Final[tuple[ZarrFormat, ...]] = (3, "draft", "draft-2021")  # those that can be read and written
+
+
+def known_format(value: object) -> ZarrFormat | None:
+    """The dialect that a value names, as users and documents name it; None for any other value."""
+    plain = isinstance(value, int | str) and not isinstance(value, bool)
+    return next((known for known in FORMATS if plain and known == value), None)
 
 
 class NodeMetadata(Value):
@@ -31,7 +38,7 @@ class NodeMetadata(Value):
     attributes: Mapping[str, Json]
 
     def with_plain_attributes(self, attributes: dict[str, Json]) -> Self:
-        """The same node with these attributes instead of its own: plain JSON, and nobody else's. They are neither checked nor copied."""
+        """The same node with these attributes instead of its own: plain JSON that no other value shares. They are neither checked nor copied."""
         return self._with_checked(attributes=attributes)
 
     def _with_checked(self, **members: object) -> Self:
@@ -43,7 +50,7 @@ class NodeMetadata(Value):
 
 
 class ArrayMetadata(NodeMetadata):
-    """The metadata of one array. Raises MetadataError where the parts do not fit each other; `path` names the member.
+    """The metadata of one array. Raises MetadataError where the parts do not fit together; `path` names the member.
 
     shape                 elements along each dimension, each from 0 to 2^63 - 1 (from users: one integer or any sequence)
     fill_value            of the data type's dtype, exact to the bit
@@ -52,7 +59,7 @@ class ArrayMetadata(NodeMetadata):
     dimension_names       one for each dimension, None for an unnamed one; None: no names at all
     storage_transformers  array side first
     zarr_format           the dialect that the document has, as users name it
-    unknown               members of the document that nobody here knows and that say `"must_understand": false`, kept to be written back
+    unknown               unknown members of the document with `"must_understand": false`; they are written back
     document              the object that was read, where the dialect says more than the other fields keep: what is written has its members, but
                           for the shape and the attributes. None: the other fields say all"""
 
@@ -115,11 +122,11 @@ class ArrayMetadata(NodeMetadata):
         assign(self, "chunk_grid", chunk_grid)
         assign(self, "chunk_key_encoding", chunk_key_encoding)
         assign(self, "codecs", chain)
-        assign(self, "attributes", _object(attributes, "attributes"))
+        assign(self, "attributes", json_object({} if attributes is None else attributes, "attributes"))
         assign(self, "dimension_names", _dimension_names(dimension_names, len(lengths)))
         assign(self, "storage_transformers", tuple(storage_transformers))
         assign(self, "zarr_format", zarr_format)
-        assign(self, "unknown", _object(unknown, None))
+        assign(self, "unknown", json_object({} if unknown is None else unknown, None))
         assign(self, "document", document)
 
     @property
@@ -142,7 +149,7 @@ class ArrayMetadata(NodeMetadata):
         if len(lengths) != self.ndim:
             raise refusal("shape", f"{self.ndim} lengths, one for each dimension", list(lengths))
         _check_grid(self.chunk_grid, lengths)
-        return self.with_plain_members(lengths, _object(self.attributes, "attributes"))
+        return self.with_plain_members(lengths, json_object(self.attributes, "attributes"))
 
     def with_plain_members(self, shape: tuple[int, ...], attributes: dict[str, Json]) -> ArrayMetadata:
         """As with_plain_attributes, with other lengths, too: as many, which the grid allows."""
@@ -170,9 +177,9 @@ class GroupMetadata(NodeMetadata):
     attributes    plain JSON, copied; None: none
     consolidated  the member `consolidated_metadata` as it was found, or None. It repeats the documents of the nodes below and is never
                   read as their metadata; it stays right when the group's own attributes change, and goes stale when a node below
-                  does: whoever changes one drops it with `without_consolidated`
+                  does: the code that changes one drops it with `without_consolidated`
     zarr_format   the dialect that the document has, as users name it
-    unknown       members of the document that nobody here knows and that may be there, kept to be written back
+    unknown       unknown members of the document that readers may ignore; they are written back
     implicit      the group has no document: it is there because nodes lie below it (draft of 2022, Group metadata)"""
 
     __slots__ = ("attributes", "consolidated", "implicit", "unknown", "zarr_format")
@@ -190,10 +197,10 @@ class GroupMetadata(NodeMetadata):
         unknown: Mapping[str, object] | None = None,
         implicit: bool = False,
     ) -> None:
-        self.attributes = _object(attributes, "attributes")
-        self.consolidated = None if consolidated is None else _object(consolidated, "consolidated_metadata")
+        self.attributes = json_object({} if attributes is None else attributes, "attributes")
+        self.consolidated = None if consolidated is None else json_object(consolidated, "consolidated_metadata")
         self.zarr_format = zarr_format
-        self.unknown = _object(unknown, None)
+        self.unknown = json_object({} if unknown is None else unknown, None)
         self.implicit = implicit
 
     def with_attributes(self, attributes: Mapping[str, object]) -> GroupMetadata:
@@ -214,12 +221,8 @@ def _check_grid(grid: ChunkGrid, shape: tuple[int, ...]) -> None:
     if type(grid) is RegularGrid:  # as nearly all are
         grid.check(shape, "chunk_grid")
         return
-    with Asking("chunk grid", type(grid).__name__, "chunk_grid"):
+    with ExtensionCall("chunk grid", type(grid).__name__, "chunk_grid"):
         grid.check(shape, "chunk_grid")
-
-
-def _object(value: Mapping[str, object] | None, path: str | None) -> dict[str, Json]:
-    return check_object(as_json({} if value is None else value, path), path)
 
 
 def _dimension_names(names: Iterable[str | None] | None, ndim: int) -> tuple[str | None, ...] | None:

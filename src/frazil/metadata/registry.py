@@ -11,7 +11,7 @@ import numpy as np
 from frazil.late import LateModule
 from frazil.metadata.chunk_grids import REGULAR, ChunkGrid, usable_grid
 from frazil.metadata.chunk_keys import DEFAULT, V2, ChunkKeyEncoding
-from frazil.metadata.extension_guard import GRID, KEYS, Asking, with_methods
+from frazil.metadata.extension_guard import GRID, KEYS, ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
 from frazil.metadata.json_text import as_json
 from frazil.metadata.result_cache import ResultCache
@@ -65,7 +65,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
     """What documents may name. `with_...` return a new value in which the new family goes first, so that it may replace an older one.
 
     fallbacks  whether a data type that is not registered may be read as the fallback that its document names (draft of 2022)
-    tells      whether that is told with a FallbackWarning"""
+    tells      whether a FallbackWarning is given then"""
 
     __slots__ = ("_parsed", "chunk_grids", "chunk_key_encodings", "data_types", "fallbacks", "tells")
     data_types: tuple[DataTypeFamily, ...]
@@ -92,58 +92,55 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
 
     @property
     def parsed(self) -> ResultCache:
-        """Nodes of documents of the final dialect, in which nothing is to be told, that were parsed with these extensions. It is no part of the value."""
+        """Nodes of documents of the final dialect that were parsed with these extensions, and without a warning. It is no part of the value."""
         return self._parsed
+
+    def replaced(self, **fields: object) -> MetadataExtensions:
+        """The same with these arguments of the constructor instead of its own. It shares no parsed nodes, unless `parsed` is given."""
+        return MetadataExtensions(**{**dict(self._fields()), **fields})  # type: ignore[arg-type]
 
     def with_data_type(self, family: DataTypeFamily) -> MetadataExtensions:
         """The type may also be that of a field of a struct."""
         known = [other.load() if isinstance(other, LateTypes) else other for other in self.data_types]
         others = [other.with_field_type(family) if isinstance(other, structs.StructTypes) else other for other in known]
-        return MetadataExtensions(
-            (family, *others), self.chunk_grids, self.chunk_key_encodings, self.fallbacks, self.tells
-        )
+        return self.replaced(data_types=(family, *others))
 
     def with_chunk_grid(self, family: ExtensionFamily[ChunkGrid]) -> MetadataExtensions:
-        return MetadataExtensions(
-            self.data_types, (family, *self.chunk_grids), self.chunk_key_encodings, self.fallbacks, self.tells
-        )
+        return self.replaced(chunk_grids=(family, *self.chunk_grids))
 
     def with_chunk_key_encoding(self, family: ExtensionFamily[ChunkKeyEncoding]) -> MetadataExtensions:
-        return MetadataExtensions(
-            self.data_types, self.chunk_grids, (family, *self.chunk_key_encodings), self.fallbacks, self.tells
-        )
+        return self.replaced(chunk_key_encodings=(family, *self.chunk_key_encodings))
 
     def without_fallbacks(self) -> MetadataExtensions:
         """A data type that is not registered is refused, whatever fallback its document names."""
-        return MetadataExtensions(self.data_types, self.chunk_grids, self.chunk_key_encodings, False, self.tells)
+        return self.replaced(fallbacks=False)
 
     def silent(self) -> MetadataExtensions:
-        """Without a warning where a fallback is taken: for documents that were told of when they were opened."""
-        families = (self.data_types, self.chunk_grids, self.chunk_key_encodings)
-        return MetadataExtensions(*families, self.fallbacks, False, self._parsed)
+        """The same without a FallbackWarning: for documents that gave one when they were opened."""
+        return self.replaced(tells=False, parsed=self._parsed)
 
     def data_type(self, extension: Extension, path: str = "data_type") -> DataType:
         """The data type of an extension; UnknownExtensionError where no family has its name."""
-        family = _asked(self.data_types, extension, path, "data type")
+        family = _family(self.data_types, extension, path, "data type")
         return read_type(family, extension, path)
 
     def chunk_grid(self, extension: Extension, path: str = "chunk_grid") -> ChunkGrid:
         """The chunk grid of an extension; UnknownExtensionError where no family has its name."""
-        family = _asked(self.chunk_grids, extension, path, "chunk grid")
+        family = _family(self.chunk_grids, extension, path, "chunk grid")
         if family is REGULAR:
             return REGULAR.parse(extension, path)
-        ask = Asking("chunk grid", extension.name, path)
-        made = with_methods(ask, lambda: family.parse(extension, path), GRID, "a ChunkGrid")
-        with ask:
+        call = ExtensionCall("chunk grid", extension.name, path)
+        made = with_methods(call, lambda: family.parse(extension, path), GRID, "a ChunkGrid")
+        with call:
             return usable_grid(made, path)
 
     def chunk_key_encoding(self, extension: Extension, path: str = "chunk_key_encoding") -> ChunkKeyEncoding:
         """The chunk key encoding of an extension; UnknownExtensionError where no family has its name."""
-        family = _asked(self.chunk_key_encodings, extension, path, "chunk key encoding")
+        family = _family(self.chunk_key_encodings, extension, path, "chunk key encoding")
         if family is DEFAULT:
             return DEFAULT.parse(extension, path)
-        ask = Asking("chunk key encoding", extension.name, path)
-        return with_methods(ask, lambda: family.parse(extension, path), KEYS, "a ChunkKeyEncoding")
+        call = ExtensionCall("chunk key encoding", extension.name, path)
+        return with_methods(call, lambda: family.parse(extension, path), KEYS, "a ChunkKeyEncoding")
 
     def from_numpy(self, dtype: object) -> DataType:
         """The data type for a dtype in any of NumPy's spellings and either byte order; the type itself is native.
@@ -154,10 +151,10 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
             if isinstance(family, _OWN):
                 data_type = family.from_numpy(native)
             else:
-                with Asking("data type", type(family).__name__, "data_type") as ask:
+                with ExtensionCall("data type", type(family).__name__, "data_type") as call:
                     data_type = family.from_numpy(native)
                     if data_type is not None:
-                        _check_type(ask, data_type)
+                        _check_type(call, data_type)
             if data_type is not None:
                 return data_type
         raise unknown_dtype(native, names_of(self.data_types))
@@ -172,7 +169,7 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
             return self.data_type(parse_extension(as_json(dtype, "data_type"), "data_type", may_ignore=False))
         if isinstance(dtype, str) and is_extension_name(dtype):
             extension = Extension(dtype)
-            with Asking("data type", dtype, "dtype"):
+            with ExtensionCall("data type", dtype, "dtype"):
                 known = any(family.matches(dtype) for family in self.data_types)
             if known:
                 return self.data_type(extension)
@@ -183,9 +180,9 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
         return self.from_numpy(dtype)
 
 
-def _asked(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str, kind: str) -> ExtensionFamily[T]:
+def _family(families: Sequence[ExtensionFamily[T]], extension: Extension, path: str, kind: str) -> ExtensionFamily[T]:
     """The first family that reads the extension, which may be the user's."""
-    with Asking(kind, extension.name, path):
+    with ExtensionCall(kind, extension.name, path):
         return pick(families, extension, path, kind)
 
 
@@ -193,20 +190,20 @@ def read_type(family: ExtensionFamily[DataType], extension: Extension, path: str
     """The data type that a family makes of an extension. Raises MetadataError for what is none."""
     if isinstance(family, _OWN):
         return family.parse(extension, path)
-    with Asking("data type", extension.name, path) as ask:
+    with ExtensionCall("data type", extension.name, path) as call:
         data_type = family.parse(extension, path)
-        _check_type(ask, data_type)
+        _check_type(call, data_type)
         return data_type
 
 
-def _check_type(ask: Asking, made: object) -> None:
+def _check_type(call: ExtensionCall, made: object) -> None:
     """Refuses what a family of the user's made where it is no data type that elements can have."""
     if not isinstance(made, DataType):
-        raise ask.wrong(made, "a DataType")
+        raise call.wrong(made, "a DataType")
     if not isinstance(made.name, str) or not isinstance(made.dtype, np.dtype) or not made.dtype.itemsize:
-        raise ask.wrong(made, "a data type with a name, and a dtype of some bytes")
+        raise call.wrong(made, "a data type with a name, and a dtype of some bytes")
     if not made.dtype.isnative or made.dtype.hasobject:
-        raise ask.wrong(made, f"a data type of native bytes ({made.dtype} is none)")
+        raise call.wrong(made, f"a data type of native bytes ({made.dtype} is none)")
     swaps: object = made.swaps
     fits = isinstance(swaps, tuple) and all(
         isinstance(swap, tuple)
@@ -217,7 +214,7 @@ def _check_type(ask: Asking, made: object) -> None:
         for swap in swaps
     )
     if not fits:
-        raise ask.wrong(made, f"a data type whose swaps lie within its {made.dtype.itemsize} bytes ({swaps!r} do not)")
+        raise call.wrong(made, f"a data type whose swaps lie within its {made.dtype.itemsize} bytes ({swaps!r} do not)")
 
 
 _OWN: Final = (CoreDataTypes, RawDataTypes, LateTypes)

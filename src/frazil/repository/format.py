@@ -1,7 +1,7 @@
 """The port between transactions and the format of a repository: which operations a format has, and the values that pass through them.
 
 Sessions, commits and merges know a repository by this port alone. The alpha format is in alpha/; another one, for tests, in frazil.testing. Nodes, snapshots and
-manifests are the values of formats/alpha for every format."""
+manifests are the values of formats/, which every format shares."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ else:
     append = LateModule("frazil.stores.append")
     partial_access = LateModule("frazil.stores.operations.partial_access")
 
-__all__ = ["KernelRoot", "Store"]
+__all__ = ["NO_SPANS", "KernelRoot", "Store"]
 
 _LARGEST = 2**24  # bytes of a document, where get_many is not told otherwise; a store's bytes_in_flight may be more
 
@@ -104,7 +104,9 @@ class Store(StorePort):
     @final
     def exists(self, key: str) -> bool:
         """Whether a key has a value; one request."""
-        return bool(self.sizes([key])[0] >= 0)
+        check_key(key)
+        self.require("readable")
+        return self.fetch([key], NO_SPANS, single_read=not self.capabilities.direct).status[0] == FOUND
 
     @final
     def sizes(self, keys: Sequence[str]) -> Columns:
@@ -210,6 +212,7 @@ class Store(StorePort):
     def erase_values(self, keys: Iterable[str]) -> None:
         """Removes keys and their values."""
         names = distinct_keys(keys)
+        self.require("erasable")
         for page in pages(names):
             self.erase_many(names[page], [ANY] * len(names[page]))
 
@@ -271,7 +274,6 @@ class Store(StorePort):
             following = page.next
         return True
 
-    @final
     def require(self, capability: str) -> None:
         """Raises StoreError, or ReadOnlyError, where the store has not this capability."""
         can = self.capabilities

@@ -68,7 +68,7 @@ def put_parts(target: _Target, name: str, size: int, parts: Iterator[bytes]) -> 
 def copy_by_put(
     target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], limit: int
 ) -> list[int]:
-    """Store.copy_in by fetch and put_many. limit: bytes that may be in memory."""
+    """copy_in by fetch and put_many. limit: bytes that may be in memory."""
     direct = source.capabilities.direct
     batch = OPEN_AT_ONCE if direct else max(1, min(OPEN_AT_ONCE, limit // _SHORTEST))
     first = -1 if direct else max(1, limit // batch)
@@ -84,7 +84,7 @@ def _copy_batch(
 ) -> list[int]:
     """first: bytes that are asked for of each object before it is known how large they are; -1: all, which takes no memory."""
     sizes, long = _copy_small(target, names, source, sources, first, limit)
-    for row in long:  # when nothing of the others is held any more: they need all the room
+    for row in long:  # when the others are no longer in memory: these need all the room
         sizes[row] = _put_long(target, names[row], source, sources[row], limit)
     return sizes
 
@@ -163,7 +163,7 @@ def _put_long(target: _Target, name: str, source: _Source, source_name: str, lim
 
 
 def pieces_of_object(source: _Source, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
-    """The bytes of an object of known size, one after the other, of the version that `held` has; at most `limit` of them in memory. Raises ConflictError
+    """The bytes of an object of known size, one after the other, of the version in `found`; at most `limit` of them in memory. Raises ConflictError
     where it is replaced meanwhile, StoreError."""
     size, version = int(found.sizes[0]), found.versions[0]
     each = max(1, min(max(_SHORTEST, limit // _REQUESTS), limit))

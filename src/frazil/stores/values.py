@@ -121,8 +121,8 @@ class Fetched(Record):
     versions  a version a name; None where nothing is there or it is not known (never for what a conditional store found)
     sizes     int64, bytes of each object; -1 where not known or not there
     rows      int64[n, 3], a row a span: (blob, start, length) in `sources`, or MISSING as its blob
-    young     names whose version the next object might bear too, as time stamps are coarse: good to expect as long as this Fetched is
-              kept (it holds the object), not fit to remember beyond it. None: no name is
+    version_may_repeat  for each name, whether the next object may have the same version, as time stamps are coarse. Such a version is good to expect as long as
+              this Fetched is kept, which holds the object, and is not to be remembered longer. None: no version may
     """
 
     sources: Sources
@@ -232,8 +232,8 @@ def resolve_spans(start: Columns, length: Columns, size: Columns) -> tuple[Colum
     first = np.where(start < 0, np.maximum(begin, 0), start)
     end = np.where((length < 0) | (length > -suffix), size, begin + np.clip(length, 0, size - begin))
     tail = np.maximum(end - first, 0)
-    ahead = np.where(length < 0, np.maximum(size - first, 0), length)
-    return first, np.where(start < 0, tail, ahead)
+    plain = np.where(length < 0, np.maximum(size - first, 0), length)
+    return first, np.where(start < 0, tail, plain)
 
 
 def clip_span(start: int, length: int, size: int) -> tuple[int, int]:

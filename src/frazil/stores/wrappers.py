@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil.errors import InvalidInputError, ReadOnlyError
-from frazil.stores.fetched.content import HeldBuffers, as_buffers
+from frazil.stores.fetched.content import ResumableBuffers, as_buffers
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.keys import is_prefix
+from frazil.stores.operations.partial_access import PartialWriter, Writes, write_by_put, write_parts
 from frazil.stores.store import Store
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 __all__ = ["BufferedStore", "ReadOnlyStore", "WrappedStore", "read_only"]
 
 
-class WrappedStore(Store):
-    """A store that hands every operation on to `inner`. Subclasses override what they change."""
+class WrappedStore(Store, PartialWriter):
+    """A store that hands every operation on to `inner`. Subclasses override what they change; one that changes names in erase_many handles prefixes there too, or says
+    that it does not (Capabilities.erases_prefixes)."""
 
     __slots__ = ("inner",)
 
@@ -44,6 +46,14 @@ class WrappedStore(Store):
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
     ) -> list[Version | Changed]:
         return self.inner.put_many(names, pieces, expect)
+
+    def write_parts(self, writes: Writes) -> None:
+        """By `inner`, where the subclass changes neither how values are read nor how they are put; else whole values are read and put."""
+        kind = type(self)
+        if kind.put_many is WrappedStore.put_many and kind.fetch is WrappedStore.fetch:
+            write_parts(self.inner, writes)
+        else:
+            write_by_put(self, writes)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         return self.inner.erase_many(names, expect)
@@ -77,7 +87,7 @@ class BufferedStore(WrappedStore):
         single_read: bool = False,
     ) -> Fetched:
         if continue_from is not None:
-            if not isinstance(continue_from.sources.buffers, HeldBuffers):
+            if not isinstance(continue_from.sources.buffers, ResumableBuffers):
                 raise InvalidInputError("the answer to hold came from another store")
             inner = continue_from.sources.buffers.inner
             return as_buffers(self.inner.fetch(names, spans, expect=expect, continue_from=inner), names, spans)

@@ -1,4 +1,4 @@
-"""A store that counts what is asked of it, as requests that a remote store would make."""
+"""A store that counts its operations as requests of a remote store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that fails when it is told to: for testing what others make of it."""
+"""A store that fails by a plan, to test code that uses stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.stores.fetched.content import HeldBuffers
+from frazil.stores.fetched.content import ResumableBuffers
 from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, flat_buffer
 from frazil.stores.wrappers import BufferedStore
@@ -33,7 +33,7 @@ class Fault(Record):
     """What happens at the `call`-th call (1 is the first) of an operation.
 
     fail  StoreError, and nothing was done
-    cut   of a fetch: every body comes with the first half of its bytes, and nobody says so; of put_many and erase_many: the first half of the names is
+    cut   of a fetch: every body comes with the first half of its bytes, without an error; of put_many and erase_many: the first half of the names is
           done (of one name: none), then StoreError
     lose  everything was done, but the answer is lost: StoreError
     """
@@ -94,8 +94,8 @@ class FaultyStore(BufferedStore):
         kind = self._begin("fetch", names)
         fetched = super().fetch(names, spans, expect=expect, continue_from=continue_from, single_read=single_read)
         buffers = fetched.sources.buffers
-        if kind == "cut" and isinstance(buffers, HeldBuffers):
-            short = HeldBuffers([flat_buffer(body)[: len(body) // 2] for body in buffers], buffers.inner)
+        if kind == "cut" and isinstance(buffers, ResumableBuffers):
+            short = ResumableBuffers([flat_buffer(body)[: len(body) // 2] for body in buffers], buffers.inner)
             return fetched._replace(sources=Sources(None, short))
         return fetched
 

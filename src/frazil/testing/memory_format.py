@@ -1,6 +1,6 @@
 """A second format of repositories, for tests of all that stands on the port (repository/format.py): one object that is compared and swapped holds branches, tags and history.
 
-Snapshots, manifests and chunks are those of the alpha format, but no array lists two manifests with one chunk, and no snapshot names its ancestors. Nothing reads such
+Snapshots, manifests and chunks are those of the alpha (repository/alpha/), but no array lists two manifests with one chunk, and no snapshot names its ancestors. Nothing reads such
 repositories but this module, and the object may change its form."""
 
 from __future__ import annotations

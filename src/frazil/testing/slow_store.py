@@ -1,4 +1,4 @@
-"""A store whose answers take as long as those of one far away: for testing what waits for what, without a network."""
+"""A store with the latency of a remote one, to test what runs at the same time, without a network."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.stores.fetched.content import HeldBuffers, join_pieces, read_values
+from frazil.stores.fetched.content import ResumableBuffers, join_pieces, read_values
 from frazil.stores.keys import is_prefix
 from frazil.stores.listing import first_level, page_of, with_details
 from frazil.stores.store import Store
@@ -220,7 +220,7 @@ class _OnDocuments(_Over):
         """Whole documents of `inner`, and the spans of their values."""
         inner = None
         if continue_from is not None:
-            assert isinstance(continue_from.sources.buffers, HeldBuffers)
+            assert isinstance(continue_from.sources.buffers, ResumableBuffers)
             inner = continue_from.sources.buffers.inner
         keys = [self._inner_key(name) for name in names]
         whole = np.array([(row, 0, -1) for row in range(len(keys))], np.int64).reshape(-1, 3)
@@ -232,7 +232,7 @@ class _OnDocuments(_Over):
         )
         buffers: list[SourceBuffer] = list(values)
         rows = object_rows(spans, fetched.status, sizes)
-        return fetched._replace(sources=Sources(None, HeldBuffers(buffers, fetched)), sizes=sizes, rows=rows)
+        return fetched._replace(sources=Sources(None, ResumableBuffers(buffers, fetched)), sizes=sizes, rows=rows)
 
     def put_many(
         self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]

@@ -47,11 +47,6 @@ def test_memory_is_bounded_in_a_bucket(s3: S3, monkeypatch: pytest.MonkeyPatch, 
     """64 shards of 8 MiB. A task of a write holds a shard twice: in pieces, and as one value."""
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
-    for name in (
-        "MALLOC_MMAP_THRESHOLD_",
-        "MALLOC_TRIM_THRESHOLD_",
-    ):  # what is freed is given back: what is held is measured
-        monkeypatch.setenv(name, "262144")
     words = [sys.executable, "-c", MEASURED, f"s3://{s3.new_bucket()}", str(limit << 20)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -100,7 +100,7 @@ def test_hierarchy_of_the_first(first: frazil.Repository) -> None:
         assert dict(session.open(path).attrs) == {"this": "is a nice array", "icechunk": 1, "size": 42.0}
 
 
-@pytest.mark.rule("I257", "I279", "I280", "I281", "I288")
+@pytest.mark.rule("I124", "I257", "I279", "I280", "I281", "I288")
 @pytest.mark.parametrize("branch", ["main", "my-branch"])
 def test_arrays_of_the_first(first: frazil.Repository, branch: str) -> None:
     session = first.readonly_session(branch)

@@ -15,7 +15,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.formats.alpha.node_index import NodeIndex, find_nodes
 from frazil.formats.alpha.node_values import read_attributes
 from frazil.formats.alpha.nodes import _gather, encode_nodes, index_nodes
-from frazil.formats.alpha.zarr_metadata import read_metadata
+from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata, read_metadata
 from frazil.formats.ids import decode_id
 from frazil.formats.msgpack import Reader, write_map
 from frazil.formats.nodes import (
@@ -450,3 +450,42 @@ def test_an_array_with_other_manifests_is_known_without_decoding_it(old: Nodes, 
         assert found.array is not None and found.array.manifests[0].extents == extents
         assert new or found is changed.get(path) or len(list(nodes)) > 16
         assert found.attributes is not attributes or not new, "what others have is not kept"
+
+
+@given(strategies.nodes(least=1), st.integers(0, 2**64 - 1), st.booleans())
+def test_an_array_that_grew_is_known_and_its_other_metadata_is_copied(old: Nodes, length: int, again: bool) -> None:
+    nodes = opened(written(old))
+    for path in nodes:
+        node = node_of(nodes, path)
+        if node.array is None:
+            continue
+        metadata = node.array.metadata.with_shape(tuple(length for _ in node.array.metadata.shape))
+        changed = nodes.changed({path: node._replace(array=node.array._replace(metadata=metadata))})
+        after = index_nodes(changed, encode_nodes(changed), 0, KEY)
+        assert node_of(after, path) == node_of(opened(written(changed)), path) == changed.get(path)
+        assert node_of(after, path) is changed.get(path) or len(list(nodes)) > 16
+        assert written(changed) == written(Nodes({at: node_of(changed, at) for at in changed})), "as if all was encoded"
+        if again:
+            nodes = after
+
+
+def test_metadata_that_is_equal_to_python_alone_is_written_anew() -> None:
+    one, other = NamedConfiguration("x", {"level": 1}), NamedConfiguration("x", {"level": True})
+    metadata = ZarrArrayMetadata((4,), "int8", (2,), "Slash", 0, (one,))
+    nodes = opened(written(Nodes({"/a": NodeSnapshot(1, "/a", None, ArrayData(metadata))})))
+    assert nodes.is_array("/a") and node_of(nodes, "/a").array is not None
+    new = NodeSnapshot(1, "/a", None, ArrayData(metadata._replace(shape=(5,), codecs=(other,))))
+    assert b"\xa5level\xc3" in written(nodes.changed({"/a": new}))
+
+
+def test_lengths_in_a_longer_form_are_written_in_the_shortest() -> None:
+    metadata = ZarrArrayMetadata((4,), "int8", (2,), "Slash", 0, ())
+    data = written(Nodes({"/a": NodeSnapshot(1, "/a", None, ArrayData(metadata))}))
+    assert data.count(b"\x98\x91\x04") == 1
+    nodes = opened(data.replace(b"\x98\x91\x04", b"\x98\x91\xcc\x04"))
+    node = node_of(nodes, "/a")
+    assert node.array is not None and node.array.metadata.shape == (4,)
+    grown = nodes.changed(
+        {"/a": node._replace(array=node.array._replace(metadata=node.array.metadata.with_shape((5,))))}
+    )
+    assert written(grown) == data.replace(b"\x98\x91\x04", b"\x98\x91\x05")

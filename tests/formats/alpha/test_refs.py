@@ -252,12 +252,11 @@ def test_usual_names_are_fine(name: str) -> None:
 
 
 @given(strategies.ids)
-@pytest.mark.rule("I121", "I122", "I123", "I124")
+@pytest.mark.rule("I121", "I122", "I123")
 def test_files_lie_in_their_folders(value: bytes) -> None:
     text = encode_id(value)
     assert refs.snapshot_key(value) == f"snapshots/{text}"
     assert refs.manifest_key(value) == f"manifests/{text}"
-    assert refs.chunk_key(value) == f"chunks/{text}"
     assert refs.attributes_key(value) == f"attributes/{text}"
 
 

@@ -13,9 +13,11 @@ from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
 from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
-from frazil.integrations.files.importer import HOW, How, folder_prefix, import_scanned, import_size
+from frazil.integrations.files.importer import How, folder_prefix, import_scanned, import_size
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores.memory import MemoryStore
+
+HOW: tuple[How, ...] = ("copy", "virtual", "adopt")
 
 
 @pytest.fixture(params=["NETCDF4", "NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA"])

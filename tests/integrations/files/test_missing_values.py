@@ -15,12 +15,14 @@ from tests.beside import data
 from xarray.backends.zarr import FillValueCoder
 
 import frazil
-from frazil.integrations.files.importer import HOW, How, folder_prefix, import_scanned
+from frazil.integrations.files.importer import How, folder_prefix, import_scanned
 from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.scanned import Skipped
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
+
+HOW: tuple[How, ...] = ("copy", "virtual", "adopt")
 
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
 

@@ -13,7 +13,7 @@ from frazil.errors import InvalidInputError, UnknownExtensionError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.types.core import DataType
-from frazil.metadata.v3.documents import emit_node, parse_array
+from frazil.metadata.v3.documents import emit_node, parse_node
 
 PLAIN = ("bool", "int8", "uint8")
 SWAPPED = ("int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "float32", "float64")
@@ -177,14 +177,14 @@ class ScaledFamily:
 def test_a_user_can_add_a_type():
     extensions = CORE_EXTENSIONS.with_data_type(ScaledFamily())
     document = array_document(data_type={"name": "example.scaled", "configuration": {"step": 0.5}}, fill_value=2.5)
-    metadata = parse_array(document, extensions)
+    metadata = parse_node(document, extensions)
     assert metadata.fill_value.scalar == 5
     assert metadata.data_type == Scaled(0.5)
     assert metadata.data_type != Scaled(0.25)
-    assert parse_array(emit_node(metadata), extensions) == metadata
+    assert parse_node(emit_node(metadata), extensions) == metadata
     assert b'"step": 0.5' in emit_node(metadata)
     with refused("data_type", "example.scaled", kind=UnknownExtensionError):
-        parse_array(document)
+        parse_node(document)
 
 
 def test_the_newest_family_goes_first():

@@ -12,6 +12,7 @@ import pytest
 from tests.operations.archives import HIERARCHIES, unpack
 from tests.operations.hierarchies import content, copy_of, fill
 from tests.servers.web import WebServer
+from tests.torn_shards import JOURNAL, tear
 
 import frazil
 from frazil import Runtime
@@ -278,3 +279,50 @@ def test_mistakes(tmp_path: Path) -> None:
 
 def test_problems_are_one_line() -> None:
     assert str(Problem("key", "a\nb", "x", "c\x1b", (1,))) == "key: /x: a\\nb (key c\\x1b, chunk (1,))"
+
+
+def torn_array(folder: Path) -> tuple[frazil.Array, Path, bytes]:
+    array = frazil.create_array(folder, data=VALUES, chunks=(10, 10), shards=(20, 30), shard_writes="append")
+    shard = folder / "c/1/0"
+    return array, shard, tear(shard)
+
+
+def test_a_torn_shard_is_found_and_repaired(tmp_path: Path) -> None:
+    _, shard, before = torn_array(tmp_path)
+    for decode in (False, True):
+        assert kinds(tmp_path, decode=decode) == [("torn", "", "c/1/0", (1, 0))]
+    assert len(shard.read_bytes()) == len(before) + 400
+    found = frazil.validate(tmp_path, decode=True, repair=True)
+    assert found.ok
+    assert [(one.kind, one.key, one.chunk) for one in found.repaired] == [("torn", "c/1/0", (1, 0))]
+    assert json.loads(json.dumps(found.to_json()))["repaired"][0]["kind"] == "torn"
+    assert "repaired: torn: /: an append to the shard was killed" in str(found)
+    assert shard.read_bytes() == before
+    assert not Path(f"{shard}{JOURNAL}").exists()
+    assert frazil.validate(tmp_path, repair=True).repaired == ()
+
+
+def test_repair_is_refused_where_nothing_is_changed_in_place() -> None:
+    store = MemoryStore()
+    frazil.create_array(store, data=VALUES, chunks=(10, 10), shards=(20, 30))
+    with pytest.raises(InvalidInputError, match="local disk alone"):
+        frazil.validate(store, repair=True)
+
+
+@pytest.mark.parametrize("reader", ["elements", "count", "shards", "convert", "copy"])
+def test_every_reader_restores_a_torn_shard(tmp_path: Path, reader: str) -> None:
+    _, shard, before = torn_array(tmp_path / "a")
+    array = frazil.open_array(tmp_path / "a")
+    if reader == "elements":
+        assert (array[...] == VALUES).all()
+    elif reader == "count":
+        assert array.nchunks_initialized() == 24
+    elif reader == "shards":
+        assert [found.error for found in frazil.shards(tmp_path / "a").shards] == [None] * 4
+    elif reader == "convert":
+        frazil.convert(tmp_path / "a", tmp_path / "b", zarr_format="draft")
+        assert (frazil.open_array(tmp_path / "b")[...] == VALUES).all()
+    else:
+        frazil.copy(tmp_path / "a", tmp_path / "b")
+        assert (frazil.open_array(tmp_path / "b")[...] == VALUES).all()
+    assert shard.read_bytes() == before

@@ -244,6 +244,16 @@ def test_stores_that_commits_are_not_safe_in(write: Callable[[Files, Tip], objec
 # --- repositories and branches -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_repository_without_its_first_branch_file_is_one(tmp_path: Path) -> None:
+    files = Files(LocalStore(tmp_path / "sea.repo"))
+    first = snapshot(info(1))
+    put_next(files, create_repository(files, first.metadata.id, first), first.metadata.id)
+    files.store.erase("refs/branch.main/ZZZZZZZZ.json")
+    assert exists(files)
+    files.store.erase("refs/branch.main/ZZZZZZZY.json")
+    assert not exists(files)
+
+
 def test_a_repository_is_created_once(tmp_path: Path) -> None:
     files = Files(LocalStore(tmp_path / "sea.repo", sync=True))
     assert not exists(files)

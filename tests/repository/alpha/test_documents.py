@@ -33,7 +33,7 @@ from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.types.variable_length import with_variable_length
-from frazil.metadata.v3.documents import emit_node, node_document, parse_array, parse_node
+from frazil.metadata.v3.documents import emit_node, node_document, parse_node
 from frazil.repository.alpha import documents
 from frazil.repository.alpha.documents import from_attributes, from_metadata, to_attributes, to_metadata
 from frazil.repository.alpha.format import AlphaSnapshots
@@ -106,7 +106,7 @@ def test_what_documents_mean_comes_back(metadata: ArrayMetadata) -> None:
     data = stored(from_metadata(metadata))
     attributes = from_attributes(metadata)
     assert to_metadata(data, attributes, CORE_EXTENSIONS) == metadata
-    assert parse_array(emit_node(to_metadata(data, attributes, CORE_EXTENSIONS))) == metadata
+    assert parse_node(emit_node(to_metadata(data, attributes, CORE_EXTENSIONS))) == metadata
 
 
 @given(arrays())
@@ -187,7 +187,7 @@ def test_whatever_is_stored_is_read_or_refused(data: ZarrArrayMetadata) -> None:
     except (MetadataError, UnknownExtensionError) as error:
         refused = error
     else:
-        assert parse_array(json.dumps(node_document(metadata)).encode()).shape == data.shape
+        assert parse_node(json.dumps(node_document(metadata)).encode()).shape == data.shape
         assert from_metadata(metadata, like=data) == data
         return
     assert refused.path is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import frazil
-from frazil.errors import UnknownExtensionError
+from frazil.errors import InvalidInputError, UnknownExtensionError
 from frazil.stores import MemoryStore
 
 
@@ -81,3 +81,33 @@ def test_a_codec_that_is_not_known_is_told_of_at_each_opening(repo: frazil.Repos
         with pytest.raises(UnknownExtensionError, match="zstd"):
             session.root["a"]
         assert list(session.root.members(skip_unreadable=True)) == []
+
+
+def test_an_array_that_grows_has_the_document_that_its_bytes_have(repo: frazil.Repository) -> None:
+    for length in (5, 7):
+        with repo.transaction("main", message="grow") as root:
+            array = root["a/t"]
+            array.append([1.0] * (length - array.shape[0]))
+            array.attrs["length"] = length
+        opened = frazil.Repository.open(repo._files.store).readonly_session().open("a/t")
+        for seen in (array, repo.readonly_session().open("a/t")):
+            assert seen.metadata == opened.metadata
+            assert seen.shape == (length,) and seen.attrs["length"] == length
+
+
+def test_one_change_of_lengths_and_attributes_keeps_both(repo: frazil.Repository) -> None:
+    session = repo.writable_session()
+    changed = session._transaction.change(
+        "a/t", lambda stored: stored.with_shape((9,)).with_attributes({"units": "K", "list": [1.0, True]})
+    )
+    assert changed.shape == (9,)
+    session.commit("both")
+    found = repo.readonly_session().open("a/t")
+    assert found.shape == (9,) and str(dict(found.attrs)) == "{'units': 'K', 'list': [1.0, True]}"
+
+
+def test_a_grid_that_grows_too_large_for_a_snapshot_is_refused(repo: frazil.Repository) -> None:
+    array = repo.writable_session().root["a/t"]
+    with pytest.raises(InvalidInputError, match=r"at most 2\^32 chunks") as refused:
+        array.resize(2**33 + 1)
+    assert refused.value.key == "a/t/zarr.json" and array.shape == (4,)

@@ -215,6 +215,54 @@ def test_a_handle_follows_an_array_that_is_moved(compatible: str | None, through
         held["a"].append([1.0])
 
 
+@pytest.mark.parametrize("through", ["session", "commit", "rebase"])
+def test_a_handle_follows_a_group_that_is_moved(through: str) -> None:
+    repo, session = begun(None)
+    with repo.transaction(message="groups") as root:
+        for name in "gh":
+            root.create_group(name, attributes={"name": name})
+    session = repo.writable_session()
+    held = {name: session.root[name] for name in "gh"}
+
+    def swap(root: frazil.Group) -> None:
+        for old, new in (("g", "t"), ("h", "g"), ("t", "i/h")):
+            root.move(old, new)
+
+    if through == "rebase":
+        with repo.transaction(message="theirs") as root:
+            swap(root)
+        session.root.attrs["mine"] = 1
+        session.rebase()
+    else:
+        swap(session.root)
+    if through == "commit":
+        session.commit("swapped")
+    for name, group in held.items():
+        assert isinstance(group, frazil.Group)
+        group.attrs["was"] = name
+        group.create_array(f"of_{name}", shape=(1,), dtype="u1")
+    session.commit("changed")
+    root = repo.readonly_session().root
+    for now, was in (("i/h", "g"), ("g", "h")):
+        found = root[now]
+        assert isinstance(found, frazil.Group)
+        assert dict(found.attrs) == {"name": was, "was": was}
+        assert list(found) == [f"of_{was}"]
+        assert held[was].path == now
+        assert list(held[was]) == [f"of_{was}"]  # type: ignore[call-overload]
+
+
+def test_a_handle_does_not_change_the_group_that_took_its_place() -> None:
+    _, session = begun(None)
+    old = session.root.create_group("g")
+    session.root.create_group("g", overwrite=True)
+    with pytest.raises(NotFoundError, match="gone"):
+        old.attrs["x"] = 1
+    new = session.root["g"]
+    assert isinstance(new, frazil.Group)
+    assert dict(new.attrs) == {}
+
+
 def test_a_moved_array_pickles_where_it_is() -> None:
     _, session = begun(None)
     fork = session.fork()

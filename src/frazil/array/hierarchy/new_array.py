@@ -18,7 +18,7 @@ from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding, DefaultKeys, V2Keys
 from frazil.metadata.extensions import Extension, parse_extension
 from frazil.metadata.json_text import Json, as_json, item
-from frazil.metadata.members import check_object, lengths_from_user
+from frazil.metadata.members import json_object, lengths_from_user
 from frazil.metadata.model import ArrayMetadata, ZarrFormat
 from frazil.metadata.types.core import DataType
 
@@ -31,36 +31,16 @@ else:
 
 Lengths = int | Sequence[int]
 
-# the arguments of array_metadata, which are those of create_array that say what the array is
-ARGUMENTS = frozenset(
-    {
-        "shape",
-        "dtype",
-        "chunks",
-        "shards",
-        "codecs",
-        "fill_value",
-        "attributes",
-        "dimension_names",
-        "chunk_key_encoding",
-        "index_location",
-        "storage_transformers",
-        "document",
-    }
-)
-
-
 # members of a document of the draft that the argument `document` may give
 _POINTS = ("extensions", "data_type", "chunk_grid", "chunk_memory_layout")
 
 
 def check_arguments(given: Iterable[str], also: Iterable[str] = ()) -> None:
     """Raises InvalidInputError for a name that is no argument of array_metadata, nor among `also`."""
+    known = {*array_metadata.__annotations__, *also} - {"registry", "zarr_format", "return"}
     for name in given:
-        if name not in ARGUMENTS and name not in also:
-            raise InvalidInputError(
-                f"{name} is no argument here", hint=f"there are {', '.join(sorted({*ARGUMENTS, *also}))}"
-            )
+        if name not in known:
+            raise InvalidInputError(f"{name} is no argument here", hint=f"there are {', '.join(sorted(known))}")
 
 
 def array_metadata(
@@ -147,7 +127,7 @@ def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> A
     """The metadata with members of its document that no other argument can say."""
     if metadata.zarr_format == 3:
         raise InvalidInputError("document is for the draft of 2022 alone", path="document")
-    members = check_object(as_json(document, "document"), "document")
+    members = json_object(document, "document")
     for name in members:
         if name not in _POINTS:
             raise MetadataError(
@@ -162,7 +142,7 @@ def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> A
 
 
 def chunk_spec(data_type: DataType, shape: tuple[int, ...], fill: bytes) -> ChunkSpec:
-    """What the codecs of an array get to encode."""
+    """The chunks that the codecs of an array encode."""
     return ChunkSpec(shape, data_type.dtype, data_type.swaps, fill)
 
 

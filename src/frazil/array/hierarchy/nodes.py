@@ -265,8 +265,7 @@ def node_exists(place: Place) -> bool:
 def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, lengths_only: bool = False) -> M:
     """Changes the document by what is stored now, again where somebody else was quicker; the metadata that was written. Copies of it in consolidated
     metadata are dropped; a group without a document gets one.
-
-    lengths_only  `change` gives an array other lengths and changes nothing else: then the new document need not be parsed"""
+    lengths_only: `change` gives an array other lengths and changes nothing else: then the new document need not be parsed"""
     place.require_writable()
     place = place._replace(registry=place.registry.silent())
     key = place.layout.document_key(place.path, kind)
@@ -284,19 +283,11 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, length
         else:
             raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
         changed = change(_of_kind(place, key, stored, kind))
-        written[:] = [changed]
-        if lengths_only:
-            same = getattr(changed, "shape", None) == getattr(stored, "shape", None)
-        else:  # Python's 1 == True
-            same = changed == stored and place.layout.emit(changed) == place.layout.emit(stored)
-        if same:
-            return None
         document = place.layout.emit(changed)
-        if lengths_only:
-            place.layout.remember(document, changed, place.registry)
-        else:
-            written[:] = [_parsed(place, kind, document)]
-        return document
+        same = changed == stored and document == place.layout.emit(stored)  # Python's 1 == True
+        written[:] = [changed if same or lengths_only else _parsed(place, kind, document)]
+        place.layout.remember(document, written[0], place.registry)
+        return None if same else document
 
     if place.store.update(key, rewrite) is not None and place.path:
         drop_copies(place, documents_above(place, [place.path]))

@@ -9,11 +9,11 @@ from frazil.array.arguments import check_flag, check_mapping
 from frazil.array.hierarchy.nodes import Metadata, Place, find_node
 from frazil.errors import AlreadyExistsError, InvalidInputError, MetadataError, StoreError, UnknownExtensionError
 from frazil.late import LateModule
-from frazil.metadata.extension_guard import Asking
+from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
-from frazil.metadata.json_text import Json, as_json
-from frazil.metadata.members import Members, check_integer, check_object
-from frazil.metadata.model import ZarrFormat
+from frazil.metadata.json_text import Json
+from frazil.metadata.members import Members, check_integer, check_object, json_object
+from frazil.metadata.model import FORMATS, ZarrFormat, known_format
 from frazil.metadata.paths import ancestors, join, normalise
 from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, parse_node, parsed_before, read_document
 from frazil.record import Record
@@ -27,8 +27,6 @@ else:
     entry_point = LateModule("frazil.metadata.draft.entry_point")
     draft_layout = LateModule("frazil.metadata.draft.layout")
     adapted_store = LateModule("frazil.stores.operations.adapted_store")
-
-FORMATS: tuple[ZarrFormat, ...] = (3, "draft", "draft-2021")
 
 
 def locate(
@@ -68,7 +66,7 @@ def locate(
 
 
 def _without_documents(place: Place, path: str, known: ZarrFormat | None) -> Place:
-    """The place of a node in a hierarchy that a port keeps, which is of one dialect. Raises InvalidInputError where another one is asked for."""
+    """The place of a node in a NodeStorage, which has one dialect. Raises InvalidInputError for another dialect."""
     if known not in (None, place.layout.zarr_format):
         raise InvalidInputError(
             f"nodes of a repository are of zarr_format {place.layout.zarr_format!r}, not of {known!r}", path=path or "/"
@@ -183,7 +181,7 @@ def drafted(place: Place, root: str, entry: Json, key: str) -> Place:
             if understand is not None:
                 make = cast("Callable[[Extension, Store], object]", understand)
                 name = extension.extension.name
-                with Asking("extension", f"{name} of the hierarchy", extension.path):
+                with ExtensionCall("extension", f"{name} of the hierarchy", extension.path):
                     made = make(extension.extension, store)
                     store = as_store(made, f"the extension {name} of the hierarchy", place, extension.path)
             elif extension.must_understand:
@@ -205,7 +203,7 @@ def as_store(made: object, maker: str, place: Place, part: str) -> Store:
     if isinstance(made, Store):
         return made
     try:
-        return adapted_store.AdaptedStore(made, known_as=f"{part} over {place.store!r}")  # type: ignore[arg-type] # which refuses what has none
+        return adapted_store.AdaptedStore(made, guard_name=f"{part} over {place.store!r}")  # type: ignore[arg-type] # which refuses what has none
     except InvalidInputError as error:
         raise InvalidInputError(
             f"{maker} made {type(made).__name__}, which is no store: {error.message}", hint=error.hint
@@ -232,8 +230,8 @@ def for_creation(
     overwrite: bool,
     entry_point: Mapping[str, object] | None = None,
 ) -> tuple[Place, str | None]:
-    """The place of a new node, in the dialect of the hierarchy that is there, or in the one asked for where none is; and the prefix of what has to go
-    for it, as a hierarchy of another dialect does: once all else is settled, which create_nodes sees to. Nothing is changed here.
+    """The place of a new node, in the dialect of the hierarchy that is there, or in the one asked for where none is; and the prefix that must be removed
+    first, such as a hierarchy of another dialect. create_nodes removes it after all other checks. Nothing is changed here.
 
     zarr_format  None: that of the hierarchy, or 3
     entry_point  members for the zarr.json of a new hierarchy of the draft
@@ -289,18 +287,17 @@ def for_creation(
 def _format(zarr_format: object) -> ZarrFormat | None:
     if zarr_format is None:
         return None
-    plain = isinstance(zarr_format, int | str) and not isinstance(zarr_format, bool)
-    chosen = next((known for known in FORMATS if plain and known == zarr_format), None)
+    chosen = known_format(zarr_format)
     if chosen is None:
         raise InvalidInputError(
             f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}",
-            hint="Zarr v2 cannot be written yet" if plain and zarr_format == 2 else None,
+            hint="Zarr v2 cannot be written yet" if zarr_format == 2 else None,
         )
     return chosen
 
 
 def _new_entry(old: bool, members: Mapping[str, object] | None) -> dict[str, Json]:
-    given = check_object(as_json({} if members is None else members, "entry_point"), "entry_point")
+    given = json_object({} if members is None else members, "entry_point")
     if old and "metadata_encoding" in given:
         raise InvalidInputError("the older dialect has no encoding but JSON", path="metadata_encoding")
     return {**entry_point.new_entry(old=old), **given}

@@ -14,7 +14,7 @@ from frazil.array.hierarchy.root import as_store
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
 from frazil.metadata.chunk_keys import SeparatedKeys
-from frazil.metadata.extension_guard import AskedKeys, Asking
+from frazil.metadata.extension_guard import CheckedKeys, ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import item
 from frazil.metadata.members import check_object
@@ -41,7 +41,7 @@ def chunk_storage(place: Place, metadata: ArrayMetadata, largest: int | None = N
     keys = metadata.chunk_key_encoding
     known = isinstance(keys, SeparatedKeys) and type(keys).__module__.startswith("frazil.")
     own = store is place.store  # what a transformer stores is not what the codecs made
-    return plain_chunks(store, prefix, keys if known else AskedKeys(keys), metadata.ndim, largest if own else None)
+    return plain_chunks(store, prefix, keys if known else CheckedKeys(keys), metadata.ndim, largest if own else None)
 
 
 def transformed(place: Place, metadata: ArrayMetadata) -> Store:
@@ -56,11 +56,11 @@ def transformed(place: Place, metadata: ArrayMetadata) -> Store:
             store = _sharded(place, metadata, entry, store, path)
         else:
             transformer = cast("Callable[[Extension, Store], object]", place.registry.transformer(entry, path))
-            with Asking("storage transformer", entry.name, path):
+            with ExtensionCall("storage transformer", entry.name, path):
                 store = as_store(transformer(entry, store), f"the storage transformer {entry.name}", place, path)
     for i, added in reversed(list(enumerate(place.transformers))):
         made = cast("Callable[[Store], object]", added)
-        with Asking("storage transformer", repr(added), f"storage_transformers[{i}]", InvalidInputError):
+        with ExtensionCall("storage transformer", repr(added), f"storage_transformers[{i}]", InvalidInputError):
             store = as_store(made(store), "a storage transformer", place, f"added[{i}]")
     return store
 

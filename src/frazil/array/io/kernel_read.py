@@ -21,7 +21,7 @@ from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
 from frazil.late import LateModule
 from frazil.stores.array_storage.chunk_storage import KernelFiles
-from frazil.stores.local.kernel_results import are_young
+from frazil.stores.local.kernel_results import are_recent
 from frazil.stores.retry import FREE_FILES, READS, attempts, when_files_are_free
 from frazil.stores.values import NO_SPANS, Columns
 
@@ -152,7 +152,7 @@ class _Call:
         versions = states[:, 1:]
         located = self._files.located
         if located is None:
-            kept = (states[:, 0] == _kernel.SHARD_FRESH) & ~are_young(versions[:, 2], time.time_ns())
+            kept = (states[:, 0] == _kernel.SHARD_FRESH) & ~are_recent(versions[:, 2], time.time_ns())
         else:
             kept = (states[:, 0] == _kernel.SHARD_FRESH) & np.array([name != "" for name in names], np.bool_)
         if not kept.all():

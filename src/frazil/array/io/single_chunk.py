@@ -1,7 +1,7 @@
-"""The short way of a read or a write that lies within one chunk: the same plan, of one row. What it cannot do at once goes the general way.
+"""The short path of a read or a write within one chunk: the same plan, of one row. What it cannot do at once takes the general path.
 
-It stays because it is measured to matter: a read of 8 KiB from a shard on a local disk takes 105 microseconds instead of 150, a write of one element into memory, which small
-commits consist of, 80 instead of 430."""
+Both stay because measurement shows that they matter. A read of 8 KiB from a shard on a local disk takes 105 microseconds instead of 150. A write of one element of a zstd
+chunk in memory, which small commits consist of, takes 119 Python calls and 79 microseconds of CPU instead of 486 calls and 580 microseconds."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class NodeIndex(StoredNodes):
     def following(
         self, data: bytes, at: int, key: str | None, order: Order, written: Mapping[str, NodeSnapshot | None]
     ) -> NodeIndex:
-        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. A few `written` nodes are known from the
-        start, as decoding their bytes would give the same."""
+        """The index of the nodes that were written at a place of other bytes, in this order; what is the same in both is shared. Of `written` nodes those are known
+        from the start whose attributes and metadata, but for the lengths, were decoded here."""
         same = self.paths == order.paths
         paths, rows, _, _ = find_nodes(data, at, len(order.paths), key)
         index = NodeIndex(data, key, [] if same else paths, rows)
@@ -72,20 +72,26 @@ class NodeIndex(StoredNodes):
         index._metadata = self._metadata
         if len(written) <= _FEW:
             for path, node in written.items():
-                if node is not None and node.array is not None:
-                    assert isinstance(node.array.metadata, ZarrArrayMetadata)
-                    index._know(path, node, node.array.metadata)
+                if node is not None and (metadata := self._known_metadata(node)) is not None:
+                    index._nodes[path] = node
+                    entry = index.entries[path]
+                    index._remember(data[index.rows[entry + _METADATA] : index.rows[entry + _MANIFESTS]], metadata)
         return index
 
-    def _know(self, path: str, node: NodeSnapshot, metadata: ZarrArrayMetadata) -> None:
-        """Remembers an array that lies at a path."""
-        entry = self.entries[path]
-        start, end = self.rows[entry + _METADATA], self.rows[entry + _MANIFESTS]
-        if start >= 0:
-            self._nodes[path] = node
-            if len(self._metadata) >= _MOST_KNOWN:
-                self._metadata.clear()
-            self._metadata[self.data[start:end]] = metadata
+    def _known_metadata(self, node: NodeSnapshot) -> ZarrArrayMetadata | None:
+        """The metadata of an array, if it and the attributes are what its node has here, as they were handed out, but for the lengths: then nobody else has them."""
+        known = self._nodes.get(node.path)
+        if known is None or known.array is None or node.array is None or known.attributes is not node.attributes:
+            return None
+        ours, new = known.array.metadata, node.array.metadata
+        if not isinstance(ours, ZarrArrayMetadata) or not isinstance(new, ZarrArrayMetadata):
+            return None
+        return new if new.equals_beside_shape(ours) else None
+
+    def _remember(self, data: bytes, metadata: ZarrArrayMetadata) -> None:
+        if len(self._metadata) >= _MOST_KNOWN:
+            self._metadata.clear()
+        self._metadata[data] = metadata
 
     # --- one node ------------------------------------------------------------------------------------------------------------------
 
@@ -127,9 +133,7 @@ class NodeIndex(StoredNodes):
         found = self._metadata.get(data)
         if found is None:
             found = read_metadata(Reader(self.data, self.key, start))
-            if len(self._metadata) >= _MOST_KNOWN:
-                self._metadata.clear()
-            self._metadata[data] = found
+            self._remember(data, found)
         return found
 
     def metadata_bytes(self, path: str, node: NodeSnapshot) -> Packed | None:
@@ -141,7 +145,7 @@ class NodeIndex(StoredNodes):
         known = self._metadata.get(data)
         if known is metadata:
             return Packed(data)
-        if known is not None and isinstance(metadata, ZarrArrayMetadata) and metadata.differs_in_shape_alone(known):
+        if known is not None and isinstance(metadata, ZarrArrayMetadata) and metadata.equals_beside_shape(known):
             lengths = packed_shape(known)
             if data.startswith(lengths):  # which may be written in a longer form
                 return Packed(packed_shape(metadata) + data[len(lengths) :])

@@ -4,12 +4,16 @@ The nodes as values are in formats/nodes.py, the index of their bytes in node_in
 
 from __future__ import annotations
 
+from typing import Final
+
 from frazil.formats.alpha.node_index import END, ROW, NodeIndex, find_nodes
 from frazil.formats.alpha.node_values import write_entry
 from frazil.formats.msgpack import Reader, write_map
 from frazil.formats.nodes import Nodes, nodes_over, sort_key
 
 __all__ = ["encode_nodes", "index_nodes", "read_nodes"]
+
+_NOTHING: Final = NodeIndex()  # for nodes that no file holds
 
 
 def read_nodes(reader: Reader, what: str) -> Nodes:
@@ -51,9 +55,6 @@ def index_nodes(nodes: Nodes, data: bytes, at: int, key: str | None) -> Nodes:
 
 def _index_of(nodes: Nodes) -> NodeIndex:
     return nodes.stored if isinstance(nodes.stored, NodeIndex) else _NOTHING
-
-
-_NOTHING = NodeIndex()  # of nodes that no file holds
 
 
 def _splice(out: bytearray, nodes: Nodes, index: NodeIndex) -> None:

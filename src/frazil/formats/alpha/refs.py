@@ -22,7 +22,6 @@ __all__ = [
     "branch_key",
     "check_name",
     "check_new_name",
-    "chunk_key",
     "emit_ref",
     "folder_of",
     "folders_of",
@@ -100,10 +99,6 @@ def snapshot_key(value: ObjectId) -> str:
 
 def manifest_key(value: ObjectId) -> str:
     return f"manifests/{encode_id(value)}"
-
-
-def chunk_key(value: ObjectId) -> str:
-    return f"chunks/{encode_id(value)}"
 
 
 def attributes_key(value: ObjectId) -> str:

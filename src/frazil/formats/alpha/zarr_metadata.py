@@ -91,7 +91,7 @@ class ZarrArrayMetadata(Record):
     def with_shape(self, shape: tuple[int, ...]) -> ZarrArrayMetadata:
         return self._replace(shape=shape)
 
-    def differs_in_shape_alone(self, other: ZarrArrayMetadata) -> bool:
+    def equals_beside_shape(self, other: ZarrArrayMetadata) -> bool:
         """Whether all but the lengths, which are as many, is the same as in another one. False says nothing, as configurations are compared by identity: to Python 1, 1.0 and True are one."""
         return (
             self.codecs is other.codecs

@@ -1,6 +1,6 @@
 """Arrays as dask's, and dask's arrays written by any of its schedulers, into a repository as one commit. Public as `frazil.dask`.
 
-How chunks and shards lie to each other is in layout.py, what tasks do in tasks.py. dask is imported when something is asked for."""
+How chunks and shards lie to each other is in layout.py, what tasks do in tasks.py. dask is imported on first use."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.integrations.dask.layout import Box, aligned_chunks, box_of, check_apart, is_aligned, reading_chunks
-from frazil.integrations.dask.tasks import Goal, Shared, check_values, forked, gather, goal_of, write_block
+from frazil.integrations.dask.tasks import Shared, check_values, forked, gather, goal_of, write_block
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.record import Record
-from frazil.repository.session.session_store import SessionStore
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Region: TypeAlias = "tuple[slice, ...] | None"
 
-_JOINED: Final = 32  # answers of tasks that one task joins
+_JOINED: Final = 32  # results of tasks that one task joins
 
 
 def from_array(
@@ -119,7 +119,7 @@ def store(
     return session.commit(message, metadata=metadata, rebase=rebase)
 
 
-# --- what is asked for -----------------------------------------------------------------------------------------------------------------
+# --- arguments ------------------------------------------------------------------------------------------------------------------------
 
 
 def _dask() -> tuple[ModuleType, ModuleType]:
@@ -198,7 +198,7 @@ def _identity(array: Array) -> object:
     store = array.store
     if isinstance(store, LocalStore):
         return os.path.normpath(f"{os.path.realpath(store.path)}/{array.path}")
-    if isinstance(store, SessionStore):
+    if isinstance(store, NodeStore):
         return array.path
     place = getattr(store, "place", None) or getattr(store, "name", None)  # of an object store; of one in memory
     return (type(store), f"{place}/{array.path}".rstrip("/")) if isinstance(place, str) else (id(store), array.path)
@@ -242,7 +242,7 @@ def _pieces(
 
 
 def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
-    """One Delayed for all: a task for each block, and a tree that joins what they wrote. Names are new each time, so that nobody takes an old answer for a new one."""
+    """One Delayed for all: a task for each block, and a tree that joins what they wrote. Names are new each time, so that no scheduler reuses an old result."""
     da, graphs = _dask()
     dask, delayed = import_module("dask"), import_module("dask.delayed")
     name = f"frazil-store-{os.urandom(8).hex()}"
@@ -250,7 +250,8 @@ def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
     written: list[DaskArray] = []
     for number, (source, target, box) in enumerate(pieces):
         goal = goal_of(target, box, source.chunks, plain=shared.fork is None)
-        written.append(_write(da, source, common, _literal(dask, goal, f"{name}-goal-{number}"), f"{name}-{number}"))
+        delayed_goal = dask.delayed(goal, name=f"{name}-goal-{number}", traverse=False)
+        written.append(_write(da, source, common, delayed_goal, f"{name}-{number}"))
     if written:
         written = list(dask.optimize(*written))
     keys = [key for blocks in written for key in dask.core.flatten(blocks.__dask_keys__())]
@@ -265,10 +266,6 @@ def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
     tasks[last] = (forked, common.key, keys)
     graph = graphs.HighLevelGraph.from_collections(last, tasks, dependencies=[*written, common])
     return delayed.Delayed(last, graph)
-
-
-def _literal(dask: ModuleType, value: Goal, name: str) -> Delayed:
-    return dask.delayed(value, name=name, traverse=False)
 
 
 def _write(da: ModuleType, source: DaskArray, shared: Delayed, goal: Delayed, name: str) -> DaskArray:

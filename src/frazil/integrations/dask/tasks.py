@@ -1,4 +1,4 @@
-"""What runs in tasks of dask: writing one block, and joining what blocks wrote. Nothing of dask is imported here; workers find these functions by name."""
+"""The functions that tasks of dask run: write one block, and join the results. dask is not imported here; workers find these functions by name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.api.forked import NOTHING, Written, begin_again, join, store_of, with_written, written_by
+from frazil.api.forked import begin_again, store_of, with_written, written_by
 from frazil.api.session import Session
 from frazil.array.array import Array
 from frazil.errors import InvalidInputError
 from frazil.integrations.dask.layout import Box, Extents, selection_of
 from frazil.late import LateModule
+from frazil.repository.merge.fork_columns import NOTHING, Written, join
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from math import prod
 from typing import Final, Literal, TypeAlias
 
 from frazil.api.repository import Repository
@@ -24,7 +25,6 @@ from frazil.stores.locations import Location, resolve
 from frazil.stores.memory import MemoryStore
 
 How: TypeAlias = Literal["copy", "virtual", "adopt"]
-HOW: Final[tuple[How, ...]] = ("copy", "virtual", "adopt")
 
 _SKIPPED: Final = "it was asked to be skipped"
 _MOST_TOLD: Final = 10  # variables that one error names
@@ -97,15 +97,8 @@ def is_named(path: str, names: Sequence[str]) -> bool:
 def import_size(scanned: ScannedFile, how: How) -> int:
     """Bytes that an import reports, all in all."""
     if how == "copy":
-        return sum(_nbytes(array) for array in scanned.arrays)
+        return sum(array.dtype.itemsize * prod(array.shape) for array in scanned.arrays)
     return scanned.size if how == "adopt" else 0
-
-
-def _nbytes(array: ScannedArray) -> int:
-    count = array.dtype.itemsize
-    for extent in array.shape:
-        count *= extent
-    return count
 
 
 def import_scanned(
@@ -170,10 +163,7 @@ def _at(group: Group, path: str) -> Group:
 
 def _copied(array: ScannedArray) -> dict[str, object]:
     """Arguments for an array with codecs of ours; chunks keep their shape where that is a sensible one."""
-    nbytes = array.dtype.itemsize
-    for extent in array.chunk_shape:
-        nbytes *= extent
-    keeps = _SMALLEST <= nbytes <= _LARGEST
+    keeps = _SMALLEST <= array.dtype.itemsize * prod(array.chunk_shape) <= _LARGEST
     return {**array.arguments(), "codecs": "auto", "chunks": array.chunk_shape if keeps else "auto"}
 
 
@@ -220,7 +210,7 @@ def _refer(
                 source.location,
                 chunks.offsets,
                 chunks.lengths,
-                check={source.location: state},  # what was scanned; and nobody need be asked
+                check={source.location: state},  # the state that was scanned: no request is needed
             )
     for coordinates, value in array.given:
         session.store.set("/".join(part for part in (path, "c", *map(str, coordinates)) if part), value)

@@ -1,7 +1,7 @@
 """The codec chain of the draft, in both dialects: the document's members to a chain in the terms of the final Zarr v3, and back
 (Zarr v3 draft of December 2022, Chunk encoding). Pure; single codecs are in codec_entries.py, sharding is not here.
 
-The draft converts between arrays and bytes by itself; the final chain says each conversion: a codec `bytes`, or `frazil.on_bytes`."""
+The draft converts between arrays and bytes implicitly. The final chain has a codec for each conversion: `bytes` or `frazil.on_bytes`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from frazil.metadata.draft.codec_entries import (
     ARRAY_TO_BYTES,
     BYTES_TO_BYTES,
     ON_BYTES,
-    CodecKinds,
     Step,
     emit_compressor,
     emit_entry,
@@ -27,17 +26,16 @@ from frazil.metadata.draft.codec_entries import (
 )
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found, item
+from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import check_integers, check_object, refusal
 from frazil.record import Record
-
-__all__ = ["CodecKinds", "DraftChain", "EmittedChain", "attributes_with", "emit_chain", "is_filters", "parse_chain"]
 
 _FILTERS: Final = "attributes.filters"
 
 
 class DraftChain(Record):
-    """codecs: the chain of one chunk, in final terms; attributes: those of the user; filters: what stood under that name among them, where it
-    was the older dialect's filters, to be written back."""
+    """codecs: the chain of one chunk, in final terms; attributes: those of the user; filters: the attribute of that name if the older dialect keeps its
+    filters there, to be written back."""
 
     codecs: tuple[Extension, ...]
     attributes: dict[str, Json]
@@ -45,7 +43,7 @@ class DraftChain(Record):
 
 
 class EmittedChain(Record):
-    """What a dialect says of a chain. codecs: for the member of that name (December 2022, may be empty); compressor, filters: of the older
+    """The members of a document for a chain. codecs: for the member of that name (December 2022, may be empty); compressor, filters: of the older
     dialect, None: absent; layout: chunk_memory_layout; big: whether the data type is to be spelled big-endian."""
 
     codecs: list[Json]
@@ -56,7 +54,7 @@ class EmittedChain(Record):
 
 
 class _Elements(Record):
-    """What flows through the chain: bytes of an element, and their order as NumPy writes it, "|" where they have none."""
+    """The elements between two codecs: bytes of an element, and their order as NumPy writes it, "|" for none."""
 
     itemsize: int
     order: str
@@ -76,7 +74,7 @@ def parse_chain(
     itemsize: int,
     old: bool,
     strict: bool = True,
-    kinds: CodecKinds,
+    kinds: KnownExtensions,
 ) -> DraftChain:
     """The chain of a document of the draft.
 
@@ -154,7 +152,7 @@ class _Builder:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element for a codec that asks."""
+        """Bytes of an element before the next codec."""
         return self.elements.itemsize
 
     def add(self, step: Step) -> None:
@@ -186,7 +184,7 @@ class _Builder:
     def _convert(self) -> None:
         order = self.elements.order
         if order == "|" and self.changed:
-            order = ">" if self.big else "<"  # says nothing for elements without a byte order
+            order = ">" if self.big else "<"  # without effect for elements of one byte
         self.made.append(Extension("bytes", {} if order == "|" else {"endian": "big" if order == ">" else "little"}))
 
     def _endian(self, step: Step) -> None:
@@ -240,7 +238,7 @@ def _check_size(taken: _Elements, itemsize: int, path: str) -> None:
 
 
 def _orders(extension: Extension, path: str) -> tuple[_Elements | None, _Elements | None]:
-    """What a filter says of the elements that it takes and gives; None where it does not."""
+    """The elements that a filter takes and gives, as its configuration says; None where it does not."""
     settings = extension.configuration
     if extension.name == "numcodecs.astype":
         taken, given = settings.get("decode_dtype"), settings.get("encode_dtype")
@@ -266,8 +264,8 @@ def _elements(dtype: Json, path: str) -> _Elements | None:
 def emit_chain(
     codecs: Sequence[Extension], *, ndim: int, itemsize: int, old: bool, endian_codec: bool = True
 ) -> EmittedChain:
-    """What a dialect of the draft says of a chain in final terms, without its sharding: parse_chain gives the same chain back, but for the
-    typesize of blosc, which the draft has no member for (frames carry it).
+    """The members of a document of the draft for a chain in final terms without sharding. parse_chain gives the same chain back, except for the
+    typesize of blosc, for which the draft has no member (frames carry it).
 
     itemsize      bytes of an element
     old           the older dialect, in the words of zarr-python 2.18

@@ -4,12 +4,13 @@ words), each to the extension of the final Zarr v3 and back. How they make a cha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from frazil.errors import MetadataError, UnknownExtensionError
 from frazil.metadata.extensions import Extension, parse_extension
 from frazil.metadata.json_text import Json, as_json, found, member
-from frazil.metadata.members import Members, check_object
+from frazil.metadata.layout import KnownExtensions
+from frazil.metadata.members import Members, check_object, json_object
 from frazil.metadata.warnings import tell
 from frazil.record import Record
 
@@ -32,13 +33,6 @@ _CORE: Final = {"gzip": "gzip", "zstd": "zstd", "blosc": "blosc"}  # numcodecs' 
 _OF_OBJECTS: Final = ("categorize", "json2", "msgpack2", "msgpack", "pickle", "vlen-utf8", "vlen-bytes", "vlen-array")
 
 
-class CodecKinds(Protocol):
-    """What is asked of the registry of codecs."""
-
-    def codec_kind(self, name: str) -> int | None:
-        """0: array to array, 1: array to bytes, 2: bytes to bytes; None where no codec has the name."""
-
-
 class Step(Record):
     """One codec of a chain; `path` is its place in the document."""
 
@@ -50,7 +44,9 @@ class Step(Record):
 # --- reading -----------------------------------------------------------------------------------------------------------------------
 
 
-def parse_entry(value: Json, path: str, *, itemsize: int, old: bool, strict: bool = True, kinds: CodecKinds) -> Step:
+def parse_entry(
+    value: Json, path: str, *, itemsize: int, old: bool, strict: bool = True, kinds: KnownExtensions
+) -> Step:
     """An entry of `codecs`: {"type": URI, "configuration": object}. strict: other members are refused. Those of a configuration are defined by the codec and
     not by the core, so that unknown ones are refused unless `old`."""
     members = Members(check_object(value, path), path)
@@ -72,7 +68,7 @@ def parse_entry(value: Json, path: str, *, itemsize: int, old: bool, strict: boo
     raise _unknown(uri, member(path, "type"))
 
 
-def parse_compressor(value: Json, path: str, *, itemsize: int, kinds: CodecKinds) -> Step:
+def parse_compressor(value: Json, path: str, *, itemsize: int, kinds: KnownExtensions) -> Step:
     """The member `compressor` of the older dialect: {"codec": URI, "configuration": object}."""
     members = Members(check_object(value, path), path)
     uri = members.string("codec")
@@ -94,7 +90,7 @@ def parse_compressor(value: Json, path: str, *, itemsize: int, kinds: CodecKinds
     )
 
 
-def parse_filter(value: dict[str, Json], path: str, *, itemsize: int, kinds: CodecKinds) -> Step:
+def parse_filter(value: dict[str, Json], path: str, *, itemsize: int, kinds: KnownExtensions) -> Step:
     """A codec of numcodecs' with its `id`, as attributes.filters has it."""
     name = Members(value, path).string("id")
     configuration = {key: setting for key, setting in value.items() if key != "id"}
@@ -114,7 +110,7 @@ def parse_filter(value: dict[str, Json], path: str, *, itemsize: int, kinds: Cod
     )
 
 
-def _registered(uri: str, configuration: dict[str, Json], path: str, kinds: CodecKinds) -> Step | None:
+def _registered(uri: str, configuration: dict[str, Json], path: str, kinds: KnownExtensions) -> Step | None:
     """A codec that the user registered under its URI."""
     kind = kinds.codec_kind(uri) if ":" in uri else None
     return None if kind is None else Step(Extension(uri, configuration, path=path), kind, path)
@@ -203,7 +199,7 @@ def _blosc(members: Members, itemsize: int, *, strict: bool) -> Extension:
 
 def emit_entry(extension: Extension, path: str) -> dict[str, Json]:
     """The entry of `codecs`, for December 2022. MetadataError for what that draft has no codec for."""
-    name, configuration = extension.name, check_object(as_json(extension.configuration, path), path)
+    name, configuration = extension.name, json_object(extension.configuration, path)
     if name == ON_BYTES:
         return emit_entry(inner_of(extension, path), path)
     if ":" in name:  # a URI, and so a codec of the user's
@@ -236,7 +232,7 @@ def emit_compressor(extension: Extension, path: str) -> dict[str, Json] | None:
 
 def emit_numcodecs(extension: Extension, path: str) -> dict[str, Json]:
     """The codec as numcodecs configures it, with its `id`. MetadataError for what numcodecs does not have."""
-    name, configuration = extension.name, check_object(as_json(extension.configuration, path), path)
+    name, configuration = extension.name, json_object(extension.configuration, path)
     if name == ON_BYTES:
         return emit_numcodecs(inner_of(extension, path), path)
     if name == "blosc":
@@ -277,7 +273,7 @@ def _sharding(path: str) -> MetadataError:
 
 
 def _emit_blosc(extension: Extension, path: str) -> dict[str, Json]:
-    members = Members(_settled(extension.configuration), f"{path}.configuration")
+    members = Members(_without_nulls(extension.configuration), f"{path}.configuration")
     return {
         "cname": members.choice("cname", _CNAMES),
         "clevel": members.integer("clevel", 0, 9),
@@ -286,5 +282,5 @@ def _emit_blosc(extension: Extension, path: str) -> dict[str, Json]:
     }
 
 
-def _settled(configuration: Mapping[str, Json]) -> dict[str, Json]:
+def _without_nulls(configuration: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in configuration.items() if value is not None}

@@ -1,4 +1,4 @@
-"""From metadata to documents of the 2022 draft, in both dialects; the way back is in parser.py. What a dialect cannot say is refused by name."""
+"""From metadata to documents of the 2022 draft, in both dialects; the way back is in parser.py. What a dialect cannot express is refused by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.metadata.draft.fill_values import emit_fill
 from frazil.metadata.draft.transformers import emit_shards, without_shards
 from frazil.metadata.draft.types import emit_type, states_order
 from frazil.metadata.json_text import Json, as_json
-from frazil.metadata.members import check_object
+from frazil.metadata.members import json_object
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 
@@ -24,14 +24,14 @@ def emit_group(metadata: GroupMetadata) -> dict[str, Json]:
             "consolidated_metadata has no place in the draft of 2022, whose groups have attributes alone",
             path="consolidated_metadata",
         )
-    return {"attributes": as_json(metadata.attributes, "attributes"), **_object(metadata.unknown)}
+    return {"attributes": as_json(metadata.attributes, "attributes"), **json_object(metadata.unknown, None)}
 
 
 def emit_array(metadata: ArrayMetadata, *, old: bool) -> dict[str, Json]:
     """The document of an array: the one that was read, with its current shape and attributes and the members that it lacked; or a new one."""
     if metadata.document is not None:
         return _rewritten(metadata, metadata.document, old)
-    _refuse_what_it_lacks(metadata)
+    _refuse_inexpressible(metadata)
     grid, keys = metadata.chunk_grid, metadata.chunk_key_encoding
     if not isinstance(grid, RegularGrid):
         raise MetadataError("only regular chunk grids can be written in the draft of 2022", path="chunk_grid")
@@ -43,7 +43,7 @@ def emit_array(metadata: ArrayMetadata, *, old: bool) -> dict[str, Json]:
     data_type = metadata.data_type
     stated = states_order(emit_type(data_type, big=False, old=old))
     emitted = emit_chain(chain, ndim=metadata.ndim, itemsize=data_type.itemsize, old=old, endian_codec=not stated)
-    attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
+    attributes = json_object(metadata.attributes, "attributes")
     document: dict[str, Json] = {
         "shape": list(metadata.shape),
         "data_type": emit_type(data_type, emitted.big, old=old),
@@ -70,8 +70,8 @@ def _rewritten(metadata: ArrayMetadata, read: Mapping[str, Json], old: bool) -> 
 
     Members that the reader fills in are written out, as the draft requires of every document: a fixed value in place of a null or absent fill value,
     the separator of a regular grid, and an empty list of extensions. Raises MetadataError for chunks of length 0 in an array with elements."""
-    document = check_object(as_json(read, None), None)
-    attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
+    document = json_object(read, None)
+    attributes = json_object(metadata.attributes, "attributes")
     before = document.get("attributes")
     if old:
         filters = before.get("filters") if isinstance(before, dict) else None
@@ -98,7 +98,7 @@ def _grid_written_out(metadata: ArrayMetadata, grid: Json) -> Json:
     return {**grid, "separator": keys.separator} if isinstance(keys, DraftKeys) else grid
 
 
-def _refuse_what_it_lacks(metadata: ArrayMetadata) -> None:
+def _refuse_inexpressible(metadata: ArrayMetadata) -> None:
     if metadata.dimension_names is not None:
         raise MetadataError(
             "dimension_names cannot be said in the draft of 2022, which allows no members but its own",
@@ -114,7 +114,3 @@ def _refuse_what_it_lacks(metadata: ArrayMetadata) -> None:
 def draft_keys(keys: object, *, old: bool) -> DraftKeys:
     """The draft's chunk keys with the separator that another encoding has."""
     return DraftKeys(keys.separator if isinstance(keys, SeparatedKeys) else "/", old)
-
-
-def _object(value: object) -> dict[str, Json]:
-    return check_object(as_json(value, None), None)

@@ -1,4 +1,4 @@
-"""The entry point `zarr.json` of a hierarchy of the 2022 draft, in both dialects (draft of 2022, Entry point metadata), and how it tells the two apart.
+"""The entry point `zarr.json` of a hierarchy of the 2022 draft, in both dialects (draft of 2022, Entry point metadata), and how the two are distinguished.
 
 Documents of nodes are in parser.py, their keys in layout.py."""
 
@@ -9,10 +9,10 @@ from typing import Final
 
 from frazil.errors import FrazilError, MetadataError, UnknownExtensionError
 from frazil.metadata.draft.extensions import MetadataEncoding
-from frazil.metadata.extension_guard import Asking, with_methods
+from frazil.metadata.extension_guard import ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, is_extension_name
 from frazil.metadata.json_text import Json, dump_json, found, item, parse_json
-from frazil.metadata.layout import Known
+from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_object, refusal
 from frazil.metadata.value import Value
 from frazil.record import Record
@@ -70,7 +70,7 @@ class Entry(Record):
         return self.document.get("metadata_encoding") == PROTOTYPE
 
 
-def parse_entry(value: Json, known: Known) -> Entry:
+def parse_entry(value: Json, known: KnownExtensions) -> Entry:
     """Raises MetadataError for what breaks the rules, UnknownExtensionError for a metadata encoding that is not registered."""
     members = Members(check_object(value, None), None)
     decoder: MetadataEncoding
@@ -107,7 +107,7 @@ def _core_version(uri: str) -> int:
     return int(match[2])
 
 
-def _read_encoding(value: Json, known: Known, strict: bool) -> tuple[str, MetadataEncoding]:
+def _read_encoding(value: Json, known: KnownExtensions, strict: bool) -> tuple[str, MetadataEncoding]:
     members = Members(check_object(value, "metadata_encoding"), "metadata_encoding")
     if not members.has("extension"):
         members.choice("type", ["json"])
@@ -119,12 +119,12 @@ def _read_encoding(value: Json, known: Known, strict: bool) -> tuple[str, Metada
     suffix = members.string("metadata_key_suffix")
     extension = Extension(check_uri(uri, members.at("extension")), {"type": kind, **members.rest()})
     make = known.draft.metadata_encoding(extension, "metadata_encoding")
-    ask = Asking("metadata encoding", found(uri), "metadata_encoding")
-    return suffix, _Guarded(with_methods(ask, lambda: make(extension), ("encode", "decode"), "an encoding"), uri)
+    call = ExtensionCall("metadata encoding", found(uri), "metadata_encoding")
+    return suffix, _Guarded(with_methods(call, lambda: make(extension), ("encode", "decode"), "an encoding"), uri)
 
 
 class _Guarded(Value):
-    """An encoding of the user's: whatever it raises or makes is told as a MetadataError."""
+    """A user's encoding. Its exceptions and wrong results become MetadataErrors."""
 
     __slots__ = ("inner", "uri")
     inner: MetadataEncoding

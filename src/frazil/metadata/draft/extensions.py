@@ -11,7 +11,7 @@ from frazil.errors import UnknownExtensionError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found
 from frazil.metadata.model import ArrayMetadata
-from frazil.metadata.value import Value
+from frazil.record import Record
 
 T = TypeVar("T")
 
@@ -35,32 +35,21 @@ class MetadataEncoding(Protocol):
 MetadataEncodingReader = Callable[[Extension], MetadataEncoding]
 
 
-class DraftExtensions(Value):
+class DraftExtensions(Record):
     """Each by URI, as pairs; the first one of a URI counts."""
 
-    __slots__ = ("array_extensions", "memory_layouts", "metadata_encodings")
-    memory_layouts: tuple[tuple[str, MemoryLayout], ...]
-    array_extensions: tuple[tuple[str, ArrayExtension], ...]
-    metadata_encodings: tuple[tuple[str, MetadataEncodingReader], ...]
-
-    def __init__(
-        self,
-        memory_layouts: Sequence[tuple[str, MemoryLayout]] = (),
-        array_extensions: Sequence[tuple[str, ArrayExtension]] = (),
-        metadata_encodings: Sequence[tuple[str, MetadataEncodingReader]] = (),
-    ) -> None:
-        self.memory_layouts = tuple(memory_layouts)
-        self.array_extensions = tuple(array_extensions)
-        self.metadata_encodings = tuple(metadata_encodings)
+    memory_layouts: tuple[tuple[str, MemoryLayout], ...] = ()
+    array_extensions: tuple[tuple[str, ArrayExtension], ...] = ()
+    metadata_encodings: tuple[tuple[str, MetadataEncodingReader], ...] = ()
 
     def with_memory_layout(self, uri: str, layout: MemoryLayout) -> DraftExtensions:
-        return DraftExtensions(((uri, layout), *self.memory_layouts), self.array_extensions, self.metadata_encodings)
+        return self._replace(memory_layouts=((uri, layout), *self.memory_layouts))
 
     def with_array_extension(self, uri: str, extension: ArrayExtension) -> DraftExtensions:
-        return DraftExtensions(self.memory_layouts, ((uri, extension), *self.array_extensions), self.metadata_encodings)
+        return self._replace(array_extensions=((uri, extension), *self.array_extensions))
 
     def with_metadata_encoding(self, uri: str, encoding: MetadataEncodingReader) -> DraftExtensions:
-        return DraftExtensions(self.memory_layouts, self.array_extensions, ((uri, encoding), *self.metadata_encodings))
+        return self._replace(metadata_encodings=((uri, encoding), *self.metadata_encodings))
 
     def memory_layout(self, extension: Extension, path: str) -> MemoryLayout:
         return _required(self.memory_layouts, extension, path, "memory layout", "with_memory_layout")
@@ -69,7 +58,7 @@ class DraftExtensions(Value):
         return _required(self.metadata_encodings, extension, path, "metadata encoding", "with_metadata_encoding")
 
     def array_extension(self, uri: str) -> ArrayExtension | None:
-        """None where it is not known; whether that matters is for the document to say."""
+        """None where it is not registered. The document says whether that is an error."""
         return look_up(self.array_extensions, uri)
 
 

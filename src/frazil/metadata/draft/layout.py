@@ -1,14 +1,15 @@
 """The keys of a hierarchy of the 2022 draft (draft of 2022, Storage keys): documents below `meta/`, chunks below `data/`, in the older dialect
-below `meta/root` and `data/root`. What documents say is in parser.py, the entry point in entry_point.py."""
+below `meta/root` and `data/root`. Documents are in parser.py, the entry point in entry_point.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from frazil.errors import FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.draft.entry_point import Entry, JsonEncoding, new_entry
 from frazil.metadata.draft.parser import emit_document, parse_document
-from frazil.metadata.layout import Candidate, Known, Metadata
+from frazil.metadata.layout import Candidate, KnownExtensions, Metadata
 from frazil.metadata.model import ArrayMetadata, ZarrFormat
 from frazil.metadata.paths import check_draft_name, check_lenient_name
 from frazil.metadata.value import Value
@@ -24,6 +25,8 @@ class DraftLayout(Value):
     root: str
     entry_point: Entry
     bare: bool
+    implicit_groups: Final = True
+    at_once: Final = True
 
     def __init__(self, root: str, entry_point: Entry, bare: bool = False) -> None:
         self.root, self.entry_point, self.bare = root, entry_point, bare
@@ -42,14 +45,6 @@ class DraftLayout(Value):
     @property
     def zarr_format(self) -> ZarrFormat:
         return "draft-2021" if self.entry_point.old else "draft"
-
-    @property
-    def implicit_groups(self) -> bool:
-        return True
-
-    @property
-    def at_once(self) -> bool:
-        return True
 
     def entry(self) -> tuple[str, bytes] | None:
         return self.root + ENTRY_KEY, JsonEncoding().encode(self.entry_point.document)
@@ -138,7 +133,7 @@ class DraftLayout(Value):
 
     # --- documents -----------------------------------------------------------------------------------------------------------------
 
-    def parse(self, key: str, value: bytes, known: Known) -> Metadata:
+    def parse(self, key: str, value: bytes, known: KnownExtensions) -> Metadata:
         point = self.entry_point
         array = key.endswith(f"array{point.suffix}")
         try:
@@ -150,7 +145,7 @@ class DraftLayout(Value):
             error.key = error.key or key
             raise
 
-    def remember(self, value: bytes, metadata: Metadata, known: Known) -> None:
+    def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
         pass
 
     def emit(self, metadata: Metadata) -> bytes:

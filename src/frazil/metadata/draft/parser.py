@@ -1,7 +1,7 @@
 """Documents of arrays and groups in the 2022 draft, in both dialects (draft of 2022, Array metadata and Group metadata).
 
-They become the same values that final documents become, so that nobody else has to know: the sharding storage transformer is the sharding codec,
-the memory layout a transposition, what the draft converts silently a `bytes` codec. Types, fill values and codecs have files of their own.
+They become the same values as final documents: the sharding storage transformer becomes the sharding codec, the memory layout a transposition, and an implicit
+conversion a `bytes` codec. Types, fill values and codecs have files of their own.
 Unknown members are refused in version 3.0 of the dialect of December 2022, and ignored in its later minor versions; the older dialect is read as programs
 wrote it."""
 
@@ -20,10 +20,10 @@ from frazil.metadata.draft.entry_point import HierarchyExtension, check_uri, not
 from frazil.metadata.draft.fill_values import parse_fill
 from frazil.metadata.draft.transformers import OLD_URI, chain_with_shards, split_transformers
 from frazil.metadata.draft.types import parse_type, states_order
-from frazil.metadata.extension_guard import Asking
+from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found, item
-from frazil.metadata.layout import Known, Metadata
+from frazil.metadata.layout import KnownExtensions, Metadata
 from frazil.metadata.members import Members, check_integers, check_object, refusal
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
 from frazil.record import Record
@@ -55,7 +55,7 @@ class _Dialect(Record):
 
 
 def parse_document(
-    value: Json, known: Known, *, array: bool, old: bool, prototype: bool = False, strict: bool | None = None
+    value: Json, known: KnownExtensions, *, array: bool, old: bool, prototype: bool = False, strict: bool | None = None
 ) -> Metadata:
     """The metadata of a node. Raises MetadataError, UnknownExtensionError, with the member in `path`.
 
@@ -68,8 +68,8 @@ def parse_document(
 
 
 def _check_kind(members: Members, array: bool) -> None:
-    """Refuses the document of an array where that of a group has to be, and the other way round: the key says which it is, and what the document lacks, or
-    has beyond that, would not tell its reader what is wrong."""
+    """Refuses the document of an array under the key of a group, and the other way round. Without this check the error would name missing or unknown
+    members, and not the cause."""
     if array and "attributes" in members.values and _OF_ARRAYS.isdisjoint(members.values):
         raise MetadataError(
             "the document of an array is that of a group: it has attributes, and nothing that an array must have",
@@ -101,9 +101,9 @@ def _read_attributes(members: Members, old: bool, *, optional: bool) -> dict[str
     return members.object("attributes", {} if optional else None)
 
 
-def _read_array(members: Members, known: Known, dialect: _Dialect) -> ArrayMetadata:
+def _read_array(members: Members, known: KnownExtensions, dialect: _Dialect) -> ArrayMetadata:
     old, strict = dialect.old, dialect.strict
-    for name in MEMBERS:  # known to the strict dialect, whatever is asked for below
+    for name in MEMBERS:  # allowed in the strict dialect, whether they are read below or not
         members.has(name)
     if strict:
         members.finish()
@@ -135,7 +135,7 @@ def _read_array(members: Members, known: Known, dialect: _Dialect) -> ArrayMetad
     )
     codecs = chain.codecs
     if isinstance(layout, Extension):
-        codecs = (*_laid_out(layout, chunk, known), *codecs)
+        codecs = (*_layout_codecs(layout, chunk, known), *codecs)
     if transformers.shards:
         if not isinstance(grid, RegularGrid):
             raise MetadataError(
@@ -154,11 +154,13 @@ def _read_array(members: Members, known: Known, dialect: _Dialect) -> ArrayMetad
         zarr_format="draft-2021" if old else "draft",
         document=dict(members.values),
     )
-    return _extended(metadata, parse_generic(members.array("extensions", []), "extensions", strict=strict), known)
+    return _with_extensions(
+        metadata, parse_generic(members.array("extensions", []), "extensions", strict=strict), known
+    )
 
 
 def _listed_transformers(members: Members, old: bool) -> list[Json]:
-    """The entries of `storage_transformers`. Before there were any, zarrita wrote the same shards under members of their own."""
+    """The entries of `storage_transformers`. Early versions of zarrita wrote the same shards under members of their own."""
     listed = members.array("storage_transformers", [])
     if not old or members.values.get("shards") is None:
         return listed
@@ -168,7 +170,7 @@ def _listed_transformers(members: Members, old: bool) -> list[Json]:
 
 
 def _check_one_order(members: Members) -> None:
-    """Refuses a byte order that is said twice, in the data type's name and by a codec: what both mean together is nowhere defined."""
+    """Refuses two byte orders, in the name of the data type and in a codec: no specification defines what both mean together."""
     codecs = members.values.get("codecs")
     if not isinstance(codecs, list) or not states_order(members.values.get("data_type")):
         return
@@ -181,28 +183,30 @@ def _check_one_order(members: Members) -> None:
             )
 
 
-def _extended(metadata: ArrayMetadata, entries: tuple[HierarchyExtension, ...], known: Known) -> ArrayMetadata:
-    """What the document says with its extensions (draft of 2022, Array metadata, extensions)."""
+def _with_extensions(
+    metadata: ArrayMetadata, entries: tuple[HierarchyExtension, ...], known: KnownExtensions
+) -> ArrayMetadata:
+    """The metadata with the extensions of the document (draft of 2022, Array metadata, extensions)."""
     for entry in entries:
         understand = known.draft.array_extension(entry.extension.name)
         if understand is not None:
-            with Asking("extension", found(entry.extension.name), entry.path) as ask:
+            with ExtensionCall("extension", found(entry.extension.name), entry.path) as call:
                 made: object = understand(entry.extension, metadata)
                 if not isinstance(made, ArrayMetadata):
-                    raise ask.wrong(made, "ArrayMetadata")
+                    raise call.wrong(made, "ArrayMetadata")
                 metadata = made
         elif entry.must_understand:
             raise not_understood(entry, "with_array_extension")
     return metadata
 
 
-def _laid_out(layout: Extension, chunk: tuple[int, ...], known: Known) -> list[Extension]:
-    """The codecs that a memory layout of the user's makes."""
+def _layout_codecs(layout: Extension, chunk: tuple[int, ...], known: KnownExtensions) -> list[Extension]:
+    """The codecs that a user's memory layout makes."""
     make = known.draft.memory_layout(layout, "chunk_memory_layout")
-    with Asking("memory layout", found(layout.name), "chunk_memory_layout") as ask:
+    with ExtensionCall("memory layout", found(layout.name), "chunk_memory_layout") as call:
         made: object = make(layout, chunk)
         if not isinstance(made, (list, tuple)) or not all(isinstance(codec, Extension) for codec in made):
-            raise ask.wrong(made, "a list of Extensions")
+            raise call.wrong(made, "a list of Extensions")
         return list(made)
 
 
@@ -211,7 +215,7 @@ class _Grid(Record):
     keys: ChunkKeyEncoding
 
 
-def _read_grid(members: Members, shape: tuple[int, ...], known: Known, dialect: _Dialect) -> _Grid:
+def _read_grid(members: Members, shape: tuple[int, ...], known: KnownExtensions, dialect: _Dialect) -> _Grid:
     old = dialect.old
     grid = Members(check_object(members.get("chunk_grid"), "chunk_grid"), "chunk_grid")
     if grid.has("extension"):

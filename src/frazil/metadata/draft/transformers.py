@@ -1,6 +1,6 @@
 """The sharding storage transformer in documents of the 2022 draft (sharding storage transformer 1.0), as the sharding codec that it is, and back.
 
-The transformer as a store over a store is in the stores' layer; what a shard looks like is said by the codecs' layer."""
+The transformer as a store over a store is in stores/transformer/. The form of a shard is in codecs/shard.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Data types as the 2022 draft writes them, in both dialects (draft of 2022, Data types; its extensions for complex numbers, datetimes, strings, structs).
 
-An identifier or an extension object <-> a DataType and its byte order. How fill values look is told in fill_values.py."""
+An identifier or an extension object <-> a DataType and its byte order. Fill values are in fill_values.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from typing import Final, Literal
 
 from frazil.errors import FallbackWarning, InvalidInputError, MetadataError, UnknownExtensionError
-from frazil.metadata.extension_guard import Asking
+from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension, is_extension_name
 from frazil.metadata.json_text import Json, found, item, member
 from frazil.metadata.members import Members, check_integers, check_string, refusal
@@ -33,14 +33,20 @@ _RULES: Final = {  # what the `type` of each extension may be
     "string": '"S" and a length, or "<U" or ">U" and a length',
     "struct": "an array of [name, type]",
 }
-# what zarr-python 2.12 to 2.18 wrote
-_OLD_COMPLEX: Final = (
-    "https://zarr-specs.readthedocs.io/en/core-protocol-v3.0-dev/protocol/extensions/complex-dtypes/v1.0.html"
-)
-_OLD_DATETIME: Final = "https://zarr-specs.readthedocs.io/en/latest/extensions/data-types/datetime/v1.0.html"
-_OLD_BYTES: Final = "TODO: bytestring array protocol URL"
-_OLD_TEXT: Final = "TODO: unicode array protocol URL"
-_OLD_STRUCT: Final = "TODO: structured array protocol URL"
+_EXTENSIONS: Final[dict[type[DataType], str]] = {
+    ComplexType: "complex",
+    DatetimeType: "datetime",
+    ByteStringType: "string",
+    TextType: "string",
+}
+_OLD_URIS: Final[dict[type[DataType], str]] = {  # what zarr-python 2.12 to 2.18 wrote
+    ComplexType: "https://zarr-specs.readthedocs.io/en/core-protocol-v3.0-dev/protocol/extensions/complex-dtypes/v1.0.html",
+    DatetimeType: "https://zarr-specs.readthedocs.io/en/latest/extensions/data-types/datetime/v1.0.html",
+    ByteStringType: "TODO: bytestring array protocol URL",
+    TextType: "TODO: unicode array protocol URL",
+    StructType: "TODO: structured array protocol URL",
+    RawType: "TODO: structured array protocol URL",
+}
 
 
 class DraftType(Record):
@@ -72,8 +78,8 @@ def parse_type(
     with a FallbackWarning, one for the whole document, where a fallback is taken; not where `extensions` are silent."""
     reader = _Reader(old, strict and not old, extensions)
     data_type, order = reader.read(value, path, free=old)
-    if reader.told and extensions.tells:
-        tell("; ".join(dict.fromkeys(reader.told)), FallbackWarning)
+    if reader.notes and extensions.tells:
+        tell("; ".join(dict.fromkeys(reader.notes)), FallbackWarning)
     return DraftType(data_type, order == ">" and bool(data_type.swaps))
 
 
@@ -87,13 +93,13 @@ def states_order(value: Json) -> bool:
 
 
 class _Reader:
-    """Reads the types of one document. told: which fallbacks were taken, in words."""
+    """Reads the types of one document. notes: the fallbacks that were taken, in words."""
 
-    __slots__ = ("extensions", "old", "strict", "told")
+    __slots__ = ("extensions", "notes", "old", "strict")
 
     def __init__(self, old: bool, strict: bool, extensions: MetadataExtensions) -> None:
         self.old, self.strict, self.extensions = old, strict, extensions
-        self.told: list[str] = []
+        self.notes: list[str] = []
 
     def read(self, value: Json, path: str, free: bool) -> _Ordered:
         """An identifier or an object. free: whether identifiers of extensions may stand without the object."""
@@ -155,7 +161,7 @@ class _Reader:
         is_uri = is_extension_name(uri) and ":" in uri
         if not (is_uri or self.old):
             raise refusal(members.at("extension"), "a URI that identifies the extension", uri)
-        with Asking("data type", uri, path):
+        with ExtensionCall("data type", uri, path):
             family = next((family for family in self.extensions.data_types if is_uri and family.matches(uri)), None)
         others = {name: child for name, child in value.items() if name not in ("extension", "fallback")}
         try:
@@ -199,15 +205,15 @@ class _Reader:
         if not self.extensions.fallbacks:
             error.hint = f"it has the fallback {found(fallbacks[0])}, which the registry refuses (without_fallbacks)"
             raise error
-        before = len(self.told)
+        before = len(self.notes)
         for fallback in fallbacks:
             try:
                 ordered = self.read(fallback, member(path, "fallback"), free=True)
             except InvalidInputError:
                 continue
-            finally:  # the fallback of a fallback is told with the whole of it below
-                del self.told[before:]
-            self.told.append(
+            finally:  # the note below covers the fallback of a fallback
+                del self.notes[before:]
+            self.notes.append(
                 f"the data type {found(kind)} of the extension {found(uri)} is not registered; it is read as its fallback {found(fallback)}"
             )
             return ordered
@@ -299,11 +305,8 @@ def _is_core(data_type: DataType) -> bool:
 
 
 def _extension_name(data_type: DataType) -> str | None:
-    if isinstance(data_type, ComplexType):
-        return "complex"
-    if isinstance(data_type, DatetimeType):
-        return "datetime"
-    return "string" if isinstance(data_type, (ByteStringType, TextType)) else None
+    """The extension of the draft that defines a type; None for the other types of the core and for those of users."""
+    return _EXTENSIONS.get(type(data_type))
 
 
 def _extension_of(uri: str) -> str | None:
@@ -333,20 +336,24 @@ def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
     dialect has it as zarr-python 2.18 wrote it. Raises MetadataError for what the dialect has no words for."""
     order: Literal["<", ">"] = ">" if big else "<"
     _check_units(data_type)
-    if old:
-        return _old_type(data_type, order)
-    if _is_core(data_type):
+    core = _is_core(data_type)
+    if core and not old:
         return f"r{8 * data_type.itemsize}" if isinstance(data_type, RawType) else data_type.name
-    fallback = f"r{8 * data_type.itemsize}"
-    if isinstance(data_type, DatetimeType):
-        return _object("datetime", data_type.dtype.newbyteorder(order).str, fallback if big else "int64")
-    if isinstance(data_type, ByteStringType):
-        return _object("string", f"S{data_type.itemsize}", fallback)
-    if isinstance(data_type, TextType):
-        return _object("string", data_type.dtype.newbyteorder(order).str, fallback)
+    spelt: Json = data_type.dtype.newbyteorder(order).str
     if isinstance(data_type, StructType):
-        return _object("struct", _descr(data_type, order), fallback)
-    return _users_type(data_type)
+        spelt = _descr(data_type, order)
+    elif isinstance(data_type, RawType):
+        spelt = [["", f"|V{data_type.itemsize}"]]
+    elif core and not isinstance(data_type, ComplexType):
+        return "bool" if data_type.name == "bool" else str(spelt).lstrip("|")
+    extension = "struct" if isinstance(data_type, (StructType, RawType)) else _extension_name(data_type)
+    if extension is None:
+        return _users_type(data_type)
+    if old:
+        return {"extension": _OLD_URIS[type(data_type)], "fallback": None, "type": spelt}
+    spelt = spelt.lstrip("|") if isinstance(spelt, str) else spelt
+    fallback = "int64" if extension == "datetime" and not big else f"r{8 * data_type.itemsize}"
+    return {"extension": f"https:{_PURL}{extension}/1.0", "type": spelt, "fallback": fallback}
 
 
 def _check_units(data_type: DataType) -> None:
@@ -359,31 +366,6 @@ def _check_units(data_type: DataType) -> None:
             f"datetimes in the draft of 2022 count one of the units {', '.join(UNITS)}, not {data_type.label}",
             path="data_type",
         )
-
-
-def _object(name: str, kind: Json, fallback: str) -> dict[str, Json]:
-    return {"extension": f"https:{_PURL}{name}/1.0", "type": kind, "fallback": fallback}
-
-
-def _old_type(data_type: DataType, order: Literal["<", ">"]) -> Json:
-    if isinstance(data_type, RawType):
-        return _old_object(_OLD_STRUCT, [["", f"|V{data_type.itemsize}"]])
-    if isinstance(data_type, StructType):
-        return _old_object(_OLD_STRUCT, _descr(data_type, order))
-    spelt = data_type.dtype.newbyteorder(order).str
-    if isinstance(data_type, ComplexType):
-        return _old_object(_OLD_COMPLEX, spelt)
-    if _CORE.matches(data_type.name):
-        return "bool" if data_type.name == "bool" else spelt.lstrip("|")
-    if isinstance(data_type, DatetimeType):
-        return _old_object(_OLD_DATETIME, spelt)
-    if isinstance(data_type, (ByteStringType, TextType)):
-        return _old_object(_OLD_BYTES if isinstance(data_type, ByteStringType) else _OLD_TEXT, spelt)
-    return _users_type(data_type)
-
-
-def _old_object(uri: str, kind: Json) -> dict[str, Json]:
-    return {"extension": uri, "fallback": None, "type": kind}
 
 
 def _descr(struct: StructType, order: Literal["<", ">"]) -> list[Json]:

@@ -1,22 +1,30 @@
 """Data types: their names, NumPy dtypes, byte order and fill values (Zarr v3.1 core, Data types).
 
-How elements of each kind are read and written as JSON lives in fill_values.py; how they are encoded is the codecs' matter."""
+Conversions that several modules need are in fill_values.py. How elements are encoded is in codecs/."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import numpy as np
 
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
-from frazil.metadata.extension_guard import Asking
+from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension, ExtensionFamily, no_configuration
-from frazil.metadata.json_text import Json, as_json, found
-from frazil.metadata.members import Members
-from frazil.metadata.types import fill_values
-from frazil.metadata.types.fill_values import FillValue
+from frazil.metadata.json_text import Json, as_json, found, item
+from frazil.metadata.members import Members, check_integers, refusal
+from frazil.metadata.types.fill_values import (
+    FillValue,
+    emit_float,
+    emit_integer,
+    float_from_user,
+    from_base64,
+    parse_float,
+    parse_integer,
+    to_base64,
+)
 from frazil.metadata.value import Value
 
 if TYPE_CHECKING:
@@ -51,7 +59,7 @@ class DataType(Value, ABC):
 
     @property
     def label(self) -> str:
-        """How people are told of it: the name, and what else makes the type."""
+        """The type in messages: its name and its parameters."""
         return self.name
 
     @property
@@ -65,10 +73,10 @@ class DataType(Value, ABC):
 
     def to_json(self) -> Json:
         """What the member `data_type` of a document holds: the name alone where there is no configuration, as the core asks for."""
-        with Asking("data type", self.name, "data_type") as ask:
+        with ExtensionCall("data type", self.name, "data_type") as call:
             extension: object = self.extension()
             if not isinstance(extension, Extension):
-                raise ask.wrong(extension, "an Extension")
+                raise call.wrong(extension, "an Extension")
         return extension.to_json() if extension.configuration else extension.name
 
     def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
@@ -77,7 +85,7 @@ class DataType(Value, ABC):
 
     def emit_fill(self, fill: FillValue) -> Json:
         """The fill value for a document: parse_fill gives the same bits back."""
-        with Asking("data type", self.name, "fill_value"):
+        with ExtensionCall("data type", self.name, "fill_value"):
             return as_json(self.emit_bytes(fill.data), "fill_value")
 
     def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
@@ -98,10 +106,10 @@ class DataType(Value, ABC):
 
     def _element(self, make: Callable[[], bytes], path: str) -> FillValue:
         """One element, of the bytes that the type makes, which may be the user's."""
-        with Asking("data type", self.name, path) as ask:
+        with ExtensionCall("data type", self.name, path) as call:
             data: object = make()
             if not isinstance(data, bytes) or len(data) != self.itemsize:
-                raise ask.wrong(
+                raise call.wrong(
                     data, f"{self.itemsize} bytes", f"{len(data)} bytes" if isinstance(data, bytes) else None
                 )
             return FillValue(data, self.dtype)
@@ -125,13 +133,17 @@ class BoolType(DataType):
     __slots__ = ()
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        return fill_values.parse_bool(value, path)
+        if not isinstance(value, bool):
+            raise refusal(path, "true or false", value)
+        return bytes([value])
 
     def emit_bytes(self, data: bytes) -> Json:
         return data != b"\0"
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        return fill_values.bool_from_user(value, path)
+        if not isinstance(value, (int, float)) or value not in (0, 1):
+            raise refusal(path, "True or False", value)
+        return bytes([int(value)])
 
 
 class IntegerType(DataType):
@@ -140,13 +152,18 @@ class IntegerType(DataType):
     __slots__ = ()
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        return fill_values.parse_integer(value, self.dtype, path)
+        return parse_integer(value, self.dtype, path)
 
     def emit_bytes(self, data: bytes) -> Json:
-        return fill_values.emit_integer(data, self.dtype)
+        return emit_integer(data, self.dtype)
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        return fill_values.integer_from_user(value, self.dtype, path)
+        """An int or a bool, or a float without a fraction."""
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int):
+            raise refusal(path, f"an integer ({self.name})", value)
+        return parse_integer(int(value), self.dtype, path)
 
 
 class FloatType(DataType):
@@ -155,13 +172,13 @@ class FloatType(DataType):
     __slots__ = ()
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        return fill_values.parse_float(value, self.itemsize, path)
+        return parse_float(value, self.itemsize, path)
 
     def emit_bytes(self, data: bytes) -> Json:
-        return fill_values.emit_float(data)
+        return emit_float(data)
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        return fill_values.float_from_user(value, self.itemsize, path)
+        return float_from_user(value, self.itemsize, path)
 
 
 class ComplexType(DataType):
@@ -170,13 +187,26 @@ class ComplexType(DataType):
     __slots__ = ()
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        return fill_values.parse_complex(value, self.itemsize, path)
+        """An array of two floating-point fill values, the real and the imaginary part."""
+        if not isinstance(value, list) or len(value) != 2:
+            raise refusal(path, "an array of two floating-point values, [real, imaginary]", value)
+        return b"".join([parse_float(part, self.itemsize // 2, item(path, at)) for at, part in enumerate(value)])
 
     def emit_bytes(self, data: bytes) -> Json:
-        return fill_values.emit_complex(data)
+        half = self.itemsize // 2
+        return [emit_float(data[:half]), emit_float(data[half:])]
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        return fill_values.complex_from_user(value, self.itemsize, path)
+        """A number, or the two parts as float_from_user takes them."""
+        if isinstance(value, complex):
+            parts: Sequence[object] = (value.real, value.imag)
+        elif isinstance(value, (list, tuple)) and len(value) == 2:
+            parts = value
+        elif isinstance(value, (int, float)):
+            parts = (value, 0)
+        else:
+            raise refusal(path, f"a number, or its two parts [real, imaginary] ({self.name})", value)
+        return b"".join([float_from_user(part, self.itemsize // 2, item(path, at)) for at, part in enumerate(parts)])
 
 
 class RawType(DataType):
@@ -193,13 +223,45 @@ class RawType(DataType):
         return Extension(self.name, {"length_bytes": self.itemsize} if self.name == RAW_BYTES else None)
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        return fill_values.parse_raw(value, self.itemsize, path)
+        """An array of integers from 0 to 255 (r24: 3 of them), or the same bytes in base64, which tensorstore writes."""
+        size = self.itemsize
+        if isinstance(value, list) and len(value) == size:
+            return bytes(check_integers(value, path, 0, 255))
+        if isinstance(value, str) and (data := from_base64(value)) is not None and len(data) == size:
+            return data
+        raise refusal(path, f"an array of {size} integers from 0 to 255, or {size} bytes in base64", value)
 
     def emit_bytes(self, data: bytes) -> Json:
-        return fill_values.to_base64(data) if self.name == RAW_BYTES else fill_values.emit_raw(data)
+        return to_base64(data) if self.name == RAW_BYTES else list(data)
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        return fill_values.raw_from_user(value, self.itemsize, path)
+        """Bytes of the right length, or what a document may hold."""
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            if len(data := bytes(value)) != self.itemsize:
+                raise refusal(path, f"{self.itemsize} bytes", found(list(data)))
+            return data
+        if isinstance(value, tuple):
+            value = list(value)
+        if not isinstance(value, (list, str)):
+            raise refusal(path, f"{self.itemsize} bytes", value)
+        return self.parse_bytes(value, path)
+
+
+def _core(kind: type[DataType], name: str, items: int = 1) -> DataType:
+    dtype: np.dtype[np.generic] = np.dtype(name)
+    width = dtype.itemsize // items
+    return kind(name, dtype, ((0, width, items),) if width > 1 else ())
+
+
+_CORE: Final[dict[str, DataType]] = {
+    data_type.name: data_type
+    for data_type in (
+        _core(BoolType, "bool"),
+        *(_core(IntegerType, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        *(_core(FloatType, f"float{bits}") for bits in (16, 32, 64)),
+        *(_core(ComplexType, f"complex{bits}", 2) for bits in (64, 128)),
+    )
+}
 
 
 # --- families: what a registry holds -----------------------------------------------------------------------------------------------
@@ -212,17 +274,21 @@ class DataTypeFamily(ExtensionFamily[DataType], Protocol):
         """The data type for a native NumPy dtype; None where it is none of this family's."""
 
 
-class CoreDataTypes(Value):
+class NamedDataTypes(Value):
+    """A family that reads the names in `names`, and no others."""
+
+    __slots__ = ()
+    names: ClassVar[tuple[str, ...]]
+
+    def matches(self, name: str) -> bool:
+        return name in self.names
+
+
+class CoreDataTypes(NamedDataTypes):
     """The core types that have a name each."""
 
     __slots__ = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(_CORE)
-
-    def matches(self, name: str) -> bool:
-        return name in _CORE
+    names = tuple(_CORE)
 
     def parse(self, extension: Extension, path: str) -> DataType:
         no_configuration(extension, path)
@@ -269,23 +335,6 @@ class RawDataTypes(Value):
 def raw_type(size: int) -> RawType:
     """The raw type of that many bytes."""
     return RawType(f"r{8 * size}", np.dtype((np.void, size)))
-
-
-def _core(kind: type[DataType], name: str, items: int = 1) -> DataType:
-    dtype: np.dtype[np.generic] = np.dtype(name)
-    width = dtype.itemsize // items
-    return kind(name, dtype, ((0, width, items),) if width > 1 else ())
-
-
-_CORE: Final[dict[str, DataType]] = {
-    data_type.name: data_type
-    for data_type in (
-        _core(BoolType, "bool"),
-        *(_core(IntegerType, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)),
-        *(_core(FloatType, f"float{bits}") for bits in (16, 32, 64)),
-        *(_core(ComplexType, f"complex{bits}", 2) for bits in (64, 128)),
-    )
-}
 
 
 def native_dtype(dtype: DTypeLike) -> np.dtype[np.generic]:

@@ -12,9 +12,8 @@ from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
 from frazil.metadata.members import Members, refusal
-from frazil.metadata.types.core import DataType, scalar_from_user
+from frazil.metadata.types.core import DataType, NamedDataTypes, scalar_from_user
 from frazil.metadata.types.fill_values import FillValue, emit_integer, parse_integer
-from frazil.metadata.value import Value
 
 UNITS: Final = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _MICROSECONDS: Final = ("\u03bcs", "\u00b5s")  # the Greek letter, and the sign of it
@@ -104,17 +103,11 @@ class DatetimeType(DataType):
         return bytes(converted.tobytes())
 
 
-class DatetimeTypes(Value):
+class DatetimeTypes(NamedDataTypes):
     """The family of both."""
 
     __slots__ = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(_KINDS)
-
-    def matches(self, name: str) -> bool:
-        return name in _KINDS
+    names = tuple(_KINDS)
 
     def parse(self, extension: Extension, path: str) -> DatetimeType:
         members = Members(extension.configuration, f"{path}.configuration")

@@ -1,6 +1,6 @@
 """One element as JSON and as bytes, exact to the bit (Zarr v3.1 core, Permitted fill values).
 
-Here live the conversions of each kind of element; which data type uses which is said in core.py."""
+Conversions that more than one data type needs. The data types of the core are in core.py."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from frazil.metadata.json_text import ExactFloat, Json, NegativeZero, found, item
-from frazil.metadata.members import check_integers, refusal
+from frazil.metadata.json_text import ExactFloat, Json, NegativeZero
+from frazil.metadata.members import refusal
 from frazil.metadata.value import Value
 
 _ORDER: Final = sys.byteorder
@@ -44,19 +44,8 @@ class FillValue(Value):
         scalar: np.generic = np.frombuffer(self.data, self.dtype)[0]
         return scalar
 
-    @property
-    def is_zero(self) -> bool:
-        """Whether every bit is 0."""
-        return not any(self.data)
 
-
-# --- booleans and integers ---------------------------------------------------------------------------------------------------------
-
-
-def parse_bool(value: Json, path: str) -> bytes:
-    if not isinstance(value, bool):
-        raise refusal(path, "true or false", value)
-    return bytes([value])
+# --- integers ----------------------------------------------------------------------------------------------------------------------
 
 
 def parse_integer(value: Json, dtype: np.dtype[np.generic], path: str) -> bytes:
@@ -171,37 +160,6 @@ def _compare_magnitude(value: float, number: float) -> int:
     return (abs(value) > number) - (abs(value) < number)
 
 
-# --- complex numbers ---------------------------------------------------------------------------------------------------------------
-
-
-def parse_complex(value: object, size: int, path: str) -> bytes:
-    """Two floating-point fill values, the real and the imaginary part, of `size` bytes together."""
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise refusal(path, "an array of two floating-point values, [real, imaginary]", value)
-    return b"".join([parse_float(part, size // 2, item(path, at)) for at, part in enumerate(value)])
-
-
-def emit_complex(data: bytes) -> Json:
-    half = len(data) // 2
-    return [emit_float(data[:half]), emit_float(data[half:])]
-
-
-# --- raw bits ----------------------------------------------------------------------------------------------------------------------
-
-
-def parse_raw(value: Json, size: int, path: str) -> bytes:
-    """An array of `size` bytes as integers 0 to 255 (r24: 3 of them), or the same bytes in base64, which tensorstore writes."""
-    if isinstance(value, list) and len(value) == size:
-        return bytes(check_integers(value, path, 0, 255))
-    if isinstance(value, str) and (data := from_base64(value)) is not None and len(data) == size:
-        return data
-    raise refusal(path, f"an array of {size} integers from 0 to 255, or {size} bytes in base64", value)
-
-
-def emit_raw(data: bytes) -> Json:
-    return list(data)
-
-
 def swap_items(data: bytes, swaps: Sequence[tuple[int, int, int]]) -> bytes:
     """The bytes of one element with its items, (offset, width, count), in the other byte order."""
     swapped = bytearray(data)
@@ -231,22 +189,6 @@ def to_base64(data: bytes) -> str:
 # --- values as users write them ----------------------------------------------------------------------------------------------------
 
 
-def integer_from_user(value: object, dtype: np.dtype[np.generic], path: str) -> bytes:
-    """An int or a bool, or a float without a fraction."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int):
-        raise refusal(path, f"an integer ({dtype.name})", value)
-    return parse_integer(int(value), dtype, path)
-
-
-def bool_from_user(value: object, path: str) -> bytes:
-    """A bool, 0 or 1."""
-    if not isinstance(value, (int, float)) or value not in (0, 1):
-        raise refusal(path, "True or False", value)
-    return bytes([int(value)])
-
-
 def float_from_user(value: object, size: int, path: str) -> bytes:
     """A number, rounded half to even, or a string as documents have it. A float64 NaN keeps its bits; in a smaller format it becomes "NaN"."""
     if isinstance(value, bool):
@@ -258,29 +200,3 @@ def float_from_user(value: object, size: int, path: str) -> bytes:
     if not isinstance(value, (int, float, str)):
         raise refusal(path, f'a number, or a string such as "NaN" (float{8 * size})', value)
     return parse_float(value, size, path)
-
-
-def complex_from_user(value: object, size: int, path: str) -> bytes:
-    """A number, or the two parts as float_from_user takes them."""
-    if isinstance(value, complex):
-        parts: Sequence[object] = (value.real, value.imag)
-    elif isinstance(value, (list, tuple)) and len(value) == 2:
-        parts = value
-    elif isinstance(value, (int, float)):
-        parts = (value, 0)
-    else:
-        raise refusal(path, f"a number, or its two parts [real, imaginary] (complex{8 * size})", value)
-    return b"".join([float_from_user(part, size // 2, item(path, at)) for at, part in enumerate(parts)])
-
-
-def raw_from_user(value: object, size: int, path: str) -> bytes:
-    """Bytes of the right length, or what a document may hold."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        if len(data := bytes(value)) != size:
-            raise refusal(path, f"{size} bytes", found(list(data)))
-        return data
-    if isinstance(value, tuple):
-        value = list(value)
-    if not isinstance(value, (list, str)):
-        raise refusal(path, f"{size} bytes", value)
-    return parse_raw(value, size, path)

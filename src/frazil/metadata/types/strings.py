@@ -13,9 +13,8 @@ from frazil.errors import MetadataError
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json, found
 from frazil.metadata.members import Members, refusal
-from frazil.metadata.types.core import LARGEST_ITEM, DataType
+from frazil.metadata.types.core import LARGEST_ITEM, DataType, NamedDataTypes
 from frazil.metadata.types.fill_values import from_base64, to_base64
-from frazil.metadata.value import Value
 
 _BYTES: Final = "null_terminated_bytes"
 _TEXT: Final = "fixed_length_utf32"
@@ -92,17 +91,11 @@ class TextType(DataType):
         return value.encode(_UTF32, "surrogatepass").ljust(self.itemsize, b"\0")
 
 
-class StringTypes(Value):
+class StringTypes(NamedDataTypes):
     """The family of both."""
 
     __slots__ = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (_BYTES, _TEXT)
-
-    def matches(self, name: str) -> bool:
-        return name in (_BYTES, _TEXT)
+    names = (_BYTES, _TEXT)
 
     def parse(self, extension: Extension, path: str) -> DataType:
         members = Members(extension.configuration, f"{path}.configuration")

@@ -19,13 +19,13 @@ from frazil.metadata.types.core import (
     LARGEST_ITEM,
     DataType,
     DataTypeFamily,
+    NamedDataTypes,
     Swaps,
     raw_type,
     scalar_from_user,
     unknown_dtype,
 )
 from frazil.metadata.types.fill_values import FillValue, from_base64, swap_items, to_base64
-from frazil.metadata.value import Value
 from frazil.record import Record
 
 STRUCT: Final = "struct"
@@ -65,7 +65,7 @@ class Field(Record):
 
 class StructType(DataType):
     """A struct. Raises MetadataError where there is no field, a name stands twice, or an element is larger than NumPy allows; `path`
-    is where its fields are told.
+    is that of its fields.
 
     Where its fields have one byte order, swaps tells their items and the memory is native. A struct of both byte orders is in memory as
     it is stored, and has no swaps."""
@@ -280,10 +280,11 @@ def struct_from_numpy(
     return StructType(fields, path=path)
 
 
-class StructTypes(Value):
+class StructTypes(NamedDataTypes):
     """The family of structs. families: of the types that fields may have, beside structs."""
 
     __slots__ = ("families",)
+    names = (STRUCT, _LEGACY)
     families: tuple[DataTypeFamily, ...]
 
     def __init__(self, families: Sequence[DataTypeFamily]) -> None:
@@ -292,13 +293,6 @@ class StructTypes(Value):
     def with_field_type(self, family: DataTypeFamily) -> StructTypes:
         """With one family more, which goes first."""
         return StructTypes((family, *self.families))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (STRUCT, _LEGACY)
-
-    def matches(self, name: str) -> bool:
-        return name in (STRUCT, _LEGACY)
 
     def parse(self, extension: Extension, path: str) -> StructType:
         members = Members(extension.configuration, f"{path}.configuration")

@@ -14,11 +14,10 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.members import refusal
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.registry import MetadataExtensions
-from frazil.metadata.types.core import DataType
+from frazil.metadata.types.core import DataType, NamedDataTypes
 from frazil.metadata.types.fill_values import FillValue, from_base64, to_base64
-from frazil.metadata.value import Value, assign
+from frazil.metadata.value import assign
 
-_NAMES: Final = ("string", "bytes")
 _DTYPE: Final = np.dtype("V1")  # which no element has: NumPy needs one
 
 
@@ -64,17 +63,11 @@ class VariableLengthType(DataType):
         raise refusal(path, f"nothing, as no array of {self.name} can be made here", value)
 
 
-class VariableLengthTypes(Value):
-    """The family of both. NumPy's dtypes are none of them."""
+class VariableLengthTypes(NamedDataTypes):
+    """The family of both. NumPy has no dtype of either."""
 
     __slots__ = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return _NAMES
-
-    def matches(self, name: str) -> bool:
-        return name in _NAMES
+    names = ("string", "bytes")
 
     def parse(self, extension: Extension, path: str) -> DataType:
         no_configuration(extension, path)
@@ -86,8 +79,7 @@ class VariableLengthTypes(Value):
 
 def with_variable_length(known: MetadataExtensions) -> MetadataExtensions:
     """The same with both types, unless others of these names are registered."""
-    types = (*known.data_types, VariableLengthTypes())
-    return MetadataExtensions(types, known.chunk_grids, known.chunk_key_encodings, known.fallbacks, known.tells)
+    return known.replaced(data_types=(*known.data_types, VariableLengthTypes()))
 
 
 def bytes_of(value: Json) -> bytes | None:

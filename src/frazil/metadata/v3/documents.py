@@ -9,14 +9,13 @@ from typing import Final, TypeAlias
 from frazil.errors import FrazilError, MetadataError
 from frazil.metadata.extensions import Extension, parse_extension, parse_extensions
 from frazil.metadata.json_text import Json, as_json, copied, dump_json, found, item, parse_json
-from frazil.metadata.members import Members, check_integers, check_object, refusal
+from frazil.metadata.members import Members, check_integers, check_object, json_object, refusal
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, NodeMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
 
 Document: TypeAlias = "bytes | bytearray | memoryview | Json"
 DOCUMENT_NAME: Final = "zarr.json"
 _FREE: Final = frozenset({"attributes", "consolidated_metadata"})  # where other programs write bare NaN
-_NODE_TYPES: Final = ("array", "group")
 _LONGEST: Final = 2**13  # bytes of a document whose node is remembered
 
 
@@ -76,7 +75,7 @@ def parse_node(
         known = parsed_before(text, extensions)
         if known is not None:
             return known
-    node = _parse(document, extensions, key, _NODE_TYPES)
+    node = _parse(document, extensions, key)
     if text is not None:
         remember_node(text, node, extensions)
     return node
@@ -88,30 +87,12 @@ def remember_node(text: bytes, node: ArrayMetadata | GroupMetadata, extensions: 
         extensions.parsed.put(text, node.with_plain_attributes(copied(dict(node.attributes))))
 
 
-def parse_array(
-    document: Document, extensions: MetadataExtensions = CORE_EXTENSIONS, *, key: str | None = None
-) -> ArrayMetadata:
-    """As parse_node, for a document that must be an array's."""
-    metadata = _parse(document, extensions, key, ("array",))
-    assert isinstance(metadata, ArrayMetadata)
-    return metadata
-
-
-def parse_group(document: Document, *, key: str | None = None) -> GroupMetadata:
-    """As parse_node, for a document that must be a group's."""
-    metadata = _parse(document, CORE_EXTENSIONS, key, ("group",))
-    assert isinstance(metadata, GroupMetadata)
-    return metadata
-
-
-def _parse(
-    document: Document, extensions: MetadataExtensions, key: str | None, node_types: tuple[str, ...]
-) -> ArrayMetadata | GroupMetadata:
+def _parse(document: Document, extensions: MetadataExtensions, key: str | None) -> ArrayMetadata | GroupMetadata:
     try:
         value = parse_json(document, free=_FREE) if isinstance(document, bytes | bytearray | memoryview) else document
         members = Members(check_object(value, None), None)
         _check_format(members.get("zarr_format"))
-        if members.choice("node_type", node_types) == "array":
+        if members.choice("node_type", ("array", "group")) == "array":
             return _read_array(members, extensions)
         return _read_group(members)
     except FrazilError as error:
@@ -221,7 +202,7 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
         document["dimension_names"] = list(metadata.dimension_names)
     if metadata.storage_transformers:
         document["storage_transformers"] = [transformer.to_json() for transformer in metadata.storage_transformers]
-    return document | _copied(metadata)
+    return document | json_object(metadata.unknown, None)
 
 
 def _group_document(metadata: GroupMetadata) -> dict[str, Json]:
@@ -232,8 +213,4 @@ def _group_document(metadata: GroupMetadata) -> dict[str, Json]:
     }
     if metadata.consolidated is not None:
         document["consolidated_metadata"] = as_json(metadata.consolidated, "consolidated_metadata")
-    return document | _copied(metadata)
-
-
-def _copied(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
-    return check_object(as_json(metadata.unknown, None), None)
+    return document | json_object(metadata.unknown, None)

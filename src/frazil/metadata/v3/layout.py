@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from frazil.metadata.layout import Candidate, Known, Metadata
-from frazil.metadata.model import ZarrFormat
+from frazil.metadata.layout import Candidate, KnownExtensions, Metadata
 from frazil.metadata.paths import check_name
 from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key, emit_node, parse_node, remember_node
 from frazil.metadata.value import Value
@@ -16,18 +15,9 @@ class V3Layout(Value):
     """One document a node, of arrays and groups alike."""
 
     __slots__ = ()
-
-    @property
-    def zarr_format(self) -> ZarrFormat:
-        return 3
-
-    @property
-    def implicit_groups(self) -> bool:
-        return False
-
-    @property
-    def at_once(self) -> bool:
-        return False
+    zarr_format: Final = 3
+    implicit_groups: Final = False
+    at_once: Final = False
 
     def entry(self) -> tuple[str, bytes] | None:
         return None
@@ -61,10 +51,10 @@ class V3Layout(Value):
         documents = [key for key in keys if key.endswith("/" + DOCUMENT_NAME) and len(key) > len(below)]
         return [Candidate(key[: -len(DOCUMENT_NAME) - 1], (key,)) for key in documents]
 
-    def parse(self, key: str, value: bytes, known: Known) -> Metadata:
+    def parse(self, key: str, value: bytes, known: KnownExtensions) -> Metadata:
         return parse_node(value, known.metadata, key=key)
 
-    def remember(self, value: bytes, metadata: Metadata, known: Known) -> None:
+    def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
         remember_node(value, metadata, known.metadata)
 
     def emit(self, metadata: Metadata) -> bytes:

@@ -1,13 +1,11 @@
-"""Converting a hierarchy from one dialect to another: what is there, where it is to go, whether that may be. What follows from it is planned in
-plan.py and carried out in run.py."""
+"""Conversion of a hierarchy from one dialect to another: finds source and destination and checks them. plan.py plans the conversion, run.py executes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
 
 from frazil.api.destinations import check_destination
-from frazil.array.arguments import check_flag, check_surroundings
+from frazil.array.arguments import check_flag, check_surroundings, checked_progress
 from frazil.array.hierarchy.nodes import Metadata, Place, missing, nodes_below
 from frazil.array.hierarchy.root import locate
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
@@ -15,7 +13,7 @@ from frazil.errors import AlreadyExistsError, FormatError, FrazilError, InvalidI
 from frazil.metadata.draft.entry_point import parse_entry
 from frazil.metadata.draft.layout import DraftLayout, new_layout
 from frazil.metadata.layout import Layout
-from frazil.metadata.model import GroupMetadata, ZarrFormat
+from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, known_format
 from frazil.metadata.v3.documents import read_document
 from frazil.metadata.v3.layout import V3
 from frazil.operations.convert.hierarchy_keys import ENTRY_NAME, Hierarchy
@@ -27,8 +25,6 @@ from frazil.operations.location_overlap import address_of, check_apart, origin_o
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
-
-FORMATS: Final[tuple[ZarrFormat, ...]] = (3, "draft", "draft-2021")
 
 
 def convert(
@@ -57,14 +53,11 @@ def convert(
     anything is written, with everything that the new dialect cannot say; NotFoundError, AlreadyExistsError, InvalidInputError, DataError for a damaged
     shard index (in place, and before a destination is overwritten: before anything is written), StoreError."""
     check_flag(dry_run, "dry_run")
-    if progress is not None and not callable(progress):
-        raise InvalidInputError(f"progress is {progress!r}; it must take a number of bytes, or be None")
-    if progress is not None and not callable(progress):
-        raise InvalidInputError(f"progress is {progress!r}; it must be a function of a number of bytes, or None")
+    report = checked_progress(progress)
     task = prepare(
         source, destination, zarr_format, overwrite=overwrite, recode=recode, registry=registry, runtime=runtime
     )
-    return task.survey() if dry_run else task.run(progress or _ignore)
+    return task.survey() if dry_run else task.run(report)
 
 
 def prepare(
@@ -77,12 +70,11 @@ def prepare(
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Conversions:
-    """All that can be found out and refused before anything is written. Arguments and errors as in `convert`."""
+    """All checks that need no writing. Arguments and errors as in `convert`."""
     check_flag(overwrite, "overwrite")
     check_flag(recode, "recode")
     check_surroundings(registry, runtime)
-    plain = isinstance(zarr_format, int | str) and not isinstance(zarr_format, bool)
-    to = next((known for known in FORMATS if plain and known == zarr_format), None)
+    to = known_format(zarr_format)
     if to is None:
         raise InvalidInputError(f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
     registry = registry.without_fallbacks()  # a type that is read as another one would be written as that one
@@ -221,7 +213,3 @@ def _require_empty(store: Store, target: Hierarchy) -> None:
         path=target.root or "/",
         hint="choose another place, or replace it with overwrite=True",
     )
-
-
-def _ignore(nbytes: int) -> None:
-    """No progress is wanted."""

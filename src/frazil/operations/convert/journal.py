@@ -1,4 +1,4 @@
-"""The note that a conversion leaves under a key of its own while it runs, so that a later run knows what an interrupted one was about. Pure."""
+"""The journal that a conversion keeps under a key of its own while it runs, so that a later run can continue an interrupted one. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Final
 
 from frazil.errors import FormatError, MetadataError
 from frazil.metadata.json_text import dump_json, parse_json
-from frazil.metadata.model import ZarrFormat
+from frazil.metadata.model import ZarrFormat, known_format
 from frazil.record import Record
 
 _MARK: Final = "frazil_convert"
-_FORMATS: Final[dict[object, ZarrFormat]] = {3: 3, "draft": "draft", "draft-2021": "draft-2021"}
 
 
 class Journal(Record):
@@ -45,7 +44,7 @@ def parse_journal(value: bytes, key: str) -> Journal:
     except MetadataError:
         document = None
     if isinstance(document, dict) and document.get(_MARK) == 1:
-        formats = _FORMATS.get(_hashable(document.get("from"))), _FORMATS.get(_hashable(document.get("to")))
+        formats = known_format(document.get("from")), known_format(document.get("to"))
         origin, documents = document.get("origin"), document.get("documents")
         if (
             formats[0] is not None
@@ -60,7 +59,3 @@ def parse_journal(value: bytes, key: str) -> Journal:
         key=key,
         hint="look what it is; a newer version may have written it",
     )
-
-
-def _hashable(value: object) -> object:
-    return value if isinstance(value, int | str) and not isinstance(value, bool) else None

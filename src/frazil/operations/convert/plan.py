@@ -1,10 +1,10 @@
-"""What a conversion of a hierarchy to another dialect comes to: for each array how its bytes get there, for each node its new document. Pure.
+"""The plan of a conversion to another dialect: how the bytes of each array move, and the new document of each node. Pure.
 
-What cannot be said in the other dialect is collected from all nodes and refused at once. Moving is in chunk_move.py."""
+All that the other dialect cannot express is refused in one error. Chunks are moved in chunk_move.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from json import loads
 from typing import Final, Literal
 
@@ -17,9 +17,9 @@ from frazil.codecs.registry import Registry
 from frazil.errors import ConversionError, FrazilError, InvalidInputError, one_line
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding, DefaultKeys, SeparatedKeys
-from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.draft.emitter import draft_keys
 from frazil.metadata.draft.parser import MEMBERS
-from frazil.metadata.extensions import Extension
+from frazil.metadata.extensions import Extension, parse_extensions
 from frazil.metadata.json_text import Json
 from frazil.metadata.layout import Metadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
@@ -43,7 +43,7 @@ _SHOWN: Final = 20  # refusals in the text of an error
 
 
 class Refusal(Record):
-    """Something that the other dialect cannot say. path: of the node; member: of its document, where it is one."""
+    """Something that the other dialect cannot express. path: of the node; member: of its document, where it is one."""
 
     path: str
     member: str | None
@@ -197,7 +197,7 @@ class _Maker:
             return
         for member in _differences(made, self._read_back(made, value)):
             self._refuse(member, f"{_NAMES[made.zarr_format]} cannot say it exactly")
-        if self.way == "bytes" and made.codecs not in (node.codecs, _without_idle(node.codecs)):
+        if self.way == "bytes" and made.codecs not in (node.codecs, _rewritten(node.codecs, _without_idle)):
             self.way = "shard index"
         self.made, self.value = made, value
 
@@ -209,7 +209,9 @@ class _Maker:
         names = node.dimension_names
         if to != 3 and any(name is not None for name in names or ()):
             self._refuse("dimension_names", f"{_NAMES[to]} has no member for them; keep them as an attribute")
-        codecs = node.codecs if to == 3 else _with_plain_index(_without_idle(node.codecs))
+        codecs = node.codecs
+        if to != 3:
+            codecs = _rewritten(_rewritten(codecs, _without_idle), _with_plain_index)
         return _with(
             node,
             codecs=codecs,
@@ -268,10 +270,9 @@ def _with(
 
 
 def _keys(keys: ChunkKeyEncoding, of: ZarrFormat, to: ZarrFormat) -> ChunkKeyEncoding:
-    separator = keys.separator if isinstance(keys, SeparatedKeys) else "/"
     if to != 3:
-        return DraftKeys(separator, to == "draft-2021")
-    return DefaultKeys(separator) if of != 3 else keys
+        return draft_keys(keys, old=to == "draft-2021")
+    return keys if of == 3 else DefaultKeys(keys.separator if isinstance(keys, SeparatedKeys) else "/")
 
 
 def _renamed(data_type: DataType, to: ZarrFormat) -> DataType:
@@ -281,53 +282,40 @@ def _renamed(data_type: DataType, to: ZarrFormat) -> DataType:
     return RawType(RAW_BYTES, data_type.dtype) if to == 3 else raw_type(data_type.itemsize)
 
 
-def _without_idle(codecs: tuple[Extension, ...]) -> tuple[Extension, ...]:
-    """The chain without transpositions that leave each dimension where it is, which the draft says by layout C; inside shards too."""
-    kept = [codec for codec in codecs if not _is_idle(codec.to_json())]
-    return tuple(
-        Extension(_SHARDS, {**codec.configuration, "codecs": _busy(codec.configuration.get("codecs"))})
-        if codec.name == _SHARDS
-        else codec
-        for codec in kept
-    )
+def _rewritten(
+    codecs: Sequence[Extension], change: Callable[[list[dict[str, Json]]], list[dict[str, Json]]]
+) -> tuple[Extension, ...]:
+    """A chain whose codecs are changed as objects of a document: first those of inner chunks, then those of shards."""
+
+    def changed(entries: Json) -> list[dict[str, Json]]:
+        objects = [extension.to_json() for extension in parse_extensions(entries, "codecs")]
+        for entry in objects:
+            configuration = entry.get("configuration")
+            if entry["name"] == _SHARDS and isinstance(configuration, dict):
+                configuration["codecs"] = list[Json](changed(configuration.get("codecs")))
+        return change(objects)
+
+    return parse_extensions(list[Json](changed([codec.to_json() for codec in codecs])), "codecs")
 
 
-def _busy(codecs: Json) -> list[Json]:
-    """As `_without_idle`, of the codecs in a configuration."""
-    kept: list[Json] = []
-    for entry in codecs if isinstance(codecs, list) else []:
-        configuration = entry.get("configuration") if isinstance(entry, dict) else None
-        if isinstance(entry, dict) and entry.get("name") == _SHARDS and isinstance(configuration, dict):
-            entry = {**entry, "configuration": {**configuration, "codecs": _busy(configuration.get("codecs"))}}
-        if not _is_idle(entry):
-            kept.append(entry)
-    return kept
+def _without_idle(entries: list[dict[str, Json]]) -> list[dict[str, Json]]:
+    """Codecs without transpositions that leave each dimension where it is, which the draft says by layout C."""
+    return [entry for entry in entries if not _is_idle(entry)]
 
 
-def _is_idle(codec: Json) -> bool:
-    if not isinstance(codec, dict) or codec.get("name") != "transpose":
-        return False
+def _is_idle(codec: dict[str, Json]) -> bool:
     configuration = codec.get("configuration")
-    order = configuration.get("order") if isinstance(configuration, dict) else None
+    order = configuration.get("order") if codec["name"] == "transpose" and isinstance(configuration, dict) else None
     return isinstance(order, list) and order == list(range(len(order)))
 
 
-def _with_plain_index(codecs: tuple[Extension, ...]) -> tuple[Extension, ...]:
-    """The chain with every shard index at the end, little-endian and without a checksum, as the draft's are."""
-    return tuple(_plain(codec) if codec.name == _SHARDS else codec for codec in codecs)
-
-
-def _plain(codec: Extension) -> Extension:
-    inner = codec.configuration.get("codecs")
-    codecs: list[Json] = []
-    for entry in inner if isinstance(inner, list) else []:
-        name = entry.get("name") if isinstance(entry, dict) else None
-        if name == _SHARDS and isinstance(entry, dict) and isinstance(entry.get("configuration"), dict):
-            entry = _plain(Extension(_SHARDS, entry["configuration"])).to_json()  # type: ignore[arg-type] # a dict, see above
-        codecs.append(entry)
-    return Extension(
-        _SHARDS, {**codec.configuration, "codecs": codecs, "index_codecs": _LITTLE, "index_location": "end"}
-    )
+def _with_plain_index(entries: list[dict[str, Json]]) -> list[dict[str, Json]]:
+    """Codecs with each shard index at the end, little-endian and without a checksum, as those of the draft are."""
+    for entry in entries:
+        configuration = entry.get("configuration")
+        if entry["name"] == _SHARDS and isinstance(configuration, dict):
+            configuration.update(index_codecs=_LITTLE, index_location="end")
+    return entries
 
 
 def _defaults(metadata: ArrayMetadata, grid: RegularGrid, registry: Registry) -> tuple[Extension, ...]:

@@ -233,9 +233,9 @@ class Chain(Record):
 
 
 def remove_nodes(store: Store, hierarchy: Hierarchy, nodes: Mapping[str, Metadata], others: Claims) -> int:
-    """Removes the documents of a hierarchy, but for zarr.json, its chunks, and the folders that are empty then; how many keys.
+    """Removes the documents of a hierarchy except zarr.json, its chunks, and folders that become empty; returns the number of keys.
 
-    Documents go first, so that nobody finds a node of the dialect that zarr.json does not say any more, and writes to it."""
+    Documents go first, so that no program finds a node of the old dialect and writes to it."""
     documents = [
         hierarchy.document_key(path, node) for path, node in nodes.items() if not getattr(node, "implicit", False)
     ]
@@ -276,9 +276,10 @@ def _changed(key: str) -> ConflictError:
 def _check_free(store: Store, plan: Plan) -> None:
     """Raises AlreadyExistsError for what lies in the way of the new dialect: a key that is there already, such as a chunk that a removed array left
     behind, a file where it needs a folder, or a folder where it needs a document."""
-    made, found = Claims(plan.target, plan.made), list[str]()
-    for _ in Sweep(store, plan.source, plan.nodes, None, lambda key: _note(found, key, made)):
+    made, strays = Claims(plan.target, plan.made), list[str]()
+    for _ in Sweep(store, plan.source, plan.nodes, None, strays.append):
         pass
+    found = [key for key in strays if made.meets(key)]
     if found:
         raise AlreadyExistsError(
             f"keys of no node lie where the new dialect needs the place: {len(found)} of them",
@@ -286,8 +287,3 @@ def _check_free(store: Store, plan: Plan) -> None:
             hint="remove such keys, or convert to another location",
         )
     check_folders(store, [key for key, _ in plan.documents])
-
-
-def _note(found: list[str], key: str, claims: Claims) -> None:
-    if claims.meets(key):
-        found.append(key)

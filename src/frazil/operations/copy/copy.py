@@ -25,12 +25,12 @@ from frazil.operations.copy.note import (
 )
 from frazil.operations.copy.plan import differences, in_order, is_document, is_reference
 from frazil.operations.copy.report import Copied, Kind
-from frazil.operations.copy.run import Crew, Done, Route, erase_names, names_below
+from frazil.operations.copy.run import CopyThreads, Done, Route, erase_names, names_below
 from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.record import Record
 from frazil.repository.alpha.reference_files import REFS
-from frazil.repository.session.session_store import SessionStore
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
 from frazil.stores.repository_places import MAIN_FILES
@@ -93,7 +93,7 @@ def prepare_copy(
     store, root = resolve(source, path, requests_in_flight=requests, bytes_in_flight=nbytes)
     to_store, to_root = resolve(destination, to, requests_in_flight=requests, bytes_in_flight=nbytes)
     check_apart(address_of(store, root), address_of(to_store, to_root), "choose another destination")
-    into_session = isinstance(to_store, SessionStore)
+    into_session = isinstance(to_store, NodeStore)
     _check_stores(store, to_store)
     if store.is_empty(root):
         store.exists(f"{root}zarr.json")  # raises where the server answers with anything
@@ -104,7 +104,7 @@ def prepare_copy(
             path=root or "/",
             hint="finish that first, by the command that began it",
         )
-    is_repository = not isinstance(store, SessionStore) and not store.is_empty(root + MAIN_FILES)
+    is_repository = not isinstance(store, NodeStore) and not store.is_empty(root + MAIN_FILES)
     if is_repository and into_session:
         raise InvalidInputError(
             "a repository is not copied into another",
@@ -133,8 +133,8 @@ def prepare_copy(
     names = named[0] or shown(store, root), named[1] or shown(to_store, to_root)
     replace = not again and not is_empty
     note = Note(origin, run=secrets.token_hex(8))
-    held = ABSENT if noted is None else noted[1]
-    return CopyTask(route, runtime, note, "repository" if is_repository else "hierarchy", names, replace, held)
+    note_version = ABSENT if noted is None else noted[1]
+    return CopyTask(route, runtime, note, "repository" if is_repository else "hierarchy", names, replace, note_version)
 
 
 def _check_stores(store: Store, to_store: Store) -> None:
@@ -159,7 +159,7 @@ class CopyTask(Record):
     note     what is written at the destination before anything else
     names    what the two places are called
     replace  the destination is emptied first
-    held     the version of the note that is there, ABSENT for none: another one since then is that of a copy that has begun meanwhile"""
+    note_version  that of the note that is there, ABSENT for none: another one since then is that of a copy that has begun meanwhile"""
 
     route: Route
     runtime: Runtime
@@ -167,29 +167,29 @@ class CopyTask(Record):
     kind: Kind
     names: tuple[str, str]
     replace: bool
-    held: Version | None
+    note_version: Version | None
 
     def run(self, report: Callable[[int], object]) -> Copied:
         """Does it. report is called, by this thread, with the bytes that were copied since the last call."""
         begun = time.monotonic()
         route, to_store, to_root = self.route, self.route.to_store, self.route.to_root
-        into_session = isinstance(to_store, SessionStore)
+        into_session = isinstance(to_store, NodeStore)
         if into_session:
             if self.replace:
                 route.to_store.erase_prefix(route.to_root)
-            with Crew(route, self.runtime, report) as crew:
-                done, removed = _into_session(route, crew), 0
+            with CopyThreads(route, self.runtime, report) as threads:
+                done, removed = _into_session(route, threads), 0
         else:
-            held = self.held
+            note_version = self.note_version
             if self.replace:
-                held = put_note(to_store, to_root, self.note._replace(emptying=True), held)
+                note_version = put_note(to_store, to_root, self.note._replace(emptying=True), note_version)
                 empty_destination(to_store, to_root)
-            put_note(to_store, to_root, self.note, held)
+            put_note(to_store, to_root, self.note, note_version)
             if not route.again:
                 require_only_note(to_store, to_root)
             try:
-                with Crew(route, self.runtime, report) as crew:
-                    done, removed = _into_store(route, crew, self.kind == "repository", report)
+                with CopyThreads(route, self.runtime, report) as threads:
+                    done, removed = _into_store(route, threads, self.kind == "repository", report)
             except FrazilError:
                 forget_note(to_store, to_root, self.note)
                 raise
@@ -198,7 +198,9 @@ class CopyTask(Record):
         return Copied(*self.names, self.kind, done.keys, done.nbytes, done.found, removed, route.verify, seconds)
 
 
-def _into_store(route: Route, crew: Crew, is_repository: bool, report: Callable[[int], object]) -> tuple[Done, int]:
+def _into_store(
+    route: Route, threads: CopyThreads, is_repository: bool, report: Callable[[int], object]
+) -> tuple[Done, int]:
     """Chunks as they are listed, then documents, then references; and how many keys were removed."""
     references = _references(route) if is_repository else {}
     late: dict[str, Pair] = {}
@@ -209,9 +211,9 @@ def _into_store(route: Route, crew: Crew, is_repository: bool, report: Callable[
         removed += erase_names(route.to_store, route.to_root, others)
         pairs = [pair for pair in part.pairs if not (is_repository and pair.name.startswith(REFS))]
         late |= {pair.name: pair for pair in pairs if is_document(pair.name) or is_reference(pair.name)}
-        done = done.plus(crew.copy([pair for pair in pairs if pair.name not in late]))
+        done = done.plus(threads.copy([pair for pair in pairs if pair.name not in late]))
     for group in in_order(late):
-        done = done.plus(crew.copy([late[name] for name in group]))
+        done = done.plus(threads.copy([late[name] for name in group]))
     complete_documents(route.to_store, route.to_root, [name for name in late if is_document(name)])
     return done.plus(_write_references(route, references, report)), removed
 
@@ -225,14 +227,14 @@ def _listed(route: Route) -> Iterator[Merged]:
         yield part._replace(pairs=[pair for pair in part.pairs if pair.name != NOTE_NAME])
 
 
-def _into_session(route: Route, crew: Crew) -> Done:
+def _into_session(route: Route, threads: CopyThreads) -> Done:
     """Documents first, those above others first, as chunks need their array there; nothing is seen before the commit."""
     documents = {pair.name: pair for part in _listed(route) for pair in part.pairs if is_document(pair.name)}
     done = Done()
     for group in reversed(in_order(documents)):
-        done = done.plus(crew.copy([documents[name] for name in group]))
+        done = done.plus(threads.copy([documents[name] for name in group]))
     for part in _listed(route):
-        done = done.plus(crew.copy([pair for pair in part.pairs if pair.name not in documents]))
+        done = done.plus(threads.copy([pair for pair in part.pairs if pair.name not in documents]))
     return done
 
 

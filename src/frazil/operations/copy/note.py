@@ -76,9 +76,9 @@ def parse_note(value: bytes | None) -> Note | None:
     return None
 
 
-def put_note(store: Store, root: str, note: Note, held: Version | None) -> Version | None:
+def put_note(store: Store, root: str, note: Note, present: Version | None) -> Version | None:
     """Writes the note in place of the one of this version (ABSENT: of none); the version that it has. Of two runs to one place, one gets it. Raises AlreadyExistsError."""
-    answer = store.put(root + NOTE_NAME, note.emit(), held if store.capabilities.expects else ANY)
+    answer = store.put(root + NOTE_NAME, note.emit(), present if store.capabilities.expects else ANY)
     if isinstance(answer, Changed):
         raise _taken(store, root)
     return answer

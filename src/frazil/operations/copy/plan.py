@@ -22,7 +22,7 @@ __all__ = [
     "is_document",
     "is_reference",
     "is_same",
-    "share_out",
+    "split_batches",
 ]
 
 N = TypeVar("N")
@@ -89,7 +89,7 @@ def digest_of(version: Version | None) -> bytes | None:
     return None if found is None else found[1].lower()
 
 
-def share_out(names: Sequence[N], workers: int, most: int | None) -> list[Sequence[N]]:
+def split_batches(names: Sequence[N], workers: int, most: int | None) -> list[Sequence[N]]:
     """Names in batches for workers: of `most` names, as many as are asked for at once; None: of fewer where there are few names, so that all workers have some."""
     size = most or max(1, min(_MOST_NAMES, len(names) // (workers * _BATCHES)))
     return [names[low : low + size] for low in range(0, len(names), size)]

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final, Self
 from frazil.errors import ConflictError, StoreError
 from frazil.late import LateModule
 from frazil.operations.copy.merge import Pair
-from frazil.operations.copy.plan import digest_of, is_document, is_reference, is_same, share_out
+from frazil.operations.copy.plan import digest_of, is_document, is_reference, is_same, split_batches
 from frazil.record import Record
 from frazil.runtime import Runtime
+from frazil.stores.local.appended_shards import restore_keys
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 from frazil.stores.value_copies import pieces_of_object
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 else:
     futures = LateModule("concurrent.futures")
 
-__all__ = ["Crew", "Done", "Route", "erase_names", "names_below"]
+__all__ = ["CopyThreads", "Done", "Route", "erase_names", "names_below"]
 
 _AT_ONCE: Final = 1024  # keys erased in one call
 _REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wait for what they read, others write
@@ -54,8 +55,8 @@ class Done(Record):
         return Done(self.keys + other.keys, self.nbytes + other.nbytes, self.found + other.found)
 
 
-class Crew:
-    """Threads that copy, where that is quicker, within what a Runtime allows: `with Crew(route, runtime, report) as crew: crew.copy(names)`."""
+class CopyThreads:
+    """Threads that copy, where that is quicker, within what a Runtime allows: `with CopyThreads(route, runtime, report) as threads: threads.copy(pairs)`."""
 
     __slots__ = ("_limit", "_most", "_pool", "_report", "_route", "_workers")
 
@@ -84,7 +85,7 @@ class Crew:
     def copy(self, pairs: Sequence[Pair]) -> Done:
         """Copies the values of these names, in any order. Raises the first error; what is under way is brought to an end."""
         done = Done()
-        batches = share_out(pairs, self._workers, self._most)
+        batches = split_batches(pairs, self._workers, self._most)
         if self._pool is None or len(batches) == 1:
             results: Iterator[Done] = (self._copy(batch) for batch in batches)
         else:
@@ -123,6 +124,7 @@ class Crew:
             return []
         sources = [route.root + name for name in names]
         targets = [route.to_root + name for name in names]
+        restore_keys(route.store, sources)  # a torn shard would stay torn: its journal is not copied
         sizes = route.to_store.copy_in(targets, route.store, sources, limit=self._limit)
         if route.must_be_there and -1 in sizes:
             raise StoreError(

@@ -38,8 +38,8 @@ from frazil.operations.rechunk.report import Rechunked
 from frazil.operations.shards.shard_index import grid_extents
 from frazil.operations.slabs import SlabPlan, plan_slabs, read_slabs
 from frazil.record import Record
-from frazil.repository.session.session_store import SessionStore
 from frazil.runtime import Runtime
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.locations import Location, resolve
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
@@ -117,7 +117,7 @@ def prepare_rechunk(
     origin = named[0] or _origin(array)
     names = named[0] or shown(array.store, array.path and f"{array.path}/"), named[1] or shown(store, root)
     plan, note, held, replaces = _plan(array, metadata), Note(_with_documents(origin, array, metadata)), ABSENT, False
-    if isinstance(store, SessionStore):
+    if isinstance(store, NodeStore):
         if not store.is_empty(root) and not overwrite:
             raise _not_empty(store, root)
         return RechunkTask(array, location, to, store, root, metadata, plan, None, ABSENT, names, overwrite)

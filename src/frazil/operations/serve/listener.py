@@ -31,7 +31,7 @@ _REST_SECONDS: Final = 1.0
 
 
 class Served(Protocol):
-    """What is asked of what is served."""
+    """The interface of the server that answers requests."""
 
     def answer(
         self,
@@ -211,7 +211,7 @@ class _Connection(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _parse_head(self) -> bool:
-        """parse_request, over headers that were looked at as bytes: once they are parsed, nobody sees which bytes ended a line. False where the request was refused."""
+        """Checks the bytes of the headers, then calls parse_request: parsed headers no longer show which bytes ended a line. False if the request is refused."""
         lines: list[bytes] = []
         while len(lines) <= _MOST_HEADERS and (line := self.rfile.readline(_LONGEST_HEADER + 1)):
             lines.append(line)
@@ -295,11 +295,11 @@ class _Connection(BaseHTTPRequestHandler):
         self._last(refusal(int(code), "the request cannot be understood"))
 
     def handle_expect_100(self) -> bool:
-        """No body is asked for: it is the answer that comes next."""
+        """Sends no "100 Continue": the final answer comes next."""
         return True
 
     def log_request(self, code: object = "-", size: object = "-") -> None:
-        """Requests are not logged; failures of the store are told by those who meet them."""
+        """Requests are not logged. Failures of the store are reported where they occur."""
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 # the base class has it so
         """Nor is a connection that stands still."""

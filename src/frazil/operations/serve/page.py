@@ -1,4 +1,4 @@
-"""A page for people who look at what is served with a browser: pure, from nodes to HTML."""
+"""The page that browsers get: pure, from nodes to HTML."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def describe(name: str, node: ArrayMetadata | GroupMetadata | FrazilError | None
 
 
 def _layout(node: ArrayMetadata) -> tuple[Sequence[int] | None, Sequence[int] | None]:
-    """The shape of the innermost chunks and that of shards, None for what there is not."""
+    """The shape of the innermost chunks and that of shards; None where there are none."""
     if not isinstance(node.chunk_grid, RegularGrid):
         return None, None
     outer: Sequence[int] = node.chunk_grid.chunk_shape

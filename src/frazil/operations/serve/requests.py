@@ -90,7 +90,7 @@ def read_request(
     needs_host: bool = True,
     is_own: Callable[[str], bool] = lambda _: True,
 ) -> Request | Answer:
-    """What is asked for; or at once the answer, where no value is needed for it.
+    """The request; or its answer, if that needs no value.
 
     target      as in the request line;  needs_host: whether the request must say to which host it goes, as those of HTTP/1.1 must
     is_own      whether a host, as in the header Host, is one of this server's: a page of another name that leads here is not to read it (DNS rebinding)"""
@@ -131,7 +131,7 @@ def read_request(
 
 
 def _body_reason(headers: Sequence[Header]) -> str | None:
-    """Why nobody can say where the request ends; None where that is clear (RFC 9112, 6.3). Another program before this one might see another end."""
+    """Why the end of the request is ambiguous; None where it is clear (RFC 9112, 6.3). A proxy could see another end."""
     lengths = [value for name, value in headers if name == "content-length"]
     codings = [value for name, value in headers if name == "transfer-encoding"]
     for name, value in headers:
@@ -203,7 +203,7 @@ def _key(target: str) -> str | Answer:
 
 
 def parse_range(text: str) -> ByteRange | None:
-    """What a Range header asks for; None where it may be ignored: other units, and several ranges, for which the whole may be sent."""
+    """The range of a Range header; None where the header may be ignored: for other units, and for several ranges, where the whole value may be sent."""
     unit, mark, ranges = text.partition("=")
     if not mark or unit.strip(" \t").lower() != "bytes":
         return None

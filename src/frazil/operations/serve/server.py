@@ -34,7 +34,7 @@ from frazil.operations.serve.served_keys import chunk_documents, is_served
 from frazil.operations.serve.served_nodes import ServedNodes
 from frazil.operations.serve.values import PIECE, find_value
 from frazil.record import Record
-from frazil.repository.session.session_store import SessionStore
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, key_prefix, resolve
 from frazil.stores.retry import READS, attempts, replaced
@@ -73,7 +73,7 @@ def serve(
     cors      origins such as "https://viewer.example.org" whose pages may read with a browser; "*" is all. Without any, no page of another server can read
     connections  at once; more wait until one of these ends
     tell      is given a line of text for each failure of the store; None: to standard error
-    Only keys of Zarr are served (served_keys.py): of other files in a folder nobody is told.
+    Only keys of Zarr are served (served_keys.py), and no other files of a folder.
     Raises NotFoundError where nothing is there, InvalidInputError for a host or port that cannot be had, StoreError."""
     store, prefix = resolve(location, path)
     if store.capabilities.listable and store.is_empty(prefix):
@@ -193,7 +193,7 @@ def _in_url(address: str) -> str:
 
 def _salt(store: Store) -> bytes:
     """What makes ETags differ from those of another run, where versions are not for ever: in memory they begin anew."""
-    return b"" if isinstance(store, LocalStore | SessionStore) else token_bytes(16)
+    return b"" if isinstance(store, LocalStore | NodeStore) else token_bytes(16)
 
 
 def _to_stderr(line: str) -> None:

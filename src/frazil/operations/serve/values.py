@@ -1,4 +1,4 @@
-"""Values of a store, read piece by piece, all pieces from one version. What is asked for, and what becomes of the bytes, is decided elsewhere."""
+"""Values of a store, read piece by piece, all pieces from one version. Ranges are decided in requests.py, and bytes are sent by listener.py."""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ from frazil.codecs.shard import Level, read_index
 from frazil.errors import DataError, FrazilError, StoreError
 from frazil.record import Record
 from frazil.stores.fetched.content import read_values
+from frazil.stores.local.appended_shards import was_restored
+from frazil.stores.retry import READS, attempts
 from frazil.stores.store import Store
 from frazil.stores.values import FOUND, Columns
 
@@ -76,8 +78,23 @@ def chunk_keys(array: Array, coords: Columns) -> list[str]:
     return list(encoding.encode_all(coords, array._place.layout.data_prefix(array.path)))
 
 
-def read_tables(array: Array, keys: Sequence[str], max_bytes: int) -> Iterator[ShardTable]:
-    """The outermost index of each shard, in the order of the keys. max_bytes: of encoded indexes at once. Raises nothing for a single shard: its error is in the answer."""
+def read_tables(array: Array, keys: Sequence[str], max_bytes: int, *, restore: bool = True) -> Iterator[ShardTable]:
+    """The outermost index of each shard, in the order of the keys. Raises nothing for a single shard: its error is in the answer.
+
+    max_bytes  of encoded indexes at once
+    restore    a shard whose index cannot be read is restored where an append to it was killed, and read again"""
+    store = chunk_store(array)
+    for key, found in zip(keys, _tables(array, keys, max_bytes), strict=True):
+        for _ in attempts(READS) if restore and isinstance(found.error, DataError) else ():
+            if not was_restored(store, [key]):
+                break
+            (found,) = _tables(array, [key], max_bytes)
+            if not isinstance(found.error, DataError):
+                break
+        yield found
+
+
+def _tables(array: Array, keys: Sequence[str], max_bytes: int) -> Iterator[ShardTable]:
     level, store = levels_of(array)[0], chunk_store(array)
     if not level.addressable:
         for key in keys:

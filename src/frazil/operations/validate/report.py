@@ -11,14 +11,14 @@ from frazil.record import Record
 
 __all__ = ["Kind", "Problem", "Validation", "problem_of"]
 
-Kind = Literal["document", "key", "index", "overlap", "chunk", "store"]
+Kind = Literal["document", "key", "index", "overlap", "chunk", "store", "torn"]
 
 
 class Problem(Record):
     """Something that is wrong.
 
     kind     "document": of a node, which cannot be read; "key": it belongs to nothing; "index": of a shard; "overlap": of inner chunks in a shard;
-             "chunk": it cannot be decoded; "store": something could not be fetched
+             "chunk": it cannot be decoded; "store": something could not be fetched; "torn": an append to the shard was killed
     path     of the node, "" at the root;  key: of the stored object, where one is meant
     chunk    coordinates of the chunk (of the inner chunk, or of the shard, as the message says)"""
 
@@ -49,7 +49,8 @@ class Validation(Record):
     groups, arrays  that can be opened;  objects: stored chunks and shards;  indexes: of shards, those of shards in shards too
     decoded_nbytes  bytes of the elements that were decoded
     problems  the first of them that were found, sorted by path and key; omitted: how many more there are
-    unlisted  the store cannot list: keys that belong to nothing cannot be found"""
+    unlisted  the store cannot list: keys that belong to nothing cannot be found
+    repaired  what was wrong and is not any more"""
 
     location: str
     decoded: bool
@@ -61,6 +62,7 @@ class Validation(Record):
     problems: tuple[Problem, ...]
     omitted: int = 0
     unlisted: bool = False
+    repaired: tuple[Problem, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -69,15 +71,17 @@ class Validation(Record):
 
     def to_json(self) -> dict[str, Json]:
         """The same, as JSON, with "ok"."""
-        fields = {name: value for name, value in self._asdict().items() if name != "problems"}
-        return {"ok": self.ok, **fields, "problems": [problem.to_json() for problem in self.problems]}
+        fields = {name: value for name, value in self._asdict().items() if name not in ("problems", "repaired")}
+        found = {"problems": self.problems, "repaired": self.repaired}
+        return {"ok": self.ok, **fields} | {name: [one.to_json() for one in some] for name, some in found.items()}
 
     def __repr__(self) -> str:
         """What print shows, for those who evaluate it at a prompt."""
         return str(self)
 
     def __str__(self) -> str:
-        lines = [str(problem) for problem in self.problems]
+        lines = [f"repaired: {problem}" for problem in self.repaired]
+        lines += [str(problem) for problem in self.problems]
         if self.omitted:
             lines.append(f"and {_counted(self.omitted, 'more problem')}")
         looked = [

@@ -22,6 +22,7 @@ from frazil.operations.shards.shard_index import chunk_keys, chunk_store, levels
 from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.local.appended_shards import restore_keys
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import Columns, Page
@@ -30,6 +31,7 @@ __all__ = ["validate"]
 
 _LOOKED_UP = 4096  # keys looked up at a time, where nothing can be listed
 _MOST_PROBLEMS = 1000
+_MENDS = "restores it, as does whoever reads it"
 _CONSOLIDATED = (
     "meta/root/consolidated/.zmetadata"  # copies of documents, as zarr-python 2 kept them in the older draft
 )
@@ -40,6 +42,7 @@ def validate(
     *,
     path: str = "",
     decode: bool = False,
+    repair: bool = False,
     runtime: Runtime = DEFAULT,
     progress: Callable[[int], object] | None = None,
     limit: int = _MOST_PROBLEMS,
@@ -48,12 +51,14 @@ def validate(
 
     source    a location, an Array or a Group;  path: of a node there
     decode    whether every stored chunk is decoded, on all cores; else documents, keys and shard indexes (checksums, bounds, overlaps) are looked at
+    repair    shards of which an append was killed (shard_writes="append") are restored to what they were before it; else they are problems. On a local disk alone
     runtime   threads, requests_in_flight, bytes_in_flight
     progress  called with the bytes of elements that were decoded since the last call
     limit     of problems in the answer; others are counted
     Raises NotFoundError where no node is, InvalidInputError, StoreError where documents or listings cannot be fetched."""
     report = checked_progress(progress)
     check_flag(decode, "decode")
+    check_flag(repair, "repair")
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise InvalidInputError(f"limit is {limit!r}; it must be a positive whole number")
     try:
@@ -63,8 +68,12 @@ def validate(
             raise
         name = shown(*resolve(source, path)) if not isinstance(source, Store) else repr(source)
         return Validation(name, decode, 0, 0, 0, 0, 0, (problem_of("document", error, path),))
+    if repair and node.store.kernel_root() is None:
+        raise InvalidInputError(
+            "repair=True works on a local disk alone: only there shards are changed in place", path=node.path or "/"
+        )
     found = _Findings(limit)
-    run = _Run(node, found, decode, runtime.checked().bytes_in_flight, report)
+    run = _Run(node, found, decode, repair, runtime.checked().bytes_in_flight, report)
     run.check_all()
     return Validation(
         shown(node.store, node.path and f"{node.path}/"),
@@ -77,6 +86,7 @@ def validate(
         tuple(sorted(found.problems, key=_place_of)),
         found.omitted,
         unlisted=not node.store.capabilities.listable,
+        repaired=tuple(sorted(run.repaired, key=_place_of)),
     )
 
 
@@ -107,6 +117,7 @@ class _Run:
         "_decode",
         "_found",
         "_limit",
+        "_repair",
         "_report",
         "_top",
         "arrays",
@@ -114,12 +125,20 @@ class _Run:
         "groups",
         "indexes",
         "objects",
+        "repaired",
     )
 
     def __init__(
-        self, node: Array | Group, found: _Findings, decode: bool, limit: int, report: Callable[[int], object]
+        self,
+        node: Array | Group,
+        found: _Findings,
+        decode: bool,
+        repair: bool,
+        limit: int,
+        report: Callable[[int], object],
     ) -> None:
         self._top, self._found, self._decode, self._limit, self._report = node, found, decode, limit, report
+        self._repair, self.repaired = repair, list[Problem]()
         self.arrays = self.groups = self.objects = self.indexes = self.decoded_nbytes = 0
 
     def check_all(self) -> None:
@@ -204,7 +223,11 @@ class _Run:
         """Which shards have good indexes: bool[n]."""
         keys = chunk_keys(array, coords)
         good = np.ones(len(coords), np.bool_)
-        for row, shard in enumerate(read_tables(array, keys, self._limit // 2)):
+        torn = self._torn(path, array, coords, keys)
+        for row, shard in enumerate(read_tables(array, keys, self._limit // 2, restore=False)):
+            if keys[row] in torn:
+                good[row] = False
+                continue
             chunk = tuple(coords[row].tolist())
             for numbers, found in [((), shard), *tables_below(array, shard, keys[row])]:
                 self.indexes += found.table is not None or found.error is not None
@@ -215,6 +238,22 @@ class _Run:
                 elif found.table is not None and (said := _overlaps(found.table)) is not None:
                     self._found.add(Problem("overlap", _within(said, numbers), path, keys[row], chunk))
         return good
+
+    def _torn(self, path: str, array: Array, coords: Columns, keys: list[str]) -> set[str]:
+        """The keys of shards that are torn, and stay so."""
+        torn: set[str] = set()
+        for low in range(0, len(keys), _LOOKED_UP):
+            part = keys[low : low + _LOOKED_UP]
+            torn.update(restore_keys(chunk_store(array), part, look=not self._repair))
+        said = "it was restored to what it was before" if self._repair else f"`frazil validate --repair` {_MENDS}"
+        for row in [row for row, key in enumerate(keys) if key in torn]:
+            chunk = tuple(coords[row].tolist())
+            problem = Problem("torn", f"an append to the shard was killed: {said}", path, keys[row], chunk)
+            if self._repair:
+                self.repaired.append(problem)
+            else:
+                self._found.add(problem)
+        return set() if self._repair else torn
 
 
 def _within(message: str, numbers: Sequence[int]) -> str:

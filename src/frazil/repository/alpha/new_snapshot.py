@@ -78,7 +78,9 @@ def _new_ids(commit: NewCommit, base: SnapshotFile) -> tuple[dict[int, int], int
 
 
 def _numbered(array: ArrayPlacement, ids: Mapping[int, int]) -> ArrayPlacement:
-    number = ids.get(array.node, array.node)
+    number, nodes = ids.get(array.node, array.node), array.written.nodes
+    if number == array.node and nodes.size == 1 and nodes.item(0) == number:
+        return array
     return array._replace(node=number, written=array.written._replace(nodes=np.full_like(array.written.nodes, number)))
 
 

@@ -92,7 +92,7 @@ class NodeDocuments:
         """The metadata of an array. What differs in the lengths alone, as that of an array which grows does, is converted once."""
         known = self._parts.get(id(stored.codecs))
         fits = max(stored.shape, default=0) <= INT64_MAX
-        if fits and known is not None and stored.differs_in_shape_alone(known[0]):
+        if fits and known is not None and stored.equals_beside_shape(known[0]):
             return known[1].with_plain_members(stored.shape, to_attributes(attributes))
         found = to_metadata(stored, attributes, self._known)
         if type(found.chunk_grid) is RegularGrid:

@@ -16,7 +16,7 @@ from frazil.formats.json_values import Json
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
 from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip
-from frazil.repository.manifests.coordinates import grid_of
+from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
 from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL, distinct_numbers
 from frazil.repository.session.pending_chunks import PackingOrder, place_pending
@@ -25,6 +25,9 @@ from frazil.repository.session.written_files import Intent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.formats.manifests import Manifest
+    from frazil.repository.session.changed_references import Rows
 
 __all__ = ["attempt_commit", "settle"]
 
@@ -125,7 +128,12 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
     assert node.array is not None
     metadata = node.array.metadata
     grid = grid_of(metadata)
+    manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
     rows = references.selected(references.current())
+    written = _one_written(changes, rows, grid, number) if len(rows.kinds) == 1 else None
+    if written is not None:
+        removed = no_coordinates(len(grid))
+        return ArrayPlacement(number, rank_of(node), grid, manifests, written, removed, node.path)
     kept = (rows.coordinates < np.array(grid, np.int64)).all(axis=1) & (rows.kinds != REMOVED)
     removed = rows.coordinates[~kept]
     if len(removed):
@@ -153,8 +161,20 @@ def _array_placement(changes: ChangeSet, change: NodeChange, number: int) -> Arr
         inline=inline.data, locations=locations, names=names,
         checks=checks,
     )  # fmt: skip
-    manifests = () if change.base is None or change.base.array is None else change.base.array.manifests
     return ArrayPlacement(number, rank_of(node), grid, manifests, written, removed, node.path)
+
+
+def _one_written(changes: ChangeSet, rows: Rows, grid: tuple[int, ...], number: int) -> Manifest | None:
+    """The short way for the one chunk that a small commit has, of this session; None for what was removed, and for one in a file elsewhere."""
+    kind = rows.kinds.item(0)
+    if kind not in (NATIVE, PENDING) or any(
+        at >= count for at, count in zip(rows.coordinates[0].tolist(), grid, strict=True)
+    ):
+        return None
+    inline = changes.pending.segments[rows.objects.item(0)].data if kind == PENDING else b""
+    return columns_of.node_manifest(
+        max(number, 0), rows.coordinates, rows.kinds, rows.ids, rows.offsets, rows.lengths, inline=inline
+    )
 
 
 def settle(transaction: Transaction) -> bool:

@@ -220,6 +220,15 @@ class Transaction(SessionState):
                 raise NotFoundError("the array is gone", path=absolute, hint="it was removed")
             return ArrayChunks(self, key, len(metadata.shape))
 
+    def node_key(self, path: str) -> int | None:
+        with self.lock:
+            return self.changes.key_at("/" + path) if path else None
+
+    def node_path(self, key: int) -> str | None:
+        with self.lock:
+            path = self.changes.path_of(key)
+        return None if path is None else path[1:]
+
     def array_path(self, path: str, chunks: ChunkStorage) -> str:
         with self.lock:
             return self.path_of(chunks.key)[1:] if isinstance(chunks, ArrayChunks) else path

@@ -196,7 +196,7 @@ class ChunkStorage(Protocol):
         single_read: bool = False,
     ) -> Fetched:
         """Byte ranges of chunks, as Store.fetch with the rows of `located` in place of names: spans are int64[n, 3], (row of located, start and length
-        in the chunk); expect, and the answer's status, versions, sizes and young, are a row of `located` each; sizes are the chunks'. The files of the answer are
+        in the chunk); expect, and the answer's status, versions, sizes and version_may_repeat, are a row of `located` each; sizes are the chunks'. The files of the answer are
         the objects, in the order of located.names."""
 
     def publish(self, coords: Columns, pieces: Pieces, expect: Sequence[Version | None]) -> list[Version | Changed]:

@@ -59,6 +59,12 @@ class NodeStorage(Protocol):
     def move(self, path: str, to: str) -> None:
         """Renames a node, with everything below it; groups above `to` are made where there are none. Raises NotFoundError, AlreadyExistsError, InvalidInputError."""
 
+    def node_key(self, path: str) -> int | None:
+        """What tells the node at a path from every other, wherever it is moved; None where none is there that can be moved."""
+
+    def node_path(self, key: int) -> str | None:
+        """Where the node of a key is now; None where it was removed."""
+
     def array_path(self, path: str, chunks: ChunkStorage) -> str:
         """Where the array is now that these chunks were given for, once at this path. Raises NotFoundError where it was removed."""
 

@@ -21,7 +21,7 @@ from frazil.stores.array_storage.chunk_storage import (
     as_objects,
     fetch_spans,
 )
-from frazil.stores.fetched.content import HeldBuffers
+from frazil.stores.fetched.content import ResumableBuffers
 from frazil.stores.store import KernelRoot, Store
 from frazil.stores.values import (
     ABSENT,
@@ -71,7 +71,7 @@ def located_files(root: KernelRoot, located: Located) -> KernelFiles | None:
     return KernelFiles(root, None, files, located.inline, rows, located)
 
 
-class AnsweredBuffers(HeldBuffers):
+class AnsweredBuffers(ResumableBuffers):
     """The buffers of an answer, with the store's answer for the objects, which is UNASKED where nothing had to be asked."""
 
     __slots__ = ()
@@ -90,7 +90,7 @@ def fetch_located(
     single_read: bool = False,
 ) -> Fetched:
     """ChunkStorage.fetch for any Located: chunks nowhere, inline, and in objects of `store` that may be shared by many. Every object is open as long as the answer
-    is kept, but with `once`: what lies in very many is to be asked for part by part.
+    is kept, but with `single_read`: what lies in very many is to be asked for part by part.
 
     Raises StoreError where an object is not there that must exist."""
     kind = located.kind[spans[:, 0]]
@@ -154,7 +154,7 @@ def _fetch_objects(
 def _by_chunk(
     located: Located, fetched: Fetched
 ) -> tuple[NDArray[np.uint8], Sequence[Version | None], Columns, Sequence[bool] | None]:
-    """Status, version, size and `young` of each chunk from those of the objects."""
+    """Status, version, size and version_may_repeat of each chunk from those of the objects."""
     stored = located.kind == STORED
     status = np.where(located.kind == NOWHERE, np.uint8(ABSENT_KEY), np.uint8(FOUND))
     sizes = np.where(located.kind == NOWHERE, -1, located.length)

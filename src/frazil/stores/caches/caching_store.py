@@ -17,6 +17,7 @@ from frazil.record import Record
 from frazil.stores.caches.cached_ranges import Filling, MemoryRanges, Part, RangeCache
 from frazil.stores.fetched.content import read_values
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
+from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
@@ -55,7 +56,7 @@ class _Asked(Record):
     filling: Filling
 
 
-class _Held(list["SourceBuffer"]):
+class _Resumable(list["SourceBuffer"]):
     """The buffers of an answer, with what holding it needs. asked: of the store below, if it was; rows: for each name its row there, -1 where it was
     not asked."""
 
@@ -89,7 +90,7 @@ class _Answer:
                 buffers.append(part.value)
                 out[i] = -len(buffers), first - part.start, count
         version_may_repeat = self.version_may_repeat if True in self.version_may_repeat else None
-        sources = Sources(None, _Held(buffers, asked, rows))
+        sources = Sources(None, _Resumable(buffers, asked, rows))
         return Fetched(sources, self.status, self.versions, self.sizes, out, version_may_repeat)
 
 
@@ -130,7 +131,7 @@ class KeepingStore(WrappedStore):
     ) -> Fetched:
         """As the port says. What was answered from memory, and is not there any more when it is held, is read of that version or STALE."""
         if continue_from is not None:
-            return self._fetch_held(names, spans, expect, continue_from)
+            return self._fetch_continued(names, spans, expect, continue_from)
         if single_read:
             return fetch_in_pages(self._fetch, names, spans, expect, pages_of(len(names)))
         return self._fetch(names, spans, expect)
@@ -183,7 +184,7 @@ class KeepingStore(WrappedStore):
             answer.version_may_repeat[row] = bool(inner.version_may_repeat and inner.version_may_repeat[at])
         late = [i for i, (row, _, _) in enumerate(answer.spans) if row in changed and answer.parts[i] is not None]
         self._take(answer, names, missed, asked, place)
-        self._take_held(answer, names, late, asked, place)
+        self._take_continued(answer, names, late, asked, place)
         self._kept.count(len(answer.spans) - len(missed) - len(late), len(missed) + len(late))
         return answer.fetched(asked, [place.get(row, -1) for row in range(len(names))])
 
@@ -191,11 +192,11 @@ class KeepingStore(WrappedStore):
         filling = self._kept.begin()
         return _Asked(names, self.inner.fetch(names, spans, expect=expect), filling)
 
-    def _fetch_held(
+    def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
     ) -> Fetched:
         before = continue_from.sources.buffers
-        if not isinstance(before, _Held):
+        if not isinstance(before, _Resumable):
             raise InvalidInputError("the answer to hold came from another store")
         answer = _Answer(len(names), spans)
         answer.status, answer.versions, answer.sizes = (
@@ -212,7 +213,7 @@ class KeepingStore(WrappedStore):
                 if answer.parts[i] is None:
                     missed[before.rows[row] < 0].append(i)
         if before.asked is not None:
-            self._take_held(answer, names, missed[0], before.asked, dict(enumerate(before.rows)))
+            self._take_continued(answer, names, missed[0], before.asked, dict(enumerate(before.rows)))
         if missed[1]:
             rows = sorted({answer.spans[i][0] for i in missed[1]})
             place = dict(zip(rows, range(len(rows)), strict=True))
@@ -225,7 +226,7 @@ class KeepingStore(WrappedStore):
                 answer.status[row] = STALE
         return answer.fetched(before.asked, before.rows)
 
-    def _take_held(
+    def _take_continued(
         self, answer: _Answer, names: Sequence[str], which: Sequence[int], asked: _Asked, place: Mapping[int, int]
     ) -> None:
         """_take, of spans that are yet to be fetched of what is held."""
@@ -278,6 +279,11 @@ class KeepingStore(WrappedStore):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         with self._dropped(names):
             return self.inner.erase_many(names, expect)
+
+    def write_parts(self, writes: Writes) -> None:
+        """As the class says; the old values are read of the store below, not from memory."""
+        with self._dropped(list(writes)):
+            write_parts(self.inner, writes)
 
     def copy_in(
         self,

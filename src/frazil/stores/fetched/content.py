@@ -15,7 +15,16 @@ from frazil.stores.values import MISSING, UNKNOWN, Columns, Fetched, Pieces, Sou
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["HeldBuffers", "as_buffers", "is_large", "join_pieces", "parts_of", "read_values", "taken"]
+__all__ = [
+    "ResumableBuffers",
+    "as_buffers",
+    "is_large",
+    "join_pieces",
+    "parts_of",
+    "read_error",
+    "read_values",
+    "taken",
+]
 
 
 def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[bytes | None]:
@@ -106,8 +115,8 @@ def parts_of(pieces: Pieces, nbytes: int = 2**23) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-class HeldBuffers(list["SourceBuffer"]):
-    """Buffers of a changed answer, with the answer it was made from, so that that can be held (Store.fetch)."""
+class ResumableBuffers(list["SourceBuffer"]):
+    """Buffers of a changed answer, with the answer it was made from, which `continue_from` of a later fetch needs."""
 
     __slots__ = ("inner",)
 
@@ -125,7 +134,7 @@ def as_buffers(fetched: Fetched, names: Sequence[str], spans: Columns) -> Fetche
             rows[i] = (MISSING, 0, 0)
         else:
             rows[i] = (-1 - i, 0, length if start >= 0 and length >= 0 else len(value))
-    buffers = HeldBuffers([value or b"" for value in values], fetched)
+    buffers = ResumableBuffers([value or b"" for value in values], fetched)
     return fetched._replace(sources=Sources(None, buffers), rows=rows)
 
 
@@ -140,17 +149,21 @@ def _view(buffer: SourceBuffer, start: int, length: int) -> bytes | memoryview:
     return memoryview(flat_buffer(buffer))[start : start + length]
 
 
+def read_error(code: int, text: str, key: str | None) -> StoreError:
+    """The error for bytes of an object that the kernel could not read."""
+    if code == _kernel.FAILED_IO:
+        number = text.split(" ", 1)[0]
+        return StoreError(f"cannot read: {text}", errno=int(number) if number.isdigit() else None, key=key)
+    return StoreError(f"the object changed while it was read: {text}", key=key, hint="read it again")
+
+
 def _read_files(sources: Sources, rows: Sequence[Sequence[int]], names: Sequence[str] | None) -> list[bytes]:
     """The bytes of each (blob, start, length)."""
     places = [0, *itertools.accumulate([length for _, _, length in rows])]
     out, offsets = np.empty(places[-1], np.uint8), np.array(places, np.int64)
     table = np.array(rows, np.int64)
     for row, code, text in _kernel.read_rows(sources.files, sources.buffers, table, out, offsets, 1):
-        key = None if names is None else names[row]
-        if code == _kernel.FAILED_IO:
-            number = text.split(" ", 1)[0]
-            raise StoreError(f"cannot read: {text}", errno=int(number) if number.isdigit() else None, key=key)
-        raise StoreError(f"the object changed while it was read: {text}", key=key, hint="read it again")
+        raise read_error(code, text, None if names is None else names[row])
     if len(rows) == 1:
         return [out.tobytes()]
     return [out[a:b].tobytes() for a, b in itertools.pairwise(places)]

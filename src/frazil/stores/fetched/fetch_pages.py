@@ -29,7 +29,7 @@ def fetch_in_pages(
     expect: Sequence[Version | None] | None,
     pages: Sequence[Columns],
 ) -> Fetched:
-    """fetch(names, spans, expect), page by page; a page is rows of names. What it hands out must be buffers; of several pages the answer cannot be held."""
+    """fetch(names, spans, expect), page by page; a page is rows of names. What it hands out must be buffers; the answer of several pages cannot be continued."""
     if len(pages) < 2:
         return fetch(names, spans, expect)
     buffers: list[SourceBuffer] = []

@@ -1,15 +1,19 @@
-"""What the kernel says of files on a local disk, as what the store port answers: versions, rows, statuses. Pure.
+"""What the kernel says of files on a local disk, as what the store port answers: versions, rows, statuses; and the short way for one object.
 
 A version is (inode, size, time of change in ns), 24 bytes."""
 
 from __future__ import annotations
 
+import errno
+import time
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from frazil import _kernel
+from frazil.stores.local.system_errors import NOWHERE
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -21,6 +25,7 @@ from frazil.stores.values import (
     Sources,
     Version,
     object_rows,
+    resolve_span,
 )
 
 if TYPE_CHECKING:
@@ -29,11 +34,12 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_VERSION",
     "answered",
-    "are_young",
+    "are_recent",
     "expected",
     "has_suffix",
     "is_recent",
     "numbers_of",
+    "one_found",
     "pack_version",
     "raw",
     "unknown_sizes",
@@ -42,8 +48,8 @@ __all__ = [
 _PACK: Final = Struct("<QqQ").pack
 _WORD: Final = 2**64 - 1
 NO_VERSION: Final[Version] = b"\xff" * 24  # the version of no file
-_YOUNG_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
-_YOUNG_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
+_CLOCK_STEP_NS = 50_000_000  # the clock that stamps files may stand still for some milliseconds
+_WHOLE_SECONDS_NS = 2_500_000_000  # on disks that keep whole seconds
 
 
 def has_suffix(spans: Columns) -> bool:
@@ -54,12 +60,12 @@ def has_suffix(spans: Columns) -> bool:
 
 
 def is_recent(changed: int, now: int) -> bool:
-    return changed > now - (_YOUNG_NS if changed % 1_000_000_000 else _YOUNG_SECONDS_NS)
+    return changed > now - (_CLOCK_STEP_NS if changed % 1_000_000_000 else _WHOLE_SECONDS_NS)
 
 
-def are_young(changed: Columns, now: int) -> NDArray[np.bool_]:
+def are_recent(changed: Columns, now: int) -> NDArray[np.bool_]:
     """is_young on a column."""
-    return np.asarray(changed > now - np.where(changed % 1_000_000_000, _YOUNG_NS, _YOUNG_SECONDS_NS), np.bool_)
+    return np.asarray(changed > now - np.where(changed % 1_000_000_000, _CLOCK_STEP_NS, _WHOLE_SECONDS_NS), np.bool_)
 
 
 def unknown_sizes(count: int) -> Columns:
@@ -109,3 +115,33 @@ def numbers_of(versions: Sequence[Version | None]) -> Columns:
     return (
         np.frombuffer(b"".join([version or NO_VERSION for version in versions]), "<i8").reshape(-1, 3).astype(np.int64)
     )
+
+
+class _Folder(Protocol):
+    """The root of a store."""
+
+    fd: int
+
+    def is_gone(self) -> bool: ...
+
+
+def one_found(
+    root: _Folder, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None
+) -> Fetched | None:
+    """The short way for one span of one object, or none, which most fetches are; None where that does not do."""
+    stat = np.empty((1, 4), np.int64)
+    files = _kernel.open_files(root.fd, names, stat)
+    ((code, _, size, changed),) = stat.tolist()
+    version = raw(stat)[8:]
+    if code in NOWHERE and not root.is_gone():
+        stat[0, 2] = -1
+        folders = (0,) if code == errno.EISDIR else ()
+        return answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)
+    if code != 0 or (expect is not None and expect[0] is not None and expect[0] != version):
+        return None
+    rows = spans
+    if len(spans) and (spans.item(1) < 0 or spans.item(2) < 0):
+        rows = spans.copy()
+        rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
+    version_may_repeat = [True] if is_recent(changed, time.time_ns()) else None
+    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, version_may_repeat)

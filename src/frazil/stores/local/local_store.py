@@ -27,6 +27,7 @@ from frazil.stores.local.kernel_results import (
     expected,
     has_suffix,
     is_recent,
+    one_found,
     pack_version,
     raw,
     unknown_sizes,
@@ -38,7 +39,6 @@ from frazil.stores.retry import FREE_FILES, when_files_are_free
 from frazil.stores.store import Store
 from frazil.stores.values import (
     ABSENT,
-    FOUND,
     NO_KEYS,
     PAGE,
     UNKNOWN,
@@ -51,7 +51,6 @@ from frazil.stores.values import (
     Pieces,
     Sources,
     Version,
-    resolve_span,
 )
 
 if TYPE_CHECKING:
@@ -135,6 +134,10 @@ class LocalStore(Store):
                 self._can = can
         return can
 
+    def require(self, capability: str) -> None:
+        if capability != "readable":  # which it is; to know all that it can, the disk has to be asked
+            super().require(capability)
+
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
     def fetch(
@@ -147,7 +150,7 @@ class LocalStore(Store):
         single_read: bool = False,
     ) -> Fetched:
         """As the port says. A version is (inode, size, time of change in ns), 24 bytes. Every object stays open as long as the answer is kept, but with
-        `once`: then the kernel opens it when it is read."""
+        `single_read`: then the kernel opens it when it is read."""
         if continue_from is not None and UNKNOWN not in continue_from.status:
             return answered(
                 continue_from.sources,
@@ -172,7 +175,7 @@ class LocalStore(Store):
         if root is None:
             return self._not_there(names, spans, expect)
         if len(names) == 1 and len(spans) <= 1:
-            one = _one_found(root, names, spans, expect)
+            one = one_found(root, names, spans, expect)
             if one is not None:
                 return one
         found = self._opened(root, names) if len(names) > 1 else when_files_are_free(partial(self._opened, root, names))
@@ -189,7 +192,7 @@ class LocalStore(Store):
     def _opened(
         self, root: RootFolder, names: Sequence[str]
     ) -> tuple[Sources, list[Version | None], Columns, list[bool] | None, list[int]]:
-        """Sources, versions, sizes and `young` of a Fetched, and the names where folders lie."""
+        """Sources, versions, sizes and version_may_repeat of a Fetched, and the names where folders lie."""
         stat = np.empty((len(names), 4), np.int64)
         files = _kernel.open_files(root.fd, names, stat)
         table = raw(stat)
@@ -480,25 +483,3 @@ class LocalStore(Store):
         threads = (self.threads or cores()) if len(names) > 1 else 1
         _kernel.publish_files(root.fd, names, files, buffers, rows, offsets, expect, self.sync, threads, result)
         return result
-
-
-def _one_found(
-    root: RootFolder, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None
-) -> Fetched | None:
-    """The short way for one span of one object, or none, which most fetches are; None where that does not do."""
-    stat = np.empty((1, 4), np.int64)
-    files = _kernel.open_files(root.fd, names, stat)
-    ((code, _, size, changed),) = stat.tolist()
-    version = raw(stat)[8:]
-    if code in NOWHERE and not root.is_gone():
-        stat[0, 2] = -1
-        folders = (0,) if code == errno.EISDIR else ()
-        return answered(Sources(files, ()), (None,), stat[:, 2], None, folders, spans, expect)
-    if code != 0 or (expect is not None and expect[0] is not None and expect[0] != version):
-        return None
-    rows = spans
-    if len(spans) and (spans.item(1) < 0 or spans.item(2) < 0):
-        rows = spans.copy()
-        rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
-    version_may_repeat = [True] if is_recent(changed, time.time_ns()) else None
-    return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, version_may_repeat)

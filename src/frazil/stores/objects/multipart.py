@@ -25,9 +25,9 @@ def put_parts(client: ObjectClient, key: str, parts: Iterator[bytes], at_once: i
 
     def told() -> Iterator[bytes]:
         try:
-            ahead = elsewhere.submit(next, parts, None)
-            while (part := ahead.result()) is not None:
-                ahead = elsewhere.submit(next, parts, None)
+            coming = elsewhere.submit(next, parts, None)
+            while (part := coming.result()) is not None:
+                coming = elsewhere.submit(next, parts, None)
                 yield part
         except GeneratorExit:  # the client gave up: what is wrong it says itself
             raise

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import tell
-from frazil.stores.fetched.content import is_large, join_pieces, parts_of, taken
+from frazil.stores.fetched.content import is_large, parts_of, taken
+from frazil.stores.fetched.large_buffers import joined_value
 from frazil.stores.listing import first_level, page_of
 from frazil.stores.objects.client_errors import failure, meaning_of, never_done
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
@@ -261,7 +262,7 @@ class ObjectStore(Store):
             raise StoreError("a key with a backslash", key=key, hint="Azure takes it for a slash: choose another key")
         value = taken(pieces, number)
         if expect is not None:
-            return self._put_if(key, join_pieces(value)[0], expect)
+            return self._put_if(key, joined_value(value), expect)
         at_once = min(8, self.requests_in_flight)
         try:
             if is_large(value, _MULTIPART):
@@ -270,7 +271,7 @@ class ObjectStore(Store):
                 )
             import obstore
 
-            whole = join_pieces(value)[0]
+            whole = joined_value(value)
             large = len(whole) >= _MULTIPART
             result = obstore.put(
                 self._clients.connection.writer,
@@ -300,7 +301,7 @@ class ObjectStore(Store):
                 raise self._in_the_way(key) from None
             raise failure(error, "could not be written", key, self.place) from None
 
-    def _put_if(self, key: str, value: bytes, expect: Version) -> Version | Changed:
+    def _put_if(self, key: str, value: bytes | memoryview, expect: Version) -> Version | Changed:
         """A write under a condition. Where an answer is lost, it is written again, under the same condition; where that is refused, the mark of what is there now tells whether
         it is what the lost one wrote. (Versions and bytes do not tell: somebody else may have written the same.)"""
         import obstore

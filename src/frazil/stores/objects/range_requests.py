@@ -12,6 +12,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
+from frazil.stores.fetched.large_buffers import empty_buffer
 from frazil.stores.objects.client_errors import failure, meaning_of
 from frazil.stores.objects.clients import Clients
 from frazil.stores.retry import READS, attempts
@@ -236,7 +237,7 @@ class ObjectReader:
                     check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.place)
                 return first
             check_length(length, most_bytes(asked, self._limit), asked.key, self._clients.place)
-            whole = np.empty(length, np.uint8)
+            whole = empty_buffer(length)
             whole[: self._limit] = np.frombuffer(first.data, np.uint8)
             for at in range(self._limit, length, self._limit):
                 count = min(self._limit, length - at)
@@ -322,12 +323,16 @@ def _collected(result: GetResult, count: int) -> bytes | memoryview | None:
     if count == 0:
         return b""
     pieces = iter(result.stream(min(count, _PIECE)))
-    first = bytes(next(pieces, b""))
     if count <= _PIECE:
+        first = bytes(next(pieces, b""))
         return first if len(first) == count else None
-    data, at = np.empty(count, np.uint8), 0
-    while first and at + len(first) <= count:
-        data[at : at + len(first)] = np.frombuffer(first, np.uint8)
-        at += len(first)
-        first = bytes(next(pieces, b"")) if at < count else b""
-    return data.data if at == count and not first else None
+    data, at = empty_buffer(count), 0
+    for piece in pieces:
+        end = at + len(piece)
+        if end > count:
+            return None
+        data[at:end] = np.frombuffer(piece, np.uint8)
+        at = end
+        if at == count or not len(piece):
+            break
+    return data.data if at == count else None

@@ -56,7 +56,7 @@ def put_together(
         ):
             status[name] = STALE
             versions[name] = first.version
-        elif continue_from is not None and not all(_as_held(answers[i], continue_from, name) for i in rows):
+        elif continue_from is not None and not all(_is_continued(answers[i], continue_from, name) for i in rows):
             status[name] = STALE
         elif first.state == "absent":
             status[name] = ABSENT_KEY
@@ -76,7 +76,7 @@ def put_together(
     )
 
 
-def _as_held(answer: Answer, continue_from: Fetched, name: int) -> bool:
+def _is_continued(answer: Answer, continue_from: Fetched, name: int) -> bool:
     """Whether what is there may be what is held: of a web server that tells no versions, the size is all there is to go by."""
     if continue_from.versions[name] is not None or continue_from.status[name] != FOUND:
         return True

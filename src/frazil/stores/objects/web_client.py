@@ -163,7 +163,7 @@ class WebClient:
         self.options: Final = connections.options
         self.allowed: Final = None if allowed is None else tuple(allowed)
         self.moved: list[tuple[str, str]] = []
-        self._known: set[tuple[str, str, int]] = {origin_of(self._base)}
+        self._trusted: set[tuple[str, str, int]] = {origin_of(self._base)}
         self._lock = threading.Lock()
 
     def address(self, key: str) -> str:
@@ -225,8 +225,8 @@ class WebClient:
     def _tell(self, url: str, target: str) -> None:
         origin = origin_of(target)
         with self._lock:
-            if self.allowed is None and origin not in self._known:
-                self._known.add(origin)
+            if self.allowed is None and origin not in self._trusted:
+                self._trusted.add(origin)
                 self.moved.append((without_query(url), without_query(target)))
 
     # --- requests ------------------------------------------------------------------------------------------------------------------

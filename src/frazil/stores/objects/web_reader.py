@@ -9,9 +9,8 @@ from email.utils import parsedate_to_datetime
 from errno import ECONNRESET, EPROTO
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from frazil.errors import StoreError
+from frazil.stores.fetched.large_buffers import empty_buffer
 from frazil.stores.objects.client_errors import status_failure
 from frazil.stores.objects.range_requests import (
     SHORT,
@@ -33,7 +32,7 @@ __all__ = ["WebReader", "web_version"]
 
 _LAST_BYTE: Final = 2**63 - 1
 _PIECE: Final = 2**22  # bytes by which a body grows that does not tell its length
-_SETTLED: Final = (
+_DISTINCT_AFTER: Final = (
     2  # seconds after which a file's time of change, which servers tell in whole seconds, is not that of another change
 )
 _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"})  # of HTTP
@@ -44,7 +43,7 @@ _CHANGED: Final = Answer("changed")
 
 
 def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, bool]:
-    """The version of a file: its strong ETag; else its time of change and size. And whether the next file may have it too ("young", see Fetched): times are whole
+    """The version of a file: its strong ETag; else its time of change and size. And whether the next file may have it too (Fetched.version_may_repeat): times are whole
     seconds, so of one that the server's own clock says to be just over nothing is known."""
     tag = headers.get("etag")
     if tag is not None and tag and not tag.startswith("W/"):
@@ -54,7 +53,7 @@ def web_version(headers: Mapping[str, str], size: int) -> tuple[Version | None, 
         return None, False
     if size < 0:
         return None, False
-    return f"{changed} {size}".encode(), now is None or changed > now - _SETTLED
+    return f"{changed} {size}".encode(), now is None or changed > now - _DISTINCT_AFTER
 
 
 def _time(text: str | None) -> float | None:
@@ -202,7 +201,7 @@ class WebReader:
         """`length` bytes, which are known to be no more than the caller wants."""
         if asked.length < 0:
             check_length(length, most_bytes(asked, self._limit), asked.key, self._client.place)
-        data = np.empty(length, np.uint8).data
+        data = empty_buffer(length).data
         if answer.fill(data) != length:
             raise StoreError(SHORT, errno=ECONNRESET)
         return data

@@ -61,22 +61,22 @@ _AT_ONCE: Final = 1000  # keys of one erase_values
 class AdaptedStore(Store, PartialWriter):
     """A store over an object that has some of the operations of the document; made by `adapt`, which tells which."""
 
-    __slots__ = ("_can", "_guard", "_known_as", "_ops", "inner", "sole_writer")
+    __slots__ = ("_can", "_guard", "_guard_name", "_ops", "inner", "sole_writer")
 
     def __init__(
         self,
         inner: Adaptable,
         *,
         sole_writer: bool = False,
-        known_as: str | None = None,
+        guard_name: str | None = None,
         _state: GuardState | None = None,
     ) -> None:
-        """known_as: a name for objects that are made anew time and again: writers through all that have it exclude each other."""
+        """guard_name: a name for objects that are made several times: writers through all objects of one name exclude each other."""
         self.inner: Final = inner
         self.sole_writer: Final = sole_writer
         self._ops = ops = Operations.of(inner, StoreWithPartialAccess)
-        self._known_as: Final = known_as
-        self._guard = guard_of(inner if known_as is None else known_as, _state)
+        self._guard_name: Final = guard_name
+        self._guard = guard_of(inner if guard_name is None else guard_name, _state)
         readable, writable = fallbacks.is_readable(ops), fallbacks.is_writable(ops)
         erasable = writable and fallbacks.is_erasable(ops)
         conditional = ops.version is not None and ops.set_if is not None and (ops.erase_if is not None or not erasable)
@@ -97,7 +97,7 @@ class AdaptedStore(Store, PartialWriter):
         return f"AdaptedStore({inner}{', sole_writer=True' if self.sole_writer else ''})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.inner, self.sole_writer, self._known_as, self._guard.state())
+        return _rebuilt, (self.inner, self.sole_writer, self._guard_name, self._guard.state())
 
     @property
     def capabilities(self) -> Capabilities:
@@ -119,14 +119,19 @@ class AdaptedStore(Store, PartialWriter):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """As the port says. Where the object has partial values but no versions, what was held is compared with the same bytes of now, and is STALE when
+        """As the port says. Where the object has partial values but no versions, the bytes of the earlier answer are compared with the same bytes of now, and is STALE when
         they differ."""
         self.require("readable")
         wanted: dict[str, dict[Span, None]] = {name: {} for name in names}
         for name, start, length in spans.tolist():
             wanted[names[name]][start, length] = None
         stale: Collection[str] = ()
-        if continue_from is None:
+        if single_read and expect is None and continue_from is None and self._ops.get_partial_values is not None:
+            for spans_of in wanted.values():
+                if not spans_of:
+                    spans_of[0, 1] = None  # whether it is there
+            objects = self._look(wanted, sized=False, versioned=False)
+        elif continue_from is None:
             objects = self._look(wanted)
         else:
             if not isinstance(continue_from.sources.buffers, _Buffers):
@@ -169,13 +174,13 @@ class AdaptedStore(Store, PartialWriter):
         """Objects as they are between two writes of this process: after a writer came between, once more, and then without any."""
         before = self._guard.versions(wanted.keys())
         if before is not None:
-            objects = self._look_once(wanted, sized, versioned)
+            objects = self._look_now(wanted, sized, versioned)
             if self._guard.versions(wanted.keys()) == before:
                 return objects
         with self._guard.reading(wanted):
-            return self._look_once(wanted, sized, versioned)
+            return self._look_now(wanted, sized, versioned)
 
-    def _look_once(self, wanted: Mapping[str, Iterable[Span]], sized: bool, versioned: bool) -> Objects:
+    def _look_now(self, wanted: Mapping[str, Iterable[Span]], sized: bool, versioned: bool) -> Objects:
         """Versions are those from before the values were read: they may be older than these, never newer, so that who expects one is told."""
         if not versioned:
             return fallbacks.look(self._ops, wanted, sized=sized)
@@ -191,7 +196,7 @@ class AdaptedStore(Store, PartialWriter):
     def _look_again(
         self, wanted: Mapping[str, dict[Span, None]], continue_from: Objects
     ) -> tuple[Objects, Collection[str]]:
-        """The objects that were held, with the spans that are wanted now; those that are others by now. Without exact versions, what was read before is
+        """The objects of an earlier answer, with the spans that are wanted now; those that are others by now. Without exact versions, what was read before is
         read again last, and must be the same."""
         if not wanted.keys() <= continue_from.keys():
             raise InvalidInputError("the answer to hold was of other names")
@@ -340,7 +345,7 @@ class AdaptedStore(Store, PartialWriter):
 
 
 class _Buffers(list["SourceBuffer"]):
-    """Buffers of an answer, with what was read of each object, so that it can be held (Store.fetch)."""
+    """Buffers of an answer, with what was read of each object, for `continue_from`."""
 
     __slots__ = ("objects",)
 
@@ -430,5 +435,5 @@ def adapt(inner: Adaptable | Store, *, sole_writer: bool = False) -> Store:
     return inner if isinstance(inner, Store) else AdaptedStore(inner, sole_writer=sole_writer)
 
 
-def _rebuilt(inner: Adaptable, sole_writer: bool, known_as: str | None, state: GuardState) -> AdaptedStore:
-    return AdaptedStore(inner, sole_writer=sole_writer, known_as=known_as, _state=state)
+def _rebuilt(inner: Adaptable, sole_writer: bool, guard_name: str | None, state: GuardState) -> AdaptedStore:
+    return AdaptedStore(inner, sole_writer=sole_writer, guard_name=guard_name, _state=state)

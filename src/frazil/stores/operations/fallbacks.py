@@ -74,13 +74,13 @@ def look(can: Operations, wanted: Mapping[str, Iterable[Span]], *, sized: bool) 
     sized  the sizes are wanted too. They are not known where all spans of a key are plain ranges and the object does not tell sizes.
     A span from the end is asked for as such where the object knows them, else found by the size, else cut from the whole value."""
     for _ in attempts(READS):
-        found = _look_once(can, wanted, sized)
+        found = _look_now(can, wanted, sized)
         if found is not None:
             return found
     raise StoreError("values change faster than they can be read", key=next(iter(wanted), None), hint="try again")
 
 
-def _look_once(can: Operations, wanted: Mapping[str, Iterable[Span]], sized: bool) -> dict[str, Seen | None] | None:
+def _look_now(can: Operations, wanted: Mapping[str, Iterable[Span]], sized: bool) -> dict[str, Seen | None] | None:
     """None where a value changed between two calls."""
     sizes: dict[str, int | None] = {}
     by_key: dict[str, dict[Span, bytes]] = {}

@@ -5,22 +5,41 @@ What the ranges are is checked in partial_values.py. A store that writes parts o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from frazil.stores.fetched.content import read_values
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
-from frazil.stores.values import OPEN_AT_ONCE, pages
+from frazil.stores.values import OPEN_AT_ONCE, Capabilities, Columns, Fetched, Version, pages
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores.store import Store
 
-__all__ = ["PartialWriter", "check_all_starts", "get_partial_values", "set_partial_values", "write_by_put"]
+__all__ = [
+    "PartialWriter",
+    "check_all_starts",
+    "get_partial_values",
+    "set_partial_values",
+    "write_by_put",
+    "write_parts",
+]
 
 Writes = Mapping[str, list[tuple[int, bytes]]]  # by key: start and bytes, sorted
+
+
+class _Store(Protocol):
+    """What is used of a Store here."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+    def require(self, capability: str) -> None: ...
+    def fetch(self, names: Sequence[str], spans: Columns, *, single_read: bool = False) -> Fetched: ...
+    def sizes(self, keys: Sequence[str]) -> Columns: ...
+    def update_many(
+        self, keys: Sequence[str], change: Callable[[str, bytes | None], Buffer | None]
+    ) -> list[Version | None]: ...
 
 
 class PartialWriter(ABC):
@@ -33,30 +52,35 @@ class PartialWriter(ABC):
         """As set_partial_values, of ranges that are checked against each other."""
 
 
-def get_partial_values(store: Store, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
+def get_partial_values(store: _Store, key_ranges: Iterable[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
     """Store.get_partial_values."""
     store.require("readable")
     asked = checked_ranges(key_ranges)
+    single_read = not store.capabilities.direct  # then neither sizes nor versions are wanted
     values: list[bytes | None] = []
     for first in range(0, len(asked), OPEN_AT_ONCE):
         part = asked[first : first + OPEN_AT_ONCE]
         rows = {key: row for row, key in enumerate(dict.fromkeys(key for key, _, _ in part))}
         names = list(rows)
         spans = np.array([(rows[key], start, length) for key, start, length in part], np.int64)
-        values += read_values(store.fetch(names, spans), names, spans)
+        values += read_values(store.fetch(names, spans, single_read=single_read), names, spans)
     return values
 
 
-def set_partial_values(store: Store, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
+def set_partial_values(store: _Store, key_start_values: Iterable[tuple[str, int, Buffer]]) -> None:
     """Store.set_partial_values."""
-    writes = grouped_writes(key_start_values)
+    write_parts(store, grouped_writes(key_start_values))
+
+
+def write_parts(store: _Store, writes: Writes) -> None:
+    """Partial writes, in the way of the store where it has one."""
     if isinstance(store, PartialWriter):
         store.write_parts(writes)
-        return
-    write_by_put(store, writes)
+    else:
+        write_by_put(store, writes)
 
 
-def write_by_put(store: Store, writes: Writes) -> None:
+def write_by_put(store: _Store, writes: Writes) -> None:
     """Partial writes by whole values that are read and put."""
     store.require("readable")
     store.require("writable")
@@ -67,7 +91,7 @@ def write_by_put(store: Store, writes: Writes) -> None:
         store.update_many(names[page], lambda key, old: patched(key, old or b"", writes[key]))
 
 
-def check_all_starts(store: Store, names: Sequence[str], writes: Writes) -> None:
+def check_all_starts(store: _Store, names: Sequence[str], writes: Writes) -> None:
     """Refuses writes that leave a gap, before anything is written. Raises InvalidInputError."""
     for key, size in zip(names, store.sizes(names).tolist(), strict=True):
         check_starts(key, writes[key], max(size, 0))

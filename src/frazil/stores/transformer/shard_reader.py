@@ -13,7 +13,7 @@ from frazil.codecs.shard import Level, index_error, read_indexes
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
 from frazil.stores.array_storage.shared_objects import object_spans
-from frazil.stores.fetched.content import HeldBuffers, as_buffers, read_values
+from frazil.stores.fetched.content import ResumableBuffers, as_buffers, read_values
 from frazil.stores.store import Store
 from frazil.stores.transformer.shard_keys import Places
 from frazil.stores.values import (
@@ -32,7 +32,7 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["HeldShards", "Opened", "fetch_chunks", "in_batches", "open_shards"]
+__all__ = ["ResumableShards", "Opened", "fetch_chunks", "in_batches", "open_shards"]
 
 _AT_ONCE: Final = 128  # shards that are open together
 _INDEX_BYTES: Final = 2**26  # of the indexes that are in memory together, if they are those of several shards
@@ -51,7 +51,7 @@ class Opened(Record):
     tables: Columns
 
 
-class HeldShards(HeldBuffers):
+class ResumableShards(ResumableBuffers):
     """The buffers of an answer about chunks, with what it was made from, so that that can be held."""
 
     __slots__ = ("located", "opened")
@@ -140,7 +140,7 @@ def fetch_chunks(
     version_may_repeat = first.version_may_repeat and [
         first.version_may_repeat[place] for place in located.object.tolist()
     ]
-    held = Sources(None, HeldShards(sources.buffers, opened, located))
+    held = Sources(None, ResumableShards(sources.buffers, opened, located))
     return Fetched(held, status, versions, sizes, rows, version_may_repeat)
 
 

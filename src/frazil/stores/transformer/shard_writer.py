@@ -63,7 +63,7 @@ class Values(Record):
 class Wanted(Protocol):
     """What a call wants of its chunks, which are numbered as in the call."""
 
-    known: bool  # whether the old chunks play no part
+    replaces_all: bool  # whether the old chunks play no part
 
     def reads(self, row: int, size: int) -> bool:
         """Whether an old chunk of `size` bytes has to be read."""
@@ -75,7 +75,7 @@ class Wanted(Protocol):
 class Given:
     """New chunks, whatever the old ones are."""
 
-    known = True
+    replaces_all = True
 
     def __init__(self, pieces: Pieces) -> None:
         ends = np.concatenate(([0], np.cumsum(pieces.rows[:, 2])))
@@ -91,7 +91,7 @@ class Given:
 class Erased:
     """No chunks."""
 
-    known = True
+    replaces_all = True
 
     def reads(self, row: int, size: int) -> bool:
         return False
@@ -105,7 +105,7 @@ class Made:
     """Chunks made from the old ones. make: gets the number of a chunk in the call, the bytes of the old one (-1: there is none), and the old one, if `reads`
     asks for it; gives None for one that is to stay."""
 
-    known = False
+    replaces_all = False
 
     def __init__(
         self, make: Callable[[int, int, bytes | None], Buffer | None], reads: Callable[[int, int], bool]
@@ -116,7 +116,7 @@ class Made:
         return self._reads(row, size)
 
     def values(self, rows: Columns, old: Sequence[tuple[int, bytes | None]]) -> Values:
-        made = [self._make(row, *known) for row, known in zip(rows.tolist(), old, strict=True)]
+        made = [self._make(row, *replaces_all) for row, replaces_all in zip(rows.tolist(), old, strict=True)]
         pieces = pieces_of([b"" if value is None else value for value in made])
         length = np.where([value is None for value in made], -2, pieces.rows[:, 2]).astype(np.int64)
         counts = (length >= 0).astype(np.int64)
@@ -235,12 +235,12 @@ class ShardWriter(Record):
         shards, group = np.unique(places.group[part], return_inverse=True)
         free = np.array([expect[row] is ANY for row in part.tolist()], np.bool_)
         given = np.bincount(group[free], minlength=len(shards)) == self.level.total
-        known = wanted.known
+        replaces_all = wanted.replaces_all
         if (
             isinstance(wanted, Erased) and not self.inner.capabilities.erasable
         ):  # whether a shard is there decides whether it is replaced
-            known = False
-        which = np.flatnonzero(~(given & known))
+            replaces_all = False
+        which = np.flatnonzero(~(given & replaces_all))
         names = [places.shards[row] for row in shards.tolist()]
         opened = open_shards(self.inner, self.level, [names[row] for row in which.tolist()])
         tables = np.full((len(shards), self.level.total, 2), -1, np.int64)

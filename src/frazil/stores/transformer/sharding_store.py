@@ -17,7 +17,7 @@ from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.keys import check_prefix, is_prefix
 from frazil.stores.listing import page_of, with_details
-from frazil.stores.operations.partial_access import PartialWriter, Writes, check_all_starts
+from frazil.stores.operations.partial_access import Writes, check_all_starts
 from frazil.stores.operations.partial_values import check_starts, patched
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
@@ -25,7 +25,7 @@ from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import Places, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing
 from frazil.stores.transformer.shard_reader import (
-    HeldShards,
+    ResumableShards,
     fetch_chunks,
     in_batches,
     locate_chunks,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["ShardingStore"]
 
 
-class ShardingStore(WrappedStore, PartialWriter):
+class ShardingStore(WrappedStore):
     """A store whose keys below `prefix` that are chunk keys are chunks in shards of `inner`; every other key is one of `inner`.
 
     prefix            where the array's chunks lie: "" or ending in "/"
@@ -62,7 +62,7 @@ class ShardingStore(WrappedStore, PartialWriter):
     writing           "rebuild": a changed shard is written anew, without unused space; "append": chunks and a new index are put behind it, so that only
                       the index is read, if `inner` can append, and until more than the part `unused` of the shard, and 64 KiB, is lost by it
 
-    Chunks can be erased also where `inner` cannot erase, though the capabilities are those of `inner`. A shard has its index at its end, without a checksum. The version of a chunk is that of its shard: it changes with every other chunk of the shard, which makes a
+    Chunks can be erased also where `inner` cannot erase; other keys cannot. A shard has its index at its end, without a checksum. The version of a chunk is that of its shard: it changes with every other chunk of the shard, which makes a
     conditional write fail that need not have, and loses none. Writers of one shard, here and in the array engine, wait for each other.
     Raises InvalidInputError for arguments that do not fit; FormatError, with the shard's key, where an index makes no sense."""
 
@@ -112,7 +112,8 @@ class ShardingStore(WrappedStore, PartialWriter):
 
     @property
     def capabilities(self) -> Capabilities:
-        return self.inner.capabilities._replace(appendable=False, streams=False, erases_prefixes=True)
+        can = self.inner.capabilities
+        return can._replace(erasable=can.writable, appendable=False, streams=False, erases_prefixes=True)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -127,7 +128,7 @@ class ShardingStore(WrappedStore, PartialWriter):
     ) -> Fetched:
         """As the port says, of chunks by two fetches of `inner`: the indexes of all their shards, then what they say; with `held` by one. A range of
         a chunk is cut to it."""
-        if continue_from is not None and isinstance(continue_from.sources.buffers, HeldShards):
+        if continue_from is not None and isinstance(continue_from.sources.buffers, ResumableShards):
             before = continue_from.sources.buffers
             return fetch_chunks(self.inner, before.opened, before.located, spans, expect)
         rows, places = self._places(names)
@@ -182,7 +183,7 @@ class ShardingStore(WrappedStore, PartialWriter):
             self._erase_below(names[0])
             return [None]
         if not self.inner.capabilities.erasable and any(self._keys.coordinates(name) is None for name in names):
-            self.require("erasable")
+            self.inner.require("erasable")
         return self._changed(  # type: ignore[return-value] # what is erased has no version
             names,
             expect,

@@ -1,4 +1,4 @@
-"""`frazil info`: what there is to say of one array or group."""
+"""`frazil info`: describes one array or group."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_path(parser)
     parser.add_argument("--decode", action="store_true", help="decode every stored chunk, on all cores")
+    parser.add_argument("--repair", action="store_true", help="restore shards of which an append was killed")
     add_virtual_prefix(parser)
     add_json(parser)
 
@@ -28,7 +29,7 @@ def run(options: Namespace) -> None:
     if is_in_repository(options.location):
         source, path = open_node(options.location, path, options.virtual_prefix), ""
     with Progress("decoding", None, shows=options.decode) as report:
-        found = validate(source, path=path, decode=options.decode, progress=report)
+        found = validate(source, path=path, decode=options.decode, repair=options.repair, progress=report)
     if options.json:
         say_json(found.to_json())
     else:
@@ -42,11 +43,12 @@ COMMAND = Command(
     "validate",
     "whether everything that is stored of an array or group can be read",
     "Reads the documents of an array, or of a group with all below it, assigns every key to a node, and checks the index of every shard: its checksum, bounds, and\n"
-    "whether inner chunks overlap. With --decode every stored chunk is decoded. Prints a line for each problem, then what was looked at. Changes nothing. Exit status 1\n"
-    "with problems. Of a repository the nodes of one point are looked at, not its own files.",
+    "whether inner chunks overlap. With --decode every stored chunk is decoded. Prints a line for each problem, then what was looked at. Changes nothing, but\n"
+    'with --repair it restores shards of which an append (shard_writes="append") was killed, to what they were before. Exit status 1 with problems that are left. Of a repository the nodes of one point are looked at, not its own files.',
     (
         ("frazil validate ocean.zarr", "documents, keys and shard indexes of a hierarchy"),
         ("frazil validate ocean.zarr level1 --decode", "every chunk of a group, too"),
+        ("frazil validate ocean.zarr --repair", "the same, and shards that a killed append left torn are restored"),
         ("frazil validate sea.repo@v1", "what a repository had at a tag"),
         ("frazil validate sea.zarr --decode --json", 'for programs: problems as objects, and "ok"'),
     ),

@@ -10,7 +10,8 @@ from frazil.cli.locations import add_virtual_prefix, hierarchy_at
 from frazil.cli.output import add_json, is_terminal, say_result
 from frazil.cli.progress import Progress
 from frazil.errors import InvalidInputError
-from frazil.operations.convert.convert import FORMATS, prepare
+from frazil.metadata.model import FORMATS
+from frazil.operations.convert.convert import prepare
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -56,7 +57,7 @@ COMMAND = Command(
     "convert",
     "a hierarchy of one dialect of Zarr v3 as one of another",
     "Converts between final Zarr v3 and the drafts of 2022 and 2021. Chunks and shards move as the bytes that they are; what the\n"
-    "dialect cannot say is told, all of it, before anything is written. Run again, it goes on where it was interrupted;\n"
+    "dialect cannot express is listed before anything is written. Run again, it continues where it was interrupted;\n"
     "in place, the hierarchy can be read at any time: as the old dialect until zarr.json is replaced, then as the new one.",
     (
         ("frazil convert old.zr3 new.zarr", "a hierarchy of a draft as final Zarr v3, elsewhere"),

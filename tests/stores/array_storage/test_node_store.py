@@ -18,9 +18,9 @@ from frazil.errors import InvalidInputError, MetadataError, ReadOnlyError
 from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import parse_node
-from frazil.repository.session.session_store import SessionStore
 from frazil.stores import ABSENT, ANY, Changed, ChunkStorage, MemoryStore, PlainChunks, Store
 from frazil.stores.append import append_many
+from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.fetched.content import read_values
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, WHOLE, pieces_of
 
@@ -31,13 +31,13 @@ def _sessions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 everywhere = pytest.mark.usefixtures("_sessions")  # over plain nodes, and in a repository
-new_session: Callable[[], SessionStore] = plain_session
+new_session: Callable[[], NodeStore] = plain_session
 
 
 # --- documents -----------------------------------------------------------------------------------------------------------------------
 
 
-def filled(**values: bytes) -> SessionStore:
+def filled(**values: bytes) -> NodeStore:
     """A store with documents and chunks; "__" in a name stands for "/"."""
     store = new_session()
     for key, value in values.items():
@@ -286,7 +286,7 @@ class Counting(PlainNodes):
 
 def test_one_call_for_each_array() -> None:
     nodes = Counting(MemoryStore())
-    store = SessionStore(nodes, DEFAULT_REGISTRY)
+    store = NodeStore(nodes, DEFAULT_REGISTRY)
     store.put_many(["a/zarr.json", "b/zarr.json"], pieces_of([array(9), array(9, 9)]), [ANY] * 2)
     names = [f"a/c/{i}" for i in range(9)] + [f"b/c/{i}/{j}" for i in range(9) for j in range(9)]
     for call, expected in (
@@ -342,7 +342,7 @@ def test_a_broken_node_harms_no_other() -> None:
 
 def test_a_session_for_reading() -> None:
     nodes = PlainNodes(MemoryStore())
-    writable, store = SessionStore(nodes, DEFAULT_REGISTRY), SessionStore(nodes, DEFAULT_REGISTRY, read_only=True)
+    writable, store = NodeStore(nodes, DEFAULT_REGISTRY), NodeStore(nodes, DEFAULT_REGISTRY, read_only=True)
     writable.put_many(["a/zarr.json", "a/c/0"], pieces_of([array(2), b"0"]), [ANY] * 2)
     assert store.capabilities == writable.capabilities._replace(writable=False, erasable=False)
     assert (store.get("a/c/0"), store.list()) == (b"0", ["a/c/0", "a/zarr.json", "zarr.json"])
@@ -378,7 +378,7 @@ def test_documents_that_others_change_meanwhile() -> None:
                 super().change(path, lambda old: old.with_attributes({"theirs": self.changes}))
             return super().change(path, change)
 
-    store = SessionStore(Restless(MemoryStore()), DEFAULT_REGISTRY)
+    store = NodeStore(Restless(MemoryStore()), DEFAULT_REGISTRY)
     first = store.put("zarr.json", group(a=1))
     assert isinstance(first, bytes)
     answer = store.put("zarr.json", group(a=2), first)

@@ -1,6 +1,6 @@
 """Batches of a session's keys, fetched: documents, and the chunks of arrays, each array in one call, all as buffers.
 
-session_store.py finds out which nodes the keys belong to."""
+node_store.py finds out which nodes the keys belong to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from frazil.stores.values import (
 if TYPE_CHECKING:
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["Batch", "ChunkBatch", "DocumentBatch", "HeldKeys", "digest", "fetch_batches"]
+__all__ = ["Batch", "ChunkBatch", "DocumentBatch", "ResumableKeys", "digest", "fetch_batches"]
 
 
 class DocumentBatch(Record):
@@ -95,8 +95,8 @@ class ChunkBatch(Record):
 Batch: TypeAlias = DocumentBatch | ChunkBatch
 
 
-class HeldKeys(list["SourceBuffer"]):
-    """The buffers of an answer, with the batches that it was made from, so that it can be held (Store.fetch)."""
+class ResumableKeys(list["SourceBuffer"]):
+    """The buffers of an answer, with the batches that it was made from, for `continue_from`."""
 
     __slots__ = ("batches",)
 
@@ -113,7 +113,7 @@ def fetch_batches(
     *,
     single_read: bool,
 ) -> Fetched:
-    """As Store.fetch. Each name is in one batch. once: the answer cannot be held, and keeps no file open"""
+    """As Store.fetch. Each name is in one batch. single_read: the answer cannot be continued, and keeps no file open"""
     left, read = iter(batches), list[Batch]()
 
     def fetch(names: Sequence[str], spans: Columns, _: object) -> Fetched:
@@ -124,7 +124,7 @@ def fetch_batches(
 
     fetched = fetch_in_pages(fetch, names, spans, None, [batch.rows for batch in batches])
     buffers = list(fetched.sources.buffers)
-    fetched = fetched._replace(sources=Sources(None, buffers if single_read else HeldKeys(buffers, read)))
+    fetched = fetched._replace(sources=Sources(None, buffers if single_read else ResumableKeys(buffers, read)))
     if expect is None:
         return fetched
     status = [

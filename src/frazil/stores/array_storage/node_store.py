@@ -1,6 +1,6 @@
 """A hierarchy of nodes as a store of Zarr v3 keys and bytes: for programs that know Zarr and no repository. Over the two ports of stores/ alone.
 
-Which keys there are is said in session_keys.py. Arrays and groups of ours do not come here: they use the ports."""
+Which keys there are is said in node_keys.py. Arrays and groups of ours do not come here: they use the ports."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ from frazil.errors import (
     NotFoundError,
 )
 from frazil.metadata.chunk_keys import DefaultKeys
-from frazil.metadata.layout import Known
+from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import normalise
 from frazil.metadata.types.variable_length import with_variable_length
 from frazil.metadata.v3.documents import data_prefix, document_key, emit_node, parse_node
 from frazil.record import Record
-from frazil.repository.session.session_fetch import Batch, ChunkBatch, DocumentBatch, HeldKeys, digest, fetch_batches
-from frazil.repository.session.session_keys import ChunkNames, chunk_keys, chunk_place, grouped, level_of, ordered
+from frazil.stores.array_storage.node_fetch import (
+    Batch,
+    ChunkBatch,
+    DocumentBatch,
+    ResumableKeys,
+    digest,
+    fetch_batches,
+)
+from frazil.stores.array_storage.node_keys import ChunkNames, chunk_keys, chunk_place, grouped, level_of, ordered
 from frazil.stores.array_storage.node_storage import NodeStorage
 from frazil.stores.fetched.composed_values import picked
 from frazil.stores.fetched.content import join_pieces
@@ -36,12 +43,12 @@ from frazil.stores.retry import READS, retry
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
-__all__ = ["SessionStore"]
+__all__ = ["NodeStore"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 
-class SessionStore(Store):
+class NodeStore(Store):
     """The nodes of a session as keys: `zarr.json` and `a/b/zarr.json` for their documents, `a/b/c/0/1` for chunks, or as the array's chunk key encoding says.
 
     Documents are made from what the nodes are: what is read back says the same as what was set, in other words perhaps. Setting one creates the node, and groups
@@ -53,14 +60,14 @@ class SessionStore(Store):
 
     __slots__ = ("known", "nodes", "read_only")
 
-    def __init__(self, nodes: NodeStorage, known: Known, read_only: bool = False) -> None:
+    def __init__(self, nodes: NodeStorage, known: KnownExtensions, read_only: bool = False) -> None:
         self.nodes, self.known, self.read_only = nodes, known, read_only
 
     def __repr__(self) -> str:
-        return f"SessionStore({self.nodes!r})"
+        return f"NodeStore({self.nodes!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return SessionStore, (self.nodes, self.known, self.read_only)
+        return NodeStore, (self.nodes, self.known, self.read_only)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -80,14 +87,14 @@ class SessionStore(Store):
         """As the port says: one fetch of the chunks of each array. All comes as buffers."""
         if continue_from is None:
             batches: Sequence[Batch] = self._batches(names, single_read=single_read)
-        elif isinstance(continue_from.sources.buffers, HeldKeys):
+        elif isinstance(continue_from.sources.buffers, ResumableKeys):
             batches = continue_from.sources.buffers.batches
         else:
             raise InvalidInputError("the answer to hold came from another store")
         return fetch_batches(batches, names, spans, expect, single_read=single_read)
 
     def _batches(self, names: Sequence[str], *, single_read: bool = False) -> list[Batch]:
-        """All names, in batches that are fetched at once. once: no more chunks each than there may be files open"""
+        """All names, in batches that are fetched at once. single_read: no more chunks each than there may be files open"""
         keys = grouped(names)
         found = {row: self._node(path) for row, path in keys.documents}
         others = np.ones(len(names), np.bool_)  # no chunks

@@ -1,6 +1,6 @@
 """The keys that a hierarchy of nodes has as a Zarr v3 store: which node's document or which chunk a key means, and their order. Pure.
 
-session_store.py reads and writes what is under them."""
+node_store.py reads and writes what is under them."""
 
 from __future__ import annotations
 
