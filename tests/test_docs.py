@@ -1,4 +1,4 @@
-"""What README.md, docs/repositories.md, docs/object-stores.md, docs/dask.md, docs/testing.md, docs/checksums.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
+"""What README.md, docs/repositories.md, docs/object-stores.md, docs/dask.md, docs/xarray.md, docs/testing.md, docs/checksums.md and docs/cli.md say is so: Python blocks run, the shell blocks' commands exist, the page on the command line is up to date."""
 
 from __future__ import annotations
 
@@ -88,6 +88,15 @@ def test_the_page_on_dask_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     exec(compile(page.replace("(512, 512, 512)", "(150, 100, 90)"), "dask.md", "exec"), {"__name__": "dask_page"})
     repo = frazil.Repository.open("sea.repo")
     assert [commit.message for commit in repo.history()][:2] == ["computed later", "a corner"]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning:xarray")
+def test_the_page_on_xarray_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = "".join(blocks("python", (ROOT / "docs" / "xarray.md").read_text()))
+    exec(compile(page, "xarray.md", "exec"), {"__name__": "xarray_page"})
+    repo = frazil.Repository.open("sea.repo")
+    assert next(iter(repo.history())).message == "twice as much"
 
 
 def test_the_page_on_testing_runs(capfd: pytest.CaptureFixture[str]) -> None:

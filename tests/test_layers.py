@@ -38,6 +38,7 @@ LATE: dict[str, str] = {
         "a dialect that only hierarchies of the draft have",
     ),
     "frazil.dask": "only who uses dask needs it",
+    "frazil.xarray": "only who uses xarray needs it",
     "frazil.extensions": "only who writes extensions needs its names",
     "frazil.integrations.files.importer": "one command alone imports files",
     "frazil.integrations.files.scanner": "one command alone imports files",

@@ -12,7 +12,7 @@ NAMES = {
     "Array", "CommitUnknownError", "ConflictError", "FrazilError", "Group", "Registry", "Repository", "Runtime", "Session", "checksum", "codecs", "convert", "copy", "create_array", "create_group", "dask",
     "errors",
     "extensions", "open",
-    "open_array", "open_group", "rechunk", "shards", "stores", "validate",
+    "open_array", "open_group", "rechunk", "shards", "stores", "validate", "xarray",
 }  # fmt: skip
 FOR_EXTENSIONS = {
     "ArrayExtension", "ArrayMetadata", "ChunkGrid", "ChunkKeyEncoding", "DataType", "DataTypeFamily", "DraftKeys", "Extension", "FillValue", "Json",

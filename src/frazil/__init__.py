@@ -16,7 +16,7 @@ from frazil.late import late_names
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
-    from frazil import dask, extensions
+    from frazil import dask, extensions, xarray
     from frazil.api.repository import Repository
     from frazil.api.session import Session
     from frazil.operations.checksum import checksum
@@ -52,6 +52,7 @@ __all__ = [
     "shards",
     "stores",
     "validate",
+    "xarray",
 ]
 __version__ = "0.1.0"
 
@@ -69,5 +70,6 @@ if not TYPE_CHECKING:
             "rechunk": "frazil.operations.rechunk.rechunk",
             "shards": "frazil.operations.shards.shards",
             "validate": "frazil.operations.validate.validate",
+            "xarray": "frazil.xarray",
         },
     )

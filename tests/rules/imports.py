@@ -17,7 +17,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"codecs", "stores"}),
     frozenset({"array", "repository", "extensions"}),
     frozenset({"api", "operations", "testing", ROOT}),
-    frozenset({"integrations", "dask", "cli", "__main__"}),
+    frozenset({"integrations", "dask", "xarray", "cli", "__main__"}),
 )
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
@@ -31,10 +31,12 @@ SIDEWAYS = frozenset(
         ("testing", "api"),  # the simulation drives repositories
         ("cli", "integrations"),
         ("dask", "integrations"),  # its public name
+        ("xarray", "integrations"),  # its public name
         ("__main__", "cli"),
         (ROOT, "api"),
         (ROOT, "operations"),
         (ROOT, "dask"),  # late: nothing of it is loaded before it is asked for
+        (ROOT, "xarray"),  # late, too
     }
 )
 # Sub-packages of one package, the lowest first: each imports its own modules and those before it.

@@ -1,0 +1,100 @@
+"""xarray over Frazil and over zarr-python: the same stores opened with engine="frazil" and engine="zarr" (its default pipeline, and its fused one where it has that).
+
+    PYTHON benchmarks/xarray_rows.py FOLDER [--megabytes 1024] [--repeat 5]     # a Python with frazil, xarray and zarr
+
+The data is float64 of ERA-Interim (eraint_uvz.nc, found as data.py finds it), tiled along time and sharded; and a group of 200 small variables. Printed are CPU seconds (all
+threads, the median of rounds in turns) and how many times as fast Frazil is as the faster of the others. What is read is compared outside the timed part."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+
+import data
+import frazil
+import frazil.xarray  # which registers ds.frazil
+
+Row = Callable[[xr.Dataset], Any]
+FUSED = "zarr.core.codec_pipeline.FusedCodecPipeline"
+RNG = np.random.default_rng(0)
+
+
+def write_era(place: Path, megabytes: int) -> None:
+    steps = max(1, megabytes * 2**20 // (3 * 241 * 480 * 8))
+    values = data.era((steps, 3, 241, 480))
+    blosc = frazil.codecs.Blosc("lz4", 5, "shuffle")
+    encoding = {"field": {"chunks": (1, 1, 61, 120), "shards": (16, 3, 244, 480), "compressors": blosc}}
+    tiled = xr.Dataset({"field": (("time", "level", "y", "x"), values)})
+    tiled.frazil.write(place, encoding=encoding)  # the layout of the rows "era" in rows.py
+
+
+def write_many(place: Path, count: int = 200) -> None:
+    variables = {f"v{number}": (("t", "x"), RNG.normal(size=(10, 10)), {"units": "m"}) for number in range(count)}
+    xr.Dataset(variables, {"t": np.arange(10), "x": np.arange(10)}).frazil.write(place)
+    warnings.simplefilter("ignore")
+    zarr.consolidate_metadata(str(place))
+
+
+def series(opened: xr.Dataset) -> Any:
+    rng = np.random.default_rng(1)
+    sizes = opened.sizes
+    y, x = (xr.DataArray(rng.integers(0, sizes[name], 100), dims="point") for name in ("y", "x"))
+    return opened["field"].isel(level=1, y=y, x=x).values
+
+
+ROWS: dict[str, tuple[str, Row]] = {
+    "load": ("era", lambda opened: opened["field"].values),
+    "100 series": ("era", series),
+    "one map": ("era", lambda opened: opened["field"].isel(time=37, level=1).values),
+    "open 200 variables": ("many", lambda opened: len(opened.variables)),
+}
+
+
+def opener(engine: str, place: str) -> xr.Dataset:
+    if engine == "frazil":
+        return xr.open_dataset(place, engine="frazil")
+    pipeline = {} if engine == "zarr" else {"codec_pipeline.path": FUSED}
+    with zarr.config.set(pipeline):
+        return xr.open_dataset(place, engine="zarr", consolidated=place.endswith("many.zarr"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--megabytes", type=int, default=1024)
+    parser.add_argument("--repeat", type=int, default=5)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    write_era(options.folder / "era.zarr", options.megabytes)
+    write_many(options.folder / "many.zarr")
+    engines = ["frazil", "zarr"]
+    if hasattr(__import__("zarr.core.codec_pipeline", fromlist=["x"]), "FusedCodecPipeline"):
+        engines.append("zarr, fused")
+    print(f"{'CPU seconds':20}" + "".join(f"{engine:>14}" for engine in engines) + f"{'x best':>10}")
+    for name, (source, row) in ROWS.items():
+        place = str(options.folder / f"{source}.zarr")
+        taken: dict[str, list[float]] = {engine: [] for engine in engines}
+        wanted: Any = None
+        for _ in range(options.repeat):
+            for engine in engines:
+                start = time.process_time()
+                found = row(opener(engine, place))
+                taken[engine].append(time.process_time() - start)
+                wanted = found if wanted is None else wanted
+                np.testing.assert_array_equal(found, wanted)
+        medians = {engine: statistics.median(each) for engine, each in taken.items()}
+        ratio = min(medians[engine] for engine in engines[1:]) / medians["frazil"]
+        print(f"{name:20}" + "".join(f"{medians[engine]:14.4f}" for engine in engines) + f"{ratio:10.2f}")
+
+
+if __name__ == "__main__":
+    main()

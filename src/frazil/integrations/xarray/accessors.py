@@ -1,0 +1,116 @@
+"""`ds.frazil.write(...)`: what xarray's objects have when the engine is loaded, or `frazil.xarray` is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import xarray
+
+from frazil.integrations.xarray.write import Options, as_dataset, write_dataset, write_tree
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+
+    from frazil.integrations.xarray.layout import Extents
+    from frazil.integrations.xarray.locations import Place
+    from frazil.integrations.xarray.new_variables import Mode
+    from frazil.integrations.xarray.region import Region
+
+__all__ = ["DataArrayAccessor", "DatasetAccessor", "TreeAccessor", "register"]
+
+_NAME = "frazil"
+
+
+class DatasetAccessor:
+    """`Dataset.frazil`."""
+
+    def __init__(self, dataset: xarray.Dataset) -> None:
+        self._dataset = dataset
+
+    def write(
+        self,
+        target: Place,
+        mode: Mode | None = None,
+        group: str | None = None,
+        region: Region = None,
+        append_dim: str | None = None,
+        shards: Extents = None,
+        chunks: Extents = None,
+        encoding: Mapping[str, Mapping[str, object]] | None = None,
+        compute: bool = True,
+        *,
+        safe_chunks: bool = True,
+        align_chunks: bool | None = None,
+        message: str | None = None,
+        progress: Callable[[int], object] | None = None,
+    ) -> Delayed | str | None:
+        """Writes the dataset into a group, as Dataset.to_zarr does.
+
+        target   a folder, a URL or a Store; a Group or a writable Session, which has the changes then; a branch, "sea.repo@main" or a Repository: one commit
+        mode     "w-": the group must not exist; "w": it is replaced; "a": variables are added, those that exist are overwritten; "a-": of those that exist only what has
+                 append_dim; "r+": variables must exist. None: "a" with append_dim, "r+" with a region, else "w-"
+        group    path of the group below the target
+        region   where in the dimensions of the store the dataset goes: slices by dimension, "auto" for one or for all: found by coordinates
+        append_dim  the dimension along which arrays that exist grow
+        shards, chunks  of new arrays: extents by dimension (others: the whole length), one extent for all, or "auto"; None: what the encoding of the variable says,
+                 else the chunks of dask, else "auto". A variable that fits into one chunk gets no shards
+        encoding by variable, instead of its own: chunks, shards, compressors, filters, serializer, fill_value, dtype, scale_factor, ...
+        compute  False: a Delayed that writes arrays of dask; into a session, it computes a fork for session.merge. Arrays in memory are written at once
+        safe_chunks  refuses chunks of dask that do not lie on chunks (shards) of the store; False: dask cuts them anew, as with align_chunks
+        align_chunks whether dask cuts them anew; None: where chunks or shards are given here
+        message  of the commit;  progress: called with the bytes of elements that were written since the last call
+        The id of the snapshot, where it was committed. A plain store may be half written where this fails; in a session `discard` gives up the changes.
+        Raises AlreadyExistsError, NotFoundError, InvalidInputError, MetadataError, ReadOnlyError, ConflictError, StoreError."""
+        options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress)
+        return write_dataset(self._dataset, target, mode, group, region, append_dim, encoding, options)
+
+
+class DataArrayAccessor(DatasetAccessor):
+    """`DataArray.frazil`: written as the dataset that xarray.open_dataarray reads."""
+
+    def __init__(self, array: xarray.DataArray) -> None:
+        super().__init__(as_dataset(array))
+
+
+class TreeAccessor:
+    """`DataTree.frazil`."""
+
+    def __init__(self, tree: xarray.DataTree) -> None:
+        self._tree = tree
+
+    def write(
+        self,
+        target: Place,
+        mode: Mode | None = None,
+        group: str | None = None,
+        region: Region = None,
+        shards: Extents = None,
+        chunks: Extents = None,
+        encoding: Mapping[str, Mapping[str, Mapping[str, object]]] | None = None,
+        compute: bool = True,
+        *,
+        write_inherited_coords: bool = False,
+        safe_chunks: bool = True,
+        align_chunks: bool | None = None,
+        message: str | None = None,
+        progress: Callable[[int], object] | None = None,
+    ) -> Delayed | str | None:
+        """Writes the tree, each node into a group, as DataTree.to_zarr does; into a branch as one commit.
+
+        group     of the root of the tree
+        encoding  by path of the node, and by variable
+        write_inherited_coords  whether coordinates that a node has from its parents are written there too
+        The others as for datasets."""
+        options = Options(chunks, shards, compute, safe_chunks, align_chunks, message, progress)
+        return write_tree(
+            self._tree, target, mode, group, region, encoding, options, write_inherited_coords=write_inherited_coords
+        )
+
+
+def register() -> None:
+    """Gives xarray's classes the accessor, once."""
+    if not hasattr(xarray.Dataset, _NAME):
+        xarray.register_dataset_accessor(_NAME)(DatasetAccessor)
+        xarray.register_dataarray_accessor(_NAME)(DataArrayAccessor)
+        xarray.register_datatree_accessor(_NAME)(TreeAccessor)

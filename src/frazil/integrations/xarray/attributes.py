@@ -1,0 +1,92 @@
+"""Attributes of xarray <-> attributes of a document. Pure.
+
+`_FillValue` has the form that xarray's zarr engine gives it in Zarr v3 (FillValueCoder). JSON has no NaN and no infinity: as attributes they are the strings
+"NaN", "Infinity" and "-Infinity", and such strings are numbers again when they are read."""
+
+from __future__ import annotations
+
+from base64 import standard_b64decode
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+import numpy as np
+from xarray.backends.zarr import FillValueCoder, encode_zarr_attr_value
+
+from frazil.errors import InvalidInputError, MetadataError, shown
+
+__all__ = ["FILL", "decode_attributes", "decode_fill", "encode_attributes", "encode_fill"]
+
+FILL: Final = "_FillValue"
+_MISSING: Final = "missing_value"
+_NUMBERS: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+def decode_attributes(attributes: Mapping[str, object]) -> dict[str, object]:
+    """Attributes as xarray has them; `_FillValue` stays as it is stored."""
+    return {name: _decoded(value) for name, value in attributes.items()}
+
+
+def _decoded(value: object) -> object:
+    if isinstance(value, str):
+        return _NUMBERS.get(value, value)
+    if isinstance(value, list):
+        return [_decoded(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _decoded(part) for name, part in value.items()}
+    return value
+
+
+def encode_attributes(attributes: Mapping[Hashable, object], dtype: np.dtype[np.generic] | None) -> dict[str, object]:
+    """Attributes as a document has them. dtype: of a variable's elements, None for a group. A `missing_value` that is NaN is left out: NaN marks what is missing
+    without it. Raises InvalidInputError for a name that is no text."""
+    encoded: dict[str, object] = {}
+    for name, value in attributes.items():
+        if not isinstance(name, str):
+            raise InvalidInputError(f"the name of an attribute is {shown(name)}; it must be text")
+        if name == FILL and dtype is not None:
+            if value is not None:
+                encoded[name] = encode_fill(value, dtype)
+        elif not (name == _MISSING and dtype is not None and dtype.kind in "fc" and _is_nan(value)):
+            encoded[name] = _encoded(encode_zarr_attr_value(value))
+    return encoded
+
+
+def _encoded(value: object) -> object:
+    if isinstance(value, float) and not np.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
+    if isinstance(value, list | tuple):
+        return [_encoded(encode_zarr_attr_value(part)) for part in value]
+    if isinstance(value, dict):
+        return {name: _encoded(encode_zarr_attr_value(part)) for name, part in value.items()}
+    return value
+
+
+def _is_nan(value: object) -> bool:
+    array = np.asarray(value)
+    return array.dtype.kind in "fc" and bool(np.isnan(array).all())
+
+
+def encode_fill(value: object, dtype: np.dtype[np.generic]) -> object:
+    """`_FillValue` as the attribute of an array of this dtype. Raises InvalidInputError for a value of another kind."""
+    try:
+        return FillValueCoder.encode(value, dtype)  # type: ignore[arg-type] # which is checked there
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"_FillValue is {shown(value)}, which {dtype} cannot have: {error}") from error
+
+
+def decode_fill(value: object, dtype: np.dtype[np.generic]) -> object:
+    """The value that `_FillValue` stands for. Numbers are taken too, as other programs write them. Raises MetadataError."""
+    try:
+        if isinstance(value, int | float) and dtype.kind in "fc":
+            return dtype.type(value)
+        if isinstance(value, str) and dtype.kind == "f" and value in _NUMBERS:
+            return _NUMBERS[value]
+        if isinstance(value, str) and dtype.kind in "SUOT":
+            return value if dtype.kind != "S" else standard_b64decode(value)
+        return FillValueCoder.decode(value, dtype)  # type: ignore[arg-type] # which is checked there
+    except Exception as error:
+        raise MetadataError(
+            f"{shown(value)} is no fill value of {dtype}: {error}",
+            path="attributes._FillValue",
+            hint="drop_variables leaves the variable out",
+        ) from error

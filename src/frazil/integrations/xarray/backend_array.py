@@ -1,0 +1,60 @@
+"""An array as xarray's lazy indexing sees it: each kind of selection goes to the engine as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import numpy as np
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from frazil.array.array import Array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FrazilBackendArray"]
+
+
+class FrazilBackendArray(BackendArray):
+    """Reads when it is indexed. Safe to use from many threads; pickles."""
+
+    __slots__ = ("_array", "dtype", "shape")
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self.shape = array.shape
+        self.dtype = array.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> NDArray[np.generic]:
+        if isinstance(key, indexing.BasicIndexer):
+            read = self._read_basic
+        elif isinstance(key, indexing.OuterIndexer):
+            read = self._read_outer
+        else:
+            read = self._read_points
+            if isinstance(key, indexing.VectorizedIndexer) and any(isinstance(part, slice) for part in key.tuple):
+                key = indexing._arrayize_vectorized_indexer(key, self.shape)
+        values: NDArray[np.generic] = indexing.explicit_indexing_adapter(
+            key, self.shape, indexing.IndexingSupport.VECTORIZED, read
+        )
+        return values
+
+    async def async_getitem(self, key: indexing.ExplicitIndexer) -> NDArray[np.generic]:
+        """The same on a thread, as one call."""
+        return await asyncio.to_thread(self.__getitem__, key)
+
+    def _read_basic(self, key: tuple[object, ...]) -> NDArray[np.generic]:
+        return np.asarray(self._array[key], self.dtype)
+
+    def _read_outer(self, key: tuple[object, ...]) -> NDArray[np.generic]:
+        # a NumPy array keeps its dimension, one without dimensions too: Variable.isel makes such
+        parts = tuple([np.atleast_1d(part) if isinstance(part, np.ndarray) else part for part in key])
+        return np.asarray(self._array.oindex[parts], self.dtype)
+
+    def _read_points(self, key: tuple[object, ...]) -> NDArray[np.generic]:
+        return np.asarray(self._array.vindex[key], self.dtype)
+
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        return self._array.__dask_tokenize__()

@@ -1,0 +1,175 @@
+"""A group as a data store of xarray: its arrays as variables, and datasets written into it.
+
+What a variable becomes is decided in new_variables.py, before anything is written. Elements are written by the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import xarray
+from xarray import conventions
+from xarray.backends import AbstractDataStore
+
+from frazil.array.array import Array
+from frazil.array.group import Group
+from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.integrations.xarray.attributes import encode_attributes
+from frazil.integrations.xarray.layout import Layout
+from frazil.integrations.xarray.new_variables import (
+    Planned,
+    Target,
+    check_new_names,
+    create,
+    encoded_variable,
+    matched_to_existing,
+    planned_variable,
+    variable_name,
+)
+from frazil.integrations.xarray.variables import dimensions_of, group_attributes, variable_of
+from frazil.integrations.xarray.writer import Adds, Writer
+
+if TYPE_CHECKING:
+    from xarray import Variable
+
+__all__ = ["FrazilDataStore", "members_of"]
+
+
+def members_of(
+    group: Group, drop_variables: str | Iterable[str] | None, depth: int | None
+) -> Iterator[tuple[str, Array | Group]]:
+    """Paths and nodes below a group, as Group.members has them, without the arrays of these names, which need not be readable. Raises MetadataError for others that are not."""
+    dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+    try:
+        found = list(group.members(depth))
+    except (MetadataError, UnknownExtensionError) as error:
+        error.hint = f"drop_variables= leaves out variables that cannot be read; {error.hint}"
+        if not dropped:
+            raise
+        found = list(group.members(depth, skip_unreadable=True))
+        looked = {"": group, **{path: node for path, node in found if isinstance(node, Group) and depth is None}}
+        known = {path for path, _ in found}
+        for path, node in looked.items():
+            if any(name not in dropped and f"{path}/{name}".strip("/") not in known for name in node):
+                raise
+    return ((path, node) for path, node in found if isinstance(node, Group) or path.rpartition("/")[2] not in dropped)
+
+
+class FrazilDataStore(AbstractDataStore):
+    """One group.
+
+    group   opened for writing, if something is to be written; or a function that opens or creates it, called when it is first needed
+    arrays  those in it, by name; None: they are looked up when they are first needed
+    fill_as_mask  as for variables.variable_of
+    target  what is written, and how; None: everything as mode "a" has it"""
+
+    __slots__ = ("_arrays", "_fill_as_mask", "_group", "_target")
+
+    def __init__(
+        self,
+        group: Group | Callable[[], Group],
+        *,
+        arrays: Mapping[str, Array] | None = None,
+        fill_as_mask: bool | None = None,
+        target: Target | None = None,
+    ) -> None:
+        self._group = group
+        self._arrays = arrays
+        self._fill_as_mask = fill_as_mask
+        self._target = target or Target("a", None, None, Layout(None, None), safe_chunks=True, align_chunks=False)
+
+    @property
+    def group(self) -> Group:
+        if not isinstance(self._group, Group):
+            self._group = self._group()
+        return self._group
+
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        """The arrays in the group, by name."""
+        if self._arrays is None:
+            self._arrays = dict(self.group.arrays())
+        return self._arrays
+
+    # --- reading -------------------------------------------------------------------------------------------------------------------
+
+    def get_variables(self) -> dict[str, Variable]:
+        return {name: self.variable(name) for name in self.arrays}
+
+    def variable(self, name: str) -> Variable:
+        """One variable, not decoded."""
+        return variable_of(self.arrays[name], fill_as_mask=self._fill_as_mask)
+
+    def get_attrs(self) -> dict[str, object]:
+        return group_attributes(self.group.attrs.asdict())
+
+    def get_dimensions(self) -> dict[str, int]:
+        """Lengths of all dimensions. Raises InvalidInputError where two arrays disagree."""
+        lengths: dict[str, int] = {}
+        for name, array in self.arrays.items():
+            for dimension, length in zip(dimensions_of(array), array.shape, strict=True):
+                if lengths.setdefault(dimension, length) != length:
+                    raise InvalidInputError(
+                        f"found conflicting lengths for dimension {dimension} ({length} != {lengths[dimension]})",
+                        path=name,
+                    )
+        return lengths
+
+    # --- writing -------------------------------------------------------------------------------------------------------------------
+
+    def store(
+        self,
+        variables: Mapping[Hashable, Variable],
+        attributes: Mapping[Hashable, object],
+        check_encoding_set: Collection[Hashable] = frozenset(),
+        writer: Adds | None = None,
+        unlimited_dims: Collection[Hashable] | None = None,
+    ) -> None:
+        """Creates or grows the arrays of these variables, and hands their elements to the writer. Everything is checked before anything is changed.
+
+        check_encoding_set  variables whose encoding may have nothing that is unknown
+        Raises InvalidInputError, MetadataError, and what creating and resizing raise."""
+        if unlimited_dims is not None:
+            raise InvalidInputError("Zarr has no unlimited dimensions", hint="leave unlimited_dims out")
+        plans = self._plans(variables, check_encoding_set)
+        changed = encode_attributes(attributes, None)
+        created = create(self.group, plans)
+        if self._target.mode != "r+" and self.group.attrs.asdict() != changed:
+            self.group.attrs.put(changed)
+        adds = writer or Writer()
+        for plan in plans:
+            array = created[plan.name] if plan.existing is None else plan.existing
+            if plan.shape is not None:
+                array.resize(plan.shape)
+            adds.add(plan.data, array, plan.region)
+        self._arrays = None
+        if isinstance(adds, Writer) and writer is None:
+            adds.sync()
+
+    def _plans(self, variables: Mapping[Hashable, Variable], checked: Collection[Hashable]) -> list[Planned]:
+        target = self._target
+        names = {key: variable_name(key) for key in variables}
+        present = {} if target.mode in ("w", "w-") else self.arrays
+        check_new_names(target, [name for name in names.values() if name not in present])
+        dimension = target.append_dim
+        if dimension is not None and dimension not in present and dimension not in (lengths := self.get_dimensions()):
+            raise InvalidInputError(
+                f"append_dim={dimension!r} does not match any existing dataset dimensions {lengths}"
+            )
+        existing, _, _ = conventions.decode_cf_variables(
+            {key: self.variable(name) for key, name in names.items() if name in present}, {}
+        )
+        plans: list[Planned] = []
+        for key, variable in variables.items():
+            if key in existing:
+                variable = matched_to_existing(names[key], variable, existing[key], present[names[key]], target)
+                if target.mode == "a-" and dimension is not None and dimension not in variable.dims:
+                    continue
+            else:
+                variable = encoded_variable(variable, names[key])
+            plans.append(planned_variable(names[key], variable, present.get(names[key]), target, key in checked))
+        return plans
+
+    def coordinate(self, name: str) -> xarray.Variable:
+        """A variable, decoded and loaded."""
+        return conventions.decode_cf_variable(name, self.variable(name).compute())

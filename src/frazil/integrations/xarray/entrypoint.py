@@ -1,0 +1,157 @@
+"""The entry point of engine="frazil": datasets, trees and groups, opened lazily. CF conventions are decoded by xarray."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, TypeAlias
+
+from xarray import Dataset, DataTree
+from xarray.backends import BackendEntrypoint, StoreBackendEntrypoint
+
+from frazil.api.repository import Repository
+from frazil.api.session import Session
+from frazil.array.array import Array
+from frazil.array.group import Group
+from frazil.integrations.xarray import accessors
+from frazil.integrations.xarray.data_store import FrazilDataStore, members_of
+from frazil.integrations.xarray.locations import group_to_read
+from frazil.stores.store import Store
+
+__all__ = ["FrazilBackendEntrypoint"]
+
+Decoder: TypeAlias = "object"  # a flag, a mapping or a coder, which xarray checks
+_ENDINGS = (".zarr", ".repo")
+
+accessors.register()  # xarray imports this module with the engines, before the first dataset is opened
+
+
+class FrazilBackendEntrypoint(BackendEntrypoint):
+    """Arrays and groups of Zarr, in folders, buckets, web servers and repositories.
+
+    The place is what the command line takes, such as sea.zarr, s3://bucket/sea.zarr, sea.repo@v1 or sea.repo@main/level1; a Group; a Session; a Repository, which is
+    read at `main`; or a Store."""
+
+    description: ClassVar[str] = "Open Zarr groups and repositories using Frazil"
+    supports_groups: ClassVar[bool] = True
+
+    def guess_can_open(self, filename_or_obj: object) -> bool:
+        if isinstance(filename_or_obj, Group | Session | Repository | Store):
+            return True
+        if not isinstance(filename_or_obj, str | os.PathLike):
+            return False
+        text = str(filename_or_obj).rstrip("/")
+        return text.endswith(_ENDINGS) or any(f"{ending}@" in text for ending in _ENDINGS)
+
+    def open_dataset(
+        self,
+        filename_or_obj: object,
+        *,
+        mask_and_scale: Decoder = True,
+        decode_times: Decoder = True,
+        concat_characters: Decoder = True,
+        decode_coords: Decoder = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: Decoder = None,
+        group: str | None = None,
+        consolidated: bool | None = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+    ) -> Dataset:
+        """The dataset of one group.
+
+        group         its path below the place
+        consolidated  as the zarr engine has it; without effect, as members are read in one batch
+        use_zarr_fill_value_as_mask  whether fill values of arrays mark missing values; None: in other dialects than Zarr v3
+        The others are xarray's. Raises NotFoundError, MetadataError, StoreError."""
+        opened = group_to_read(filename_or_obj, group)  # type: ignore[arg-type] # which is checked there
+        members = {name: node for name, node in members_of(opened, drop_variables, 0) if isinstance(node, Array)}
+        decoders = {
+            "mask_and_scale": mask_and_scale,
+            "decode_times": decode_times,
+            "concat_characters": concat_characters,
+            "decode_coords": decode_coords,
+            "use_cftime": use_cftime,
+            "decode_timedelta": decode_timedelta,
+        }
+        return _dataset(opened, members, use_zarr_fill_value_as_mask, drop_variables, decoders)
+
+    def open_groups_as_dict(
+        self,
+        filename_or_obj: object,
+        *,
+        mask_and_scale: Decoder = True,
+        decode_times: Decoder = True,
+        concat_characters: Decoder = True,
+        decode_coords: Decoder = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: Decoder = None,
+        group: str | None = None,
+        consolidated: bool | None = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+    ) -> dict[str, Dataset]:
+        """The datasets of a group and of all groups below it, by their paths; arguments as for open_dataset."""
+        root = group_to_read(filename_or_obj, group)  # type: ignore[arg-type] # which is checked there
+        groups: dict[str, tuple[Group, dict[str, Array]]] = {"": (root, {})}
+        for path, node in members_of(root, drop_variables, None):
+            above, _, name = path.rpartition("/")
+            if isinstance(node, Group):
+                groups[path] = (node, {})
+            else:
+                groups[above][1][name] = node
+        decoders = {
+            "mask_and_scale": mask_and_scale,
+            "decode_times": decode_times,
+            "concat_characters": concat_characters,
+            "decode_coords": decode_coords,
+            "use_cftime": use_cftime,
+            "decode_timedelta": decode_timedelta,
+        }
+        return {
+            f"/{path}": _dataset(node, arrays, use_zarr_fill_value_as_mask, drop_variables, decoders)
+            for path, (node, arrays) in groups.items()
+        }
+
+    def open_datatree(
+        self,
+        filename_or_obj: object,
+        *,
+        mask_and_scale: Decoder = True,
+        decode_times: Decoder = True,
+        concat_characters: Decoder = True,
+        decode_coords: Decoder = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: Decoder = None,
+        group: str | None = None,
+        consolidated: bool | None = None,
+        use_zarr_fill_value_as_mask: bool | None = None,
+    ) -> DataTree:
+        """A group and all groups below it as a tree; arguments as for open_dataset."""
+        return DataTree.from_dict(
+            self.open_groups_as_dict(
+                filename_or_obj,
+                mask_and_scale=mask_and_scale,
+                decode_times=decode_times,
+                concat_characters=concat_characters,
+                decode_coords=decode_coords,
+                drop_variables=drop_variables,
+                use_cftime=use_cftime,
+                decode_timedelta=decode_timedelta,
+                group=group,
+                consolidated=consolidated,
+                use_zarr_fill_value_as_mask=use_zarr_fill_value_as_mask,
+            )
+        )
+
+
+def _dataset(
+    group: Group,
+    arrays: Mapping[str, Array],
+    fill_as_mask: bool | None,
+    drop_variables: str | Iterable[str] | None,
+    decoders: Mapping[str, Decoder],
+) -> Dataset:
+    store = FrazilDataStore(group, arrays=arrays, fill_as_mask=fill_as_mask)
+    return StoreBackendEntrypoint().open_dataset(store, drop_variables=drop_variables, **decoders)  # type: ignore[arg-type]

@@ -1,0 +1,101 @@
+"""Extents of chunks and shards that a user names by dimension, for one variable. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Final, TypeAlias
+
+from frazil.codecs.defaults import CHUNK_BYTES
+from frazil.errors import InvalidInputError, shown
+from frazil.record import Record
+
+__all__ = ["Extents", "Layout", "laid_out", "layout_of"]
+
+Extents: TypeAlias = Mapping[str, int] | int | str | None
+_AUTO: Final = "auto"
+
+
+class Layout(Record):
+    """chunks and shards for new arrays: extents by dimension, one extent for all, "auto", or None for what each variable's encoding says"""
+
+    chunks: Mapping[str, int] | int | str | None
+    shards: Mapping[str, int] | int | str | None
+
+
+def layout_of(chunks: object, shards: object) -> Layout:
+    """The arguments of a user. Raises InvalidInputError."""
+    return Layout(_checked(chunks, "chunks"), _checked(shards, "shards"))
+
+
+def _checked(value: object, name: str) -> Extents:
+    if value is None or value == _AUTO:
+        return value
+    extents = value.values() if isinstance(value, Mapping) else [value]
+    if any(isinstance(extent, bool) or not hasattr(extent, "__index__") or int(extent) < 1 for extent in extents):
+        raise InvalidInputError(
+            f"{name} is {shown(value)}; it must give extents by dimension, one extent for all, or be 'auto'",
+            path=name,
+            hint=f'{name}={{"time": 100}}',
+        )
+    if isinstance(value, Mapping):
+        return {str(dimension): int(extent) for dimension, extent in value.items()}
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def laid_out(
+    layout: Layout, encoding: Mapping[str, object], dimensions: Sequence[object], shape: Sequence[int], itemsize: int
+) -> dict[str, object]:
+    """The encoding with chunks and shards of the layout. encoding: what is there already, which counts where the layout says nothing"""
+    made = dict(encoding)
+    if layout.chunks is not None and shape:
+        made["chunks"] = _AUTO if layout.chunks == _AUTO else _extents(layout.chunks, dimensions, shape)
+        made["shards"] = None
+    if layout.shards is None or not shape or not all(shape):
+        return made
+    if layout.shards == _AUTO:
+        made["shards"] = _AUTO
+        return made
+    if isinstance(layout.shards, Mapping) and not any(dimension in layout.shards for dimension in dimensions):
+        return made
+    shards = _extents(layout.shards, dimensions, shape)
+    chunks = made.get("chunks")
+    if not isinstance(chunks, tuple) or len(chunks) != len(shape):
+        chunks = _inner(shards, itemsize)
+    if isinstance(layout.chunks, Mapping | int):  # lengths of whole dimensions are made to fit
+        named = layout.shards if isinstance(layout.shards, Mapping) else dict.fromkeys(map(str, dimensions), 1)
+        shards = tuple(
+            [
+                shard if dimension in named else -(-shard // chunk) * chunk
+                for dimension, shard, chunk in zip(dimensions, shards, chunks, strict=True)
+            ]
+        )
+    elif any(shard % chunk for shard, chunk in zip(shards, chunks, strict=True)):
+        chunks = _inner(shards, itemsize)
+    if chunks == shards or all(chunk >= length for chunk, length in zip(chunks, shape, strict=True)):
+        return {**made, "chunks": chunks}  # one chunk in each shard
+    return {**made, "chunks": chunks, "shards": shards}
+
+
+def _extents(
+    given: Mapping[str, int] | int | str, dimensions: Sequence[object], shape: Sequence[int]
+) -> tuple[int, ...]:
+    """An extent for each dimension: the whole length of one that is not named."""
+    if isinstance(given, Mapping):
+        return tuple(
+            [
+                given.get(dimension, max(length, 1)) if isinstance(dimension, str) else max(length, 1)
+                for dimension, length in zip(dimensions, shape, strict=True)
+            ]
+        )
+    assert isinstance(given, int)
+    return (given,) * len(shape)
+
+
+def _inner(shards: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Chunks of about CHUNK_BYTES at most that divide shards evenly, the longest dimension first."""
+    chunks = list(shards)
+    while prod(chunks) * itemsize > CHUNK_BYTES:
+        axis = max(range(len(chunks)), key=chunks.__getitem__)
+        chunks[axis] //= next(part for part in range(2, chunks[axis] + 1) if chunks[axis] % part == 0)
+    return tuple(chunks)

@@ -1,0 +1,98 @@
+"""From what users call a place to the group that is read or written there: whatever the command line takes, a Group, a Session, a Repository or a store."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeAlias
+
+from frazil.api.places import open_group
+from frazil.api.references import cuts, has_repository, split_reference
+from frazil.api.repository import Repository
+from frazil.api.session import Session
+from frazil.array.group import Group
+from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
+from frazil.stores.locations import Location
+
+__all__ = ["Place", "branch_of", "group_to_read", "joined", "store_of"]
+
+Place: TypeAlias = "Location | Group | Session | Repository"
+_MAIN = "main"
+
+
+def joined(*paths: str | None) -> str:
+    """The path of a node from its parts, none of which has to be there."""
+    return "/".join([path.strip("/") for path in paths if path and path.strip("/")])
+
+
+def group_to_read(place: Place, path: str | None = None) -> Group:
+    """The group at a place, and at a path below it. A repository without a reference is read at `main`. Raises NotFoundError, MetadataError, InvalidInputError for an array."""
+    if isinstance(place, Repository):
+        place = place.readonly_session(_MAIN)
+    if isinstance(place, Session):
+        node = place.open(joined(path)) if joined(path) else place.root
+    elif isinstance(place, Group):
+        node = place[joined(path)] if joined(path) else place
+    else:
+        node = _opened(_expanded(place), joined(path))
+    if not isinstance(node, Group):
+        raise InvalidInputError(
+            "an array is there, not a group", path=node.path or "/", hint="open the group that it is in"
+        )
+    return node
+
+
+def _opened(location: Location, path: str) -> Group:
+    try:
+        return open_group(location, path=path)
+    except NotFoundError:
+        if not isinstance(location, str | os.PathLike):
+            raise
+        at_main = _at_main(os.fspath(location), path)
+        if at_main is None:
+            raise
+    return open_group(at_main)
+
+
+def _at_main(text: str, path: str) -> str | None:
+    """The same place by its name on the branch `main`, where a repository is there or above it."""
+    if has_repository(text):
+        return f"{text}@{_MAIN}/{path}".rstrip("/")
+    for left, right in cuts(text.rstrip("/"), "/"):
+        if has_repository(left):
+            return f"{left}@{_MAIN}/{joined(right, path)}"
+    return None
+
+
+def _expanded(place: Location) -> Location:
+    return os.path.expanduser(place) if isinstance(place, str) and "://" not in place else place
+
+
+def branch_of(place: Place) -> tuple[Session, str] | None:
+    """A new writable session of the branch that sea.repo@BRANCH/PATH names, and the path; of `main` for a Repository. None for any other place. Raises NotFoundError."""
+    if isinstance(place, Repository):
+        return place.writable_session(_MAIN), ""
+    if not isinstance(place, str | os.PathLike) or "@" not in os.fspath(place):
+        return None
+    named = split_reference(_expanded(place))
+    if named is None:
+        return None
+    return Repository.open(named.repository).writable_session(named.reference or _MAIN), named.path
+
+
+def store_of(place: Place) -> tuple[Location, str]:
+    """What is written to, and the path in it, of any place but a branch. Raises ReadOnlyError, InvalidInputError where a repository is named without a branch."""
+    if isinstance(place, Session | Group):
+        if place.read_only:
+            raise ReadOnlyError(
+                f"{place!r} was opened for reading",
+                hint='open it with mode="r+", or use repo.writable_session("main")',
+            )
+        return place.store, "" if isinstance(place, Session) else place.path
+    location = _expanded(place)  # type: ignore[arg-type] # a Repository is a branch
+    if isinstance(location, str | os.PathLike) and has_repository(location):
+        raise InvalidInputError(
+            "a repository is written on a branch",
+            path=os.fspath(location),
+            hint=f"{os.fspath(location)}@{_MAIN}, or a writable session",
+        )
+    return location, ""

@@ -1,0 +1,268 @@
+"""What each variable of a dataset becomes: a new array with its arguments, or a region of one that exists, as Dataset.to_zarr has it. Nothing is written but by `create`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from xarray import Variable
+from xarray.backends.chunks import validate_grid_chunks_alignment
+from xarray.backends.zarr import encode_zarr_variable, extract_zarr_variable_encoding
+
+from frazil.api.places import create_group
+from frazil.array.array import Array
+from frazil.array.group import Group
+from frazil.codecs.defaults import default_codecs
+from frazil.errors import FrazilError, InvalidInputError, shown
+from frazil.integrations.xarray.attributes import encode_attributes
+from frazil.integrations.xarray.layout import Layout, laid_out
+from frazil.record import Record
+from frazil.stores.memory import MemoryStore
+
+Mode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
+
+__all__ = [
+    "Mode",
+    "Planned",
+    "Target",
+    "check_new_names",
+    "create",
+    "encoded_variable",
+    "matched_to_existing",
+    "planned_variable",
+    "variable_name",
+]
+
+_AUTO: Final = "auto"
+_ENGINE_ONLY: Final = ("cache_metadata", "write_empty_chunks")  # encodings of zarr-python that have no meaning here
+_CODECS: Final = ("filters", "serializer", "compressors")
+_TEXT: Final = "OT"  # kinds of text without a fixed length
+
+
+class Target(Record):
+    """What is written, and how. layout: chunks and shards of new arrays; region and append_dim: where in arrays that exist"""
+
+    mode: Mode
+    region: Mapping[str, slice] | None
+    append_dim: str | None
+    layout: Layout
+    safe_chunks: bool
+    align_chunks: bool
+
+
+class Planned(Record):
+    """One array to write. arguments: of create_array, None for one that exists; shape: that it grows to; region: where the data goes"""
+
+    name: str
+    data: object
+    existing: Array | None
+    arguments: Mapping[str, object] | None
+    shape: tuple[int, ...] | None
+    region: tuple[slice, ...]
+
+
+def variable_name(key: Hashable) -> str:
+    """The name of a variable's array. Raises TypeError for what is no text, InvalidInputError."""
+    if not isinstance(key, str):
+        raise TypeError(f"Invalid name {shown(key)} for a variable; it must be text")
+    if not key or "/" in key:
+        raise InvalidInputError(f"Invalid name {shown(key)} for a variable", hint="a name is text without a slash")
+    return key
+
+
+def check_new_names(target: Target, new: Sequence[str]) -> None:
+    """Raises InvalidInputError for variables that the mode may not create."""
+    if target.mode == "r+" and new:
+        raise InvalidInputError(
+            f"dataset contains non-pre-existing variables {list(new)!r}, which is not allowed with mode='r+'",
+            hint="mode='a' writes new variables too",
+        )
+
+
+def encoded_variable(variable: Variable, name: str) -> Variable:
+    """A variable as it is stored, by CF conventions; text of any length as text of the length of the longest. Raises InvalidInputError for what has no data type."""
+    encoded: Variable = encode_zarr_variable(variable, name=name)
+    if encoded.dtype.kind not in _TEXT:
+        return encoded
+    if encoded.chunks is not None:
+        raise InvalidInputError(
+            f"variable {name!r} is a dask array of text without a fixed length",
+            path=name,
+            hint='astype("U20") gives it one',
+        )
+    values = np.asarray(encoded.data, dtype=object)
+    fixed = values.astype(np.str_)
+    if fixed.dtype.itemsize == 0:
+        fixed = fixed.astype("U1")
+    if not all(isinstance(value, str) and value == kept for value, kept in zip(values.flat, fixed.flat, strict=True)):
+        raise InvalidInputError(
+            f"variable {name!r} has elements that text of fixed length cannot hold: text that ends in NUL, or no text",
+            path=name,
+            hint="encode it as bytes or numbers",
+        )
+    return Variable(encoded.dims, fixed, encoded.attrs, encoded.encoding, fastpath=True)
+
+
+def matched_to_existing(name: str, variable: Variable, existing: Variable, array: Array, target: Target) -> Variable:
+    """A variable encoded as the array that exists is, its dimensions in the array's order. existing: what the array holds, decoded. Raises InvalidInputError where
+    it does not fit."""
+    simple = variable.dtype.kind in "biufcmMO"
+    if not simple and variable.dtype != existing.dtype and variable.dtype.kind not in _TEXT:
+        raise _mismatch(name, existing.dtype, variable.dtype)
+    copied = variable.copy(deep=False)
+    copied.encoding = dict(existing.encoding)
+    if variable.dtype.kind in "SUOT" and array.dtype.kind in "SU":
+        copied.encoding.pop("dtype", None)  # which would cut text that is too long
+    encoded = encoded_variable(copied, name)
+    if encoded.dtype.kind in "SU" and not np.can_cast(encoded.dtype, array.dtype):
+        raise _mismatch(name, array.dtype, encoded.dtype)
+    if encoded.dims != existing.dims:
+        if set(encoded.dims) != set(existing.dims):
+            raise InvalidInputError(
+                f"variable {name!r} already exists with different dimension names {existing.dims} != {encoded.dims}",
+                path=name,
+                hint="dimensions of a variable cannot be changed",
+            )
+        encoded = encoded.transpose(*existing.dims)
+    wanted = {
+        dimension: len(range(*(target.region or {}).get(str(dimension), slice(None)).indices(size)))
+        for dimension, size in existing.sizes.items()
+        if dimension != target.append_dim
+    }
+    sizes = {dimension: size for dimension, size in encoded.sizes.items() if dimension != target.append_dim}
+    if wanted != sizes:
+        raise InvalidInputError(
+            f"variable {name!r} already exists with different dimension sizes: {wanted} != {sizes}; "
+            f"sizes change only along append_dim, which is {target.append_dim!r}",
+            path=name,
+            hint="region= writes a part of what exists",
+        )
+    return encoded
+
+
+def _mismatch(name: str, stored: object, new: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"Mismatched dtypes for variable {name}: the array has {stored}, the dataset {new}",
+        path=name,
+        hint="astype changes that of the dataset",
+    )
+
+
+def planned_variable(name: str, variable: Variable, existing: Array | None, target: Target, checked: bool) -> Planned:
+    """The plan of an encoded variable. checked: whether its encoding may have nothing that is unknown. Raises InvalidInputError."""
+    fill = variable.encoding.pop("fill_value", None)
+    if fill is None and variable.dtype.kind == "f":
+        fill = np.nan
+    if variable.encoding.get("_FillValue") is not None:
+        raise InvalidInputError("_FillValue is no encoding of Zarr v3 arrays", path=name, hint="encoding: fill_value")
+    variable.encoding.pop("_FillValue", None)
+    explicit = checked and "chunks" in variable.encoding
+    if existing is None and not explicit:
+        encoding = laid_out(target.layout, variable.encoding, variable.dims, variable.shape, variable.dtype.itemsize)
+        variable = Variable(variable.dims, variable._data, variable.attrs, encoding, fastpath=True)
+    encoding = extract_zarr_variable_encoding(variable, raise_on_invalid=checked, name=name, zarr_format=3)
+    region = [(target.region or {}).get(str(dimension), slice(None)) for dimension in variable.dims]
+    shape: tuple[int, ...] | None = None
+    if existing is not None:
+        encoding["chunks"], encoding["shards"] = existing.chunks, existing.shards
+        if target.append_dim is not None and target.append_dim in variable.dims:
+            axis = variable.dims.index(target.append_dim)
+            old = existing.shape[axis]
+            shape = (*existing.shape[:axis], old + variable.shape[axis], *existing.shape[axis + 1 :])
+            region[axis] = slice(old, shape[axis])
+    whole = shape or (variable.shape if existing is None else existing.shape)
+    _check_aligned(name, variable, encoding, tuple(region), whole, target)
+    arguments = None if existing is not None else _arguments(name, variable, encoding, fill)
+    return Planned(name, variable.data, existing, arguments, shape, tuple(region))
+
+
+def _check_aligned(
+    name: str,
+    variable: Variable,
+    encoding: Mapping[str, object],
+    region: tuple[slice, ...],
+    shape: tuple[int, ...],
+    target: Target,
+) -> None:
+    """Raises xarray's ValueError where chunks of dask do not lie on write units, unless the writer is to cut them anew."""
+    unit = encoding.get("shards") or encoding["chunks"]
+    if variable.chunks is None or not isinstance(unit, tuple) or target.align_chunks or not target.safe_chunks:
+        return
+    validate_grid_chunks_alignment(
+        nd_v_chunks=variable.chunks,
+        enc_chunks=unit,
+        region=region,
+        allow_partial_chunks=target.mode != "r+",
+        name=name,
+        backend_shape=shape,
+    )
+
+
+# --- new arrays ------------------------------------------------------------------------------------------------------------------------
+
+
+def _arguments(name: str, variable: Variable, encoding: Mapping[str, object], fill: object) -> dict[str, object]:
+    arguments: dict[str, object] = {
+        "shape": variable.shape,
+        "dtype": variable.dtype,
+        "dimension_names": variable.dims,
+        "attributes": encode_attributes(variable.attrs, variable.dtype),
+        "fill_value": fill,
+        "codecs": _codecs(name, encoding, variable.dtype),
+    }
+    others = {*_CODECS, *_ENGINE_ONLY}
+    arguments |= {key: value for key, value in encoding.items() if key not in others and value is not None}
+    chunks = encoding["chunks"]
+    if isinstance(chunks, tuple):  # of a dimension without elements dask has chunks without any
+        arguments["chunks"] = tuple([max(extent, 1) for extent in chunks])
+    return arguments
+
+
+def _codecs(name: str, encoding: Mapping[str, object], dtype: np.dtype[np.generic]) -> object:
+    given = {key: encoding.get(key, _AUTO) for key in _CODECS}
+    if all(isinstance(value, str) and value == _AUTO for value in given.values()):
+        return _AUTO
+    chain: list[object] = []
+    for key, value in given.items():
+        if isinstance(value, str) and value == _AUTO:
+            chain += default_codecs(dtype) if key == "compressors" else ()
+        elif value is not None:
+            parts = value if isinstance(value, list | tuple) else [value]
+            chain += [_codec(name, part) for part in parts]
+    return chain
+
+
+def _codec(name: str, codec: object) -> object:
+    """A codec as create_array takes it; one of zarr-python by what it says in a document."""
+    if hasattr(codec, "to_dict"):
+        return codec.to_dict()
+    if hasattr(codec, "get_config"):
+        raise InvalidInputError(
+            f"variable {name!r} is encoded with {shown(codec)}, which is no codec of Zarr v3",
+            path=name,
+            hint="ds.drop_encoding(), or encoding= with codecs of Zarr v3",
+        )
+    return codec
+
+
+def create(group: Group, plans: Sequence[Planned]) -> dict[str, Array]:
+    """Creates the new arrays of the plans, in one batch; by name. Raises MetadataError, AlreadyExistsError, and UnknownExtensionError, which name the variable."""
+    new = {plan.name: plan.arguments for plan in plans if plan.arguments is not None}
+    if not new:
+        return {}
+    try:
+        return group.create_arrays(new)
+    except InvalidInputError:
+        for name, arguments in new.items():
+            _try(name, arguments)
+        raise
+
+
+def _try(name: str, arguments: Mapping[str, object]) -> None:
+    """Raises what is wrong with one array, with its name."""
+    try:
+        create_group(MemoryStore()).create_arrays({"array": arguments})
+    except FrazilError as error:
+        error.message = f"variable {name!r}: {error.message}"
+        raise

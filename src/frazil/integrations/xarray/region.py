@@ -1,0 +1,83 @@
+"""The region of a write: where in each dimension of the store a dataset goes, as Dataset.to_zarr has it. Pure, but for coordinates that are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Final, TypeAlias
+
+import numpy as np
+from xarray import Dataset, Variable
+
+from frazil.errors import InvalidInputError, NotFoundError
+
+__all__ = ["Region", "checked_region"]
+
+Region: TypeAlias = "Mapping[str, slice | str] | str | None"
+_AUTO: Final = "auto"
+
+
+def checked_region(
+    dataset: Dataset, region: object, mode: str, append_dim: str | None, coordinate: Callable[[str], Variable]
+) -> tuple[Dataset, dict[str, slice] | None]:
+    """The dataset without its indexes, which a region never changes, and a slice for each dimension that is named.
+
+    region      slices by dimension; "auto" for a dimension, or for all: found by its coordinate in the store
+    coordinate  gives a coordinate of the store
+    Raises InvalidInputError, NotFoundError for values that no coordinate of the store has, TypeError for another kind of region."""
+    if region is None:
+        return dataset, None
+    given: object = dict.fromkeys(dataset.dims, _AUTO) if isinstance(region, str) and region == _AUTO else region
+    if not isinstance(given, Mapping):
+        raise TypeError(f"``region`` must be a dict, got {type(region)}")
+    found = dict(given)
+    if any(isinstance(part, str) and part == _AUTO for part in found.values()):
+        if mode not in ("r+", "a"):
+            raise InvalidInputError(f"``mode`` must be 'r+' or 'a' when using ``region='auto'``, got {mode!r}")
+        found = {
+            dimension: _slice(dataset, dimension, coordinate) if isinstance(part, str) and part == _AUTO else part
+            for dimension, part in found.items()
+        }
+    _check(dataset, found, append_dim)
+    return dataset.drop_vars(dataset.indexes), found
+
+
+def _slice(dataset: Dataset, dimension: Hashable, coordinate: Callable[[str], Variable]) -> slice:
+    if dimension not in dataset.variables:
+        return slice(0, dataset.sizes[dimension])
+    places = coordinate(str(dimension)).to_index().get_indexer(dataset[dimension].data)
+    if (places == -1).any():
+        raise NotFoundError(
+            f"the store has not all values of the coordinate {dimension!r}",
+            path=str(dimension),
+            hint="a region changes no coordinates; append_dim adds new ones",
+        )
+    if (np.diff(places) != 1).any():
+        raise InvalidInputError(
+            f"the values of the coordinate {dimension!r} do not follow each other in the store",
+            path=str(dimension),
+            hint="write each contiguous part by itself",
+        )
+    return slice(int(places[0]), int(places[-1]) + 1)
+
+
+def _check(dataset: Dataset, region: Mapping[Hashable, object], append_dim: str | None) -> None:
+    for dimension, part in region.items():
+        if dimension not in dataset.dims:
+            raise InvalidInputError(
+                f"all keys in ``region`` are not in Dataset dimensions, got {list(region)} and {list(dataset.dims)}"
+            )
+        if not isinstance(part, slice):
+            raise TypeError(f"all values in ``region`` must be slice objects, got region={dict(region)}")
+        if part.step not in {1, None}:
+            raise InvalidInputError(f"step on all slices in ``region`` must be 1 or None, got region={dict(region)}")
+    outside = [name for name, variable in dataset.variables.items() if not set(region) & set(variable.dims)]
+    if region and outside:
+        raise InvalidInputError(
+            "with a region, all variables in the dataset to write must have at least one dimension in common with "
+            f"the region's dimensions {list(region)}; {outside!r} have none",
+            hint=f"ds.drop_vars({outside!r})",
+        )
+    if append_dim is not None and append_dim in region:
+        raise InvalidInputError(
+            f"cannot list the same dimension in both ``append_dim`` and ``region``, got {append_dim} in both"
+        )

@@ -1,0 +1,94 @@
+"""An array of a group as a lazy variable of xarray: dimensions, attributes and encoding, as xarray's zarr engine has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import xarray
+from xarray.core import indexing
+
+from frazil.array.array import Array
+from frazil.codecs.codec import ArrayToArray, ArrayToBytes, Codec
+from frazil.errors import NotFoundError
+from frazil.integrations.xarray.attributes import FILL, decode_attributes, decode_fill
+from frazil.integrations.xarray.backend_array import FrazilBackendArray
+
+__all__ = ["dimensions_of", "group_attributes", "variable_of"]
+
+DIMENSIONS: Final = "_ARRAY_DIMENSIONS"  # an attribute, in dialects whose documents have no dimension_names
+_HIDDEN: Final = "_nc"  # attributes of netCDF-C begin with it
+
+
+def dimensions_of(array: Array) -> tuple[str, ...]:
+    """The names of an array's dimensions. Raises NotFoundError, a KeyError, where it has none."""
+    names = array.dimension_names
+    if array.metadata.zarr_format != 3 and names is None:
+        found = array.metadata.attributes.get(DIMENSIONS)
+        names = tuple([str(name) for name in found]) if isinstance(found, list) else None
+    if names is None and array.ndim == 0:
+        return ()
+    if names is None or len(names) != array.ndim:
+        raise NotFoundError(
+            "the array has no dimension_names, which are required for xarray to determine variable dimensions",
+            path=array.path or "/",
+            hint="drop_variables leaves it out; or create it with dimension_names=",
+        )
+    return names  # type: ignore[return-value] # None among them is xarray's affair, as in its own engine
+
+
+def group_attributes(attributes: Mapping[str, object]) -> dict[str, object]:
+    """The attributes of a dataset."""
+    return decode_attributes(
+        {name: value for name, value in attributes.items() if not name.lower().startswith(_HIDDEN)}
+    )
+
+
+def variable_of(array: Array, *, fill_as_mask: bool | None = None) -> xarray.Variable:
+    """The variable, not decoded.
+
+    fill_as_mask  whether the array's fill value marks missing values, as `_FillValue` does; None: in other dialects than Zarr v3, where the document gives one
+    Raises NotFoundError where the dimensions have no names, MetadataError for a `_FillValue` that is none."""
+    dimensions = dimensions_of(array)
+    metadata = array.metadata
+    attributes = decode_attributes(array.attrs.asdict())
+    encoding = _encoding(array, dimensions)
+    if metadata.zarr_format != 3:
+        attributes = {
+            name: value
+            for name, value in attributes.items()
+            if name != DIMENSIONS and not name.lower().startswith(_HIDDEN)
+        }
+    given = metadata.document is None or metadata.document.get("fill_value") is not None
+    if (metadata.zarr_format != 3 and given) if fill_as_mask is None else fill_as_mask:
+        attributes[FILL] = array.fill_value
+    else:
+        if metadata.zarr_format == 3:
+            encoding["fill_value"] = array.fill_value
+        if FILL in attributes:
+            attributes[FILL] = decode_fill(metadata.attributes[FILL], array.dtype)
+    data = indexing.LazilyIndexedArray(FrazilBackendArray(array))
+    return xarray.Variable(dimensions, data, attributes, encoding)
+
+
+def _encoding(array: Array, dimensions: Sequence[str]) -> dict[str, object]:
+    """Codecs are objects of a document, which every engine takes. Chunks of dask are preferred to be whole shards."""
+    filters = [codec for codec in array.codecs if isinstance(codec, ArrayToArray)]
+    serializer = next((codec for codec in array.codecs if isinstance(codec, ArrayToBytes)), None)
+    compressors = [codec for codec in array.codecs if not isinstance(codec, ArrayToArray | ArrayToBytes)]
+    return {
+        "chunks": array.chunks,
+        "preferred_chunks": dict(zip(dimensions, array.shards or array.chunks, strict=True)),
+        "shards": array.shards,
+        "filters": tuple([_entry(codec) for codec in filters]),
+        "serializer": None if serializer is None else _entry(serializer),
+        "compressors": tuple([_entry(codec) for codec in compressors]),
+    }
+
+
+def _entry(codec: Codec) -> dict[str, object]:
+    extension = codec.extension()
+    entry: dict[str, object] = {"name": extension.name}
+    if extension.configuration is not None:
+        entry["configuration"] = dict(extension.configuration)
+    return entry

@@ -1,0 +1,326 @@
+"""ds.frazil.write: into folders, sessions and branches; what xarray's own engine reads of it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+from xarray.coding.strings import create_vlen_dtype
+
+import frazil
+import frazil.xarray
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError
+from frazil.stores import MemoryStore
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:xarray")
+
+
+def dataset() -> xr.Dataset:
+    times = np.arange("2026-01-01", "2026-01-07", dtype="datetime64[D]").astype("datetime64[ns]")
+    return xr.Dataset(
+        {
+            "temp": (("time", "y", "x"), np.arange(480.0).reshape(6, 8, 10), {"units": "K", "missing_value": np.nan}),
+            "flag": ((), True),
+        },
+        {"time": times, "name": ("x", list("abcdefghij")), "x": np.arange(10)},
+        {"title": "sea", "limits": [0.5, np.inf]},
+    )
+
+
+def opened(place: Any, engine: str = "frazil", **options: Any) -> xr.Dataset:
+    if engine == "zarr":
+        pytest.importorskip("zarr")
+        options["consolidated"] = False
+    found: xr.Dataset = xr.open_dataset(place, engine=engine, **options)
+    return found
+
+
+def same(one: xr.Dataset, other: xr.Dataset) -> None:
+    def plain(found: xr.Dataset) -> xr.Dataset:
+        found = found.load().copy()
+        for variable in found.variables.values():
+            variable.attrs.pop("missing_value", None)
+        return found
+
+    xr.testing.assert_identical(plain(one), plain(other))
+
+
+def test_both_engines_read_what_either_wrote(tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    written = dataset()
+    written["raw"] = ("x", np.array([b"ab", b"c"] * 5))
+    written["masked"] = ("x", np.arange(10, dtype="i2"), {}, {"_FillValue": 3})
+    written["packed"] = ("x", np.linspace(0, 1, 10), {}, {"dtype": "i2", "scale_factor": 0.01, "_FillValue": -1})
+    written["wave"] = ("x", np.arange(10) * (1 + 2j))
+    del written.attrs["limits"]  # Infinity, of which zarr-python's reader of ours makes text
+    written.frazil.write(tmp_path / "ours.zarr")
+    written.to_zarr(tmp_path / "theirs.zarr", zarr_format=3)
+    for place in ("ours.zarr", "theirs.zarr"):
+        ours, theirs = opened(tmp_path / place), opened(str(tmp_path / place), "zarr")
+        same(ours, theirs)
+        for name, variable in theirs.variables.items():
+            mine = ours[name].variable.encoding
+            assert {key: mine[key] for key in ("chunks", "shards", "preferred_chunks")} == {
+                key: variable.encoding[key] for key in ("chunks", "shards", "preferred_chunks")
+            }
+            np.testing.assert_equal(mine.get("_FillValue"), variable.encoding.get("_FillValue"))
+            np.testing.assert_equal(mine.get("fill_value"), variable.encoding.get("fill_value"))
+    opened(tmp_path / "ours.zarr").to_zarr(
+        tmp_path / "again.zarr", zarr_format=3
+    )  # the encoding of each suits the other
+    opened(str(tmp_path / "theirs.zarr"), "zarr").frazil.write(tmp_path / "anew.zarr")
+    same(opened(tmp_path / "again.zarr"), opened(tmp_path / "anew.zarr"))
+
+
+def test_numbers_that_json_has_not(tmp_path: Path) -> None:
+    dataset().frazil.write(tmp_path / "sea.zarr")
+    found = opened(tmp_path / "sea.zarr")
+    assert found.attrs == dataset().attrs
+    document = json.loads((tmp_path / "sea.zarr" / "zarr.json").read_text())
+    assert document["attributes"]["limits"] == [0.5, "Infinity"]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_branch_gets_one_commit(tmp_path: Path, lazy: bool) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+    source = dataset().chunk({"time": 2}) if lazy else dataset()
+    before = len(list(repo.history("main")))
+    snapshot = source.frazil.write(f"{tmp_path}/sea.repo@main", group="a/b", message="all of it")
+    assert [commit.message for commit in repo.history("main")][: len(list(repo.history("main"))) - before] == [
+        "all of it"
+    ]
+    assert repo.lookup("main") == snapshot
+    same(opened(repo, group="a/b"), dataset())
+    assert dataset().frazil.write(repo, mode="a") == repo.lookup("main")
+    with pytest.raises(InvalidInputError, match="written on a branch"):
+        dataset().frazil.write(tmp_path / "sea.repo")
+    with pytest.raises(InvalidInputError, match="computed later"):
+        source.frazil.write(repo, mode="a", compute=False)
+
+
+class Broken(Exception):
+    pass
+
+
+def _break(block: Any) -> Any:
+    raise Broken
+
+
+def test_a_branch_stays_as_it_is_where_the_computation_fails(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+    tip = repo.lookup("main")
+    lazy = xr.Dataset(
+        {
+            "a": ("x", da.ones(10, chunks=5)),
+            "b": ("x", da.ones(10, chunks=5).map_blocks(_break, dtype=float, meta=np.empty(0))),
+        }
+    )
+    with pytest.raises(Broken):
+        lazy.frazil.write(repo)
+    assert repo.lookup("main") == tip
+
+
+def test_a_session_has_the_changes() -> None:
+    repo = frazil.Repository.create(MemoryStore())
+    session = repo.writable_session("main")
+    dataset().frazil.write(session)
+    later = dataset().chunk({"time": 3}).frazil.write(session, group="lazy", compute=False)
+    assert np.isnan(opened(session, group="lazy")["temp"]).all()
+    session.merge(later.compute(scheduler="threads"))
+    same(opened(session), dataset())
+    same(opened(session, group="lazy"), dataset())
+    with pytest.raises(NotFoundError):
+        opened(repo, group="lazy")
+    session.commit("both")
+    same(opened(repo, group="lazy"), dataset())
+    with pytest.raises(ReadOnlyError):
+        dataset().frazil.write(repo.readonly_session("main"), group="other")
+    with pytest.raises(InvalidInputError, match="message"):
+        dataset().frazil.write(session, group="other", message="no")
+
+
+def test_a_group_is_a_target(tmp_path: Path) -> None:
+    group = frazil.create_group(tmp_path / "sea.zarr").create_group("a")
+    dataset().frazil.write(group, group="b")
+    same(opened(tmp_path / "sea.zarr", group="a/b"), dataset())
+    with pytest.raises(AlreadyExistsError):
+        dataset().frazil.write(group)
+    dataset().frazil.write(group.create_group("empty"))
+    same(opened(group["empty"]), dataset())
+    with pytest.raises(ReadOnlyError):
+        dataset().frazil.write(frazil.open_group(tmp_path / "sea.zarr"), mode="a")
+
+
+def test_append_and_region(tmp_path: Path) -> None:
+    place = tmp_path / "sea.zarr"
+    whole = dataset().drop_vars("flag")
+    whole.isel(time=slice(0, 2)).frazil.write(place, chunks={"time": 1}, shards={"time": 4})
+    whole.isel(time=slice(2, 5)).chunk({"time": 2}).frazil.write(place, append_dim="time", align_chunks=True)
+    whole.isel(time=[5]).frazil.write(place, append_dim="time")
+    same(opened(place), whole)
+    part = whole[["temp"]].isel(time=slice(1, 4), x=slice(3, 7)) * -1
+    part.drop_vars("name", errors="ignore").frazil.write(place, region="auto", mode="a")
+    expected = whole.copy(deep=True)
+    expected["temp"][1:4, :, 3:7] *= -1
+    same(opened(place), expected)
+    with pytest.raises(KeyError):
+        part.assign_coords(x=np.arange(90, 94)).drop_vars("name").frazil.write(place, region="auto")
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "sync"])
+def test_no_two_tasks_write_one_shard(tmp_path: Path, scheduler: str) -> None:
+    """Chunks of dask of 3 rows, shards of 4: cut anew where layout is given, refused where it is what the encoding says, and right without the check, too."""
+    values = np.random.default_rng(3).normal(size=(50, 40))
+    lazy = xr.Dataset({"a": (("y", "x"), da.from_array(values, chunks=(3, 7)))})
+    encoding = {"a": {"chunks": (2, 2), "shards": (4, 4)}}
+    import dask
+
+    with dask.config.set(scheduler=scheduler):
+        lazy.frazil.write(tmp_path / "1.zarr", chunks=2, shards=4)
+        with pytest.raises(ValueError, match="overlap"):
+            lazy.frazil.write(tmp_path / "2.zarr", encoding=encoding)
+        assert not (tmp_path / "2.zarr").exists()
+        lazy.frazil.write(tmp_path / "3.zarr", encoding=encoding, safe_chunks=False)
+        lazy.frazil.write(tmp_path / "4.zarr", encoding=encoding, align_chunks=True)
+    for name in "134":
+        array = frazil.open(tmp_path / f"{name}.zarr")["a"]  # type: ignore[index]
+        assert (array.chunks, array.shards) == ((2, 2), (4, 4))
+        np.testing.assert_array_equal(array[:], values)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "shards", "expected"),
+    [
+        (None, None, ((6, 8, 10), None)),
+        ({"time": 2}, None, ((2, 8, 10), None)),
+        ({"time": 1, "x": 5}, {"time": 3}, ((1, 8, 5), (3, 8, 10))),
+        (2, 4, ((2, 2, 2), (4, 4, 4))),
+        ({"x": 3}, {"time": 6}, ((6, 8, 3), (6, 8, 12))),
+        ({"depth": 3}, {"depth": 6}, ((6, 8, 10), None)),
+        ("auto", None, ((6, 8, 10), None)),
+        (None, {"time": 100}, ((100, 8, 10), None)),
+    ],
+)
+def test_layouts(chunks: Any, shards: Any, expected: Any) -> None:
+    store = MemoryStore()
+    dataset().frazil.write(store, chunks=chunks, shards=shards)
+    array = frazil.open(store)["temp"]  # type: ignore[index]
+    assert (array.chunks, array.shards) == expected
+    same(opened(store), dataset())
+
+
+def test_shards_alone_are_cut_into_chunks() -> None:
+    store = MemoryStore()
+    xr.Dataset({"a": (("t", "x"), np.zeros((300, 4096)))}).frazil.write(store, shards={"t": 100})
+    array = frazil.open(store)["a"]  # type: ignore[index]
+    assert array.shards == (100, 4096)
+    assert np.prod(array.chunks) * 8 <= 2**20
+
+
+@pytest.mark.parametrize(
+    "layout", [{"chunks": 0}, {"shards": {"x": -1}}, {"chunks": "big"}, {"shards": {"x": 2.5}}, {"chunks": True}]
+)
+def test_layouts_that_are_none(layout: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match="must give extents"):
+        dataset().frazil.write(MemoryStore(), **layout)
+
+
+def test_text_of_any_length() -> None:
+    store = MemoryStore()
+    text = xr.Dataset({"a": ("x", np.array(["", "é", "abc"], dtype=object)), "none": ("y", np.array([], dtype=object))})
+    text["a"].frazil.write(store)
+    assert frazil.open(store)["a"].dtype == "<U3"  # type: ignore[index]
+    xr.testing.assert_identical(opened(store), text[["a"]])
+    longer = xr.Dataset({"a": ("x", np.array(["abcd"], dtype=object))})
+    with pytest.raises(InvalidInputError, match="Mismatched dtypes for variable a"):
+        longer.frazil.write(store, append_dim="x")
+    xr.testing.assert_identical(opened(store), text[["a"]])
+    xr.Dataset({"a": ("x", np.array(["z"], dtype=object))}).frazil.write(store, append_dim="x")
+    assert list(opened(store)["a"].values) == ["", "é", "abc", "z"]
+
+
+def test_what_cannot_be_stored_names_the_variable() -> None:
+    wrong: list[tuple[Any, str]] = [
+        (np.array(["a\0", "b"], dtype=object), "NUL"),
+        (np.zeros(2, np.longdouble), "no registered data type"),
+        (da.from_array(np.array(["a", "bc"], dtype=create_vlen_dtype(str)), chunks=1), "dask array of text"),
+    ]
+    for values, reason in wrong:
+        store = MemoryStore()
+        with pytest.raises(FrazilError, match=f"variable 'odd'.*{reason}"):
+            xr.Dataset({"fine": ("x", [1, 2]), "odd": ("x", values)}).frazil.write(store)
+
+
+def test_bad_input_changes_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "sea.zarr"
+    dataset().frazil.write(place)
+    bad: list[dict[str, Any]] = [
+        {"mode": "x"},
+        {"mode": "w", "append_dim": "time"},
+        {"mode": "a", "encoding": {"temp": {"chunks": (1, 1, 1)}}},
+        {"append_dim": "depth"},
+        {"region": {"depth": slice(1)}},
+        {"mode": "w", "encoding": {"temp": {"unheard": 1}}},
+    ]
+    for arguments in bad:
+        with pytest.raises(ValueError):
+            dataset().frazil.write(place, **arguments)
+        same(opened(place), dataset())
+    with pytest.raises(AlreadyExistsError):
+        dataset().frazil.write(place)
+
+
+def test_codecs_of_an_encoding(tmp_path: Path) -> None:
+    forms: list[Any] = [frazil.codecs.Gzip(3), {"name": "gzip", "configuration": {"level": 3}}, [frazil.codecs.Gzip(3)]]
+    for number, form in enumerate(forms):
+        place = tmp_path / f"{number}.zarr"
+        dataset().frazil.write(place, encoding={"temp": {"compressors": form}})
+        assert frazil.open(place)["temp"].codecs[1:] == (frazil.codecs.Gzip(3),)  # type: ignore[index]
+        again = MemoryStore()
+        opened(place).frazil.write(again)
+        assert frazil.open(again)["temp"].codecs[1:] == (frazil.codecs.Gzip(3),)  # type: ignore[index]
+    dataset().frazil.write(tmp_path / "raw.zarr", encoding={"temp": {"compressors": None}})
+    assert len(frazil.open(tmp_path / "raw.zarr")["temp"].codecs) == 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", [None, "temp", "x"])
+def test_a_data_array(tmp_path: Path, name: str | None) -> None:
+    pytest.importorskip("zarr")
+    array = xr.DataArray(np.arange(3.0), dims="x", name=name, coords={"y": ("x", [1, 2, 3])})
+    array.frazil.write(tmp_path / "a.zarr")
+    xr.testing.assert_identical(xr.open_dataarray(tmp_path / "a.zarr", engine="frazil"), array)
+    xr.testing.assert_identical(xr.open_dataarray(tmp_path / "a.zarr", engine="zarr", consolidated=False), array)
+
+
+def test_a_tree_is_one_commit(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+    tree = xr.DataTree.from_dict(
+        {"/": dataset(), "/a": dataset()[["temp"]].chunk({"y": 3}), "/a/b": xr.Dataset(attrs={"n": 1})}
+    )
+    snapshot = tree.frazil.write(repo, group="trees/one")
+    assert repo.lookup("main") == snapshot
+    found = xr.open_datatree(repo, engine="frazil", group="trees/one")  # type: ignore[arg-type]
+    assert list(found.groups) == list(tree.groups)
+    for path in tree.groups:
+        same(found[path].to_dataset(), tree[path].to_dataset())
+    with pytest.raises(InvalidInputError, match="unexpected encoding group"):
+        tree.frazil.write(repo, mode="w", encoding={"/c": {}})
+
+
+def test_progress() -> None:
+    told: list[int] = []
+    dataset().chunk({"time": 2}).frazil.write(MemoryStore(), progress=told.append)
+    assert sum(told) == sum(
+        np.asarray(variable).nbytes for variable in opened(_written(), decode_cf=False).variables.values()
+    )
+
+
+def _written() -> MemoryStore:
+    store = MemoryStore()
+    dataset().frazil.write(store)
+    return store
