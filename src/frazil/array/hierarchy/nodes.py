@@ -1,7 +1,6 @@
-"""Nodes of a place: reading, creating, changing and removing them, as documents in a store, or through a port. What arrays and groups do beyond that is theirs.
+"""Nodes of a place: reads, creates, changes and removes them, as documents in a store, or through a NodeStorage, without a store.
 
-Where documents lie and how they read is said by a Layout (metadata/layout.py); how the dialect of a hierarchy is found, in root.py; renaming is in move.py.
-A place with a NodeStorage (stores/array_storage/node_storage.py) asks that, and touches no store."""
+Not here: keys and documents of a dialect (metadata/layout.py), the dialect of a hierarchy (root.py), moves (move.py)."""
 
 from __future__ import annotations
 
