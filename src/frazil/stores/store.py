@@ -61,8 +61,11 @@ class Store(StorePort):
     @final
     def get(self, key: str) -> bytes | None:
         """The value of a key, or None."""
-        found = self.get_versioned(key)
-        return None if found is None else found[0]
+        check_key(key)
+        self.require("readable")
+        names = [key]
+        fetched = self.fetch(names, WHOLE, single_read=not self.capabilities.direct)  # its version is not wanted
+        return read_values(fetched, names, WHOLE)[0]
 
     @final
     def get_versioned(self, key: str) -> tuple[bytes, Version | None] | None:
@@ -267,7 +270,7 @@ class Store(StorePort):
         self.require("listable")
         following: str | None = ""
         while following is not None:
-            page = self.list_page(prefix, following, delimited=True, limit=1)
+            page = self.list_page(prefix, following, limit=1)
             if page.keys:
                 return False
             following = page.next

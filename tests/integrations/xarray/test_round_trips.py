@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, reject, settings
 from xarray.testing import strategies
 
 import frazil
@@ -80,5 +80,14 @@ def test_selections(sizes: dict[str, int], chunks: dict[str, int], factor: int, 
         st.sampled_from([strategies.basic_indexers, strategies.outer_array_indexers, strategies.vectorized_indexers])
     )
     selection = data.draw(kind(sizes=sizes))
-    xr.testing.assert_identical(found.isel(selection).load(), source.isel(selection))
-    assert frazil.open(store)["v"].chunks == tuple(chunks[name] for name in "abc")  # type: ignore[index]
+    for (
+        name,
+        part,
+    ) in selection.items():  # an empty slice with a negative step is an IndexError of xarray, whatever the engine
+        assume(not isinstance(part, slice) or len(range(*part.indices(sizes[name]))))
+    try:
+        expected = source.isel(selection)
+    except IndexError:
+        reject()
+    xr.testing.assert_identical(found.isel(selection).load(), expected)
+    assert frazil.open(store)["v"].chunks == tuple(chunks[name] for name in sizes)  # type: ignore[index]

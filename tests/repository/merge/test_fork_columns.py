@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.api.forked import NOTHING, Written, begin_again, fork_for_many, join, session_of, with_written, written_by
+from frazil.api.forked import begin_again, fork_for_many, session_of, with_written, written_by
 from frazil.errors import ConflictError, InvalidInputError
+from frazil.repository.merge.fork_columns import NOTHING, Written, join
 from frazil.stores import MemoryStore
 
 LARGE = 2**20 + 1  # bytes of a chunk that gets a file of its own

@@ -16,13 +16,28 @@ from frazil.stores.keys import check_key
 from frazil.stores.local.kernel_results import numbers_of, pack_version
 from frazil.stores.values import Page, Version
 
-__all__ = ["LOCK_SUFFIX", "check_names", "clear_below", "has_keys", "make_folders", "page_below"]
+__all__ = ["LOCK_SUFFIX", "RootFolder", "check_names", "clear_below", "has_keys", "make_folders", "page_below"]
 
 LOCK_SUFFIX: Final = ".__lock"
 _LOCKED: Final = LOCK_SUFFIX + "/"
 _LONGEST_NAME: Final = 255  # bytes of a component, on all disks in use
 _OPEN_AT_ONCE: Final = 64  # folders of one listing
 _GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
+
+
+class RootFolder:
+    """The open root folder of a store; closed when nobody uses it any more, so never under a call that runs."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.fd)
+
+    def is_gone(self) -> bool:
+        return os.fstat(self.fd).st_nlink == 0
 
 
 def enter_folder(folder: int, path: str) -> int | None:

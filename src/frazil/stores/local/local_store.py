@@ -21,6 +21,7 @@ from frazil.runtime import cores
 from frazil.stores.fetched.content import join_pieces
 from frazil.stores.keys import is_prefix
 from frazil.stores.local import case_folding, folders
+from frazil.stores.local.folders import RootFolder
 from frazil.stores.local.kernel_results import (
     NO_VERSION,
     answered,
@@ -32,7 +33,6 @@ from frazil.stores.local.kernel_results import (
     raw,
     unknown_sizes,
 )
-from frazil.stores.local.root_folder import RootFolder
 from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_hint, reason_of, refused
 from frazil.stores.port import StorePort
 from frazil.stores.retry import FREE_FILES, when_files_are_free

@@ -57,13 +57,21 @@ def get_partial_values(store: _Store, key_ranges: Iterable[tuple[str, tuple[int,
     store.require("readable")
     asked = checked_ranges(key_ranges)
     single_read = not store.capabilities.direct  # then neither sizes nor versions are wanted
-    values: list[bytes | None] = []
-    for first in range(0, len(asked), OPEN_AT_ONCE):
-        part = asked[first : first + OPEN_AT_ONCE]
-        rows = {key: row for row, key in enumerate(dict.fromkeys(key for key, _, _ in part))}
-        names = list(rows)
-        spans = np.array([(rows[key], start, length) for key, start, length in part], np.int64)
-        values += read_values(store.fetch(names, spans, single_read=single_read), names, spans)
+    ranges: dict[str, list[int]] = {}  # of each key, by their numbers
+    for number, (key, _, _) in enumerate(asked):
+        ranges.setdefault(key, []).append(number)
+    values: list[bytes | None] = [None] * len(asked)
+    keys = list(ranges)
+    for page in pages(keys):
+        names = keys[page]
+        numbers = [number for key in names for number in ranges[key]]
+        rows = {key: row for row, key in enumerate(names)}
+        spans = np.array(
+            [(rows[key], start, length) for key, start, length in map(asked.__getitem__, numbers)], np.int64
+        )
+        found = read_values(store.fetch(names, spans, single_read=single_read), names, spans)
+        for number, value in zip(numbers, found, strict=True):
+            values[number] = value
     return values
 
 
