@@ -61,11 +61,8 @@ class Store(StorePort):
     @final
     def get(self, key: str) -> bytes | None:
         """The value of a key, or None."""
-        check_key(key)
-        self.require("readable")
-        names = [key]
-        fetched = self.fetch(names, WHOLE, single_read=not self.capabilities.direct)  # its version is not wanted
-        return read_values(fetched, names, WHOLE)[0]
+        found = self.get_versioned(key)
+        return None if found is None else found[0]
 
     @final
     def get_versioned(self, key: str) -> tuple[bytes, Version | None] | None:

@@ -126,7 +126,8 @@ class AdaptedStore(Store, PartialWriter):
         for name, start, length in spans.tolist():
             wanted[names[name]][start, length] = None
         stale: Collection[str] = ()
-        if single_read and expect is None and continue_from is None and self._ops.get_partial_values is not None:
+        has_parts = self._ops.get_partial_values is not None
+        if single_read and expect is None and continue_from is None and (has_parts or all(wanted.values())):
             for spans_of in wanted.values():
                 if not spans_of:
                     spans_of[0, 1] = None  # whether it is there
