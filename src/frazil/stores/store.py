@@ -165,11 +165,10 @@ class Store(StorePort):
         check_key(key)
         return self.update_many([key], lambda _, old: change(old))[0]
 
-    @final
     def update_many(
         self, keys: Sequence[str], change: Callable[[str, bytes | None], Buffer | None]
     ) -> builtins.list[Version | None]:
-        """`update` of several keys, which are valid and distinct; at most so many as may be open at once."""
+        """`update` of several keys, which are valid and distinct; at most so many as may be open at once. KeepingStore overrides it: what it keeps may be old."""
         self.require("readable")
         self.require("writable")
         conditional = self.capabilities.expects

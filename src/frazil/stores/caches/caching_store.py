@@ -5,7 +5,7 @@ The memory itself is cached_ranges.py; the store that keeps files on disk is dis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Final
@@ -40,6 +40,7 @@ from frazil.stores.values import (
 from frazil.stores.wrappers import WrappedStore
 
 if TYPE_CHECKING:
+    from frazil._kernel import Buffer
     from frazil.stores.values import SourceBuffer
 
 __all__ = ["CachingStore", "KeepingStore"]
@@ -279,6 +280,13 @@ class KeepingStore(WrappedStore):
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         with self._dropped(names):
             return self.inner.erase_many(names, expect)
+
+    def update_many(
+        self, keys: Sequence[str], change: Callable[[str, bytes | None], Buffer | None]
+    ) -> list[Version | None]:
+        """As in Store; the old values are read of the store below, not from memory."""
+        with self._dropped(keys):
+            return self.inner.update_many(keys, change)
 
     def write_parts(self, writes: Writes) -> None:
         """As the class says; the old values are read of the store below, not from memory."""
