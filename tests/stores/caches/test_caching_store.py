@@ -279,23 +279,6 @@ def test_a_write_that_lost_drops_what_is_stale() -> None:
     assert inner.get("a") == b"of another writer and mine"
 
 
-def test_an_update_sees_what_others_wrote() -> None:
-    """Also where the store below does not compare versions, and the value that is kept is not compared either."""
-
-    class Unconditional(MemoryStore):
-        @property
-        def capabilities(self) -> Capabilities:
-            return super().capabilities._replace(conditional=False)
-
-    inner = Unconditional()
-    store = CachingStore(inner, 1000, validate=False)
-    store.set("a", b"one")
-    assert store.get("a") == b"one"
-    inner.set("a", b"two")
-    store.update("a", lambda old: (old or b"") + b"!")
-    assert inner.get("a") == store.get("a") == b"two!"
-
-
 def test_a_failed_write_drops_too() -> None:
     inner, store = cached(validate=False)
     faulty = FaultyStore(inner, FaultPlan([Fault("put_many", 1, "lose")]))
