@@ -165,7 +165,8 @@ class Pieces(Record):
     Rows are resolved: 0 <= start, 0 <= length, inside their object.
 
     append  each value goes behind the one that is there. Only for stores with the capability `appendable`
-    parts   the bytes of the only value, which is then in no source: its one row says how many they are. Only for stores with the capability `streams`"""
+    parts   the bytes of the only value, which is then in no source: its one row says how many they are. Only for stores with the capability
+            `streams`, and with ANY: no version is compared"""
 
     sources: Sources
     rows: Columns

@@ -15,7 +15,6 @@ from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, Store
 from frazil.metadata.warnings import tell
 from frazil.stores.fetched.content import is_large, parts_of, taken
 from frazil.stores.fetched.large_buffers import joined_value
-from frazil.stores.listing import first_level, page_of
 from frazil.stores.objects.client_errors import failure, meaning_of, never_done
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.listing import list_below, list_level_below
@@ -435,12 +434,6 @@ class ObjectStore(Store):
     ) -> Page:
         """As the port says: a request for each page of the server. What is directly below a prefix is listed whole for each page."""
         self.require("listable")
-        if (
-            delimited and limit == 1 and not after and not details
-        ):  # whether anything is there, one row tells, not the level
-            page = self._one(self._listed, partial(list_below, self._clients, prefix, "", 1, details=False))
-            if page.keys or page.next is None:
-                return page_of(first_level(page.keys, prefix), "", 1)
         list_rows = list_level_below if delimited else list_below
         return self._one(self._listed, partial(list_rows, self._clients, prefix, after, limit, details=details))
 
