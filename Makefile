@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
 ZARR2 := .venv-zarr2
+OLDEST := .venv-oldest
+DOCS := .venv-docs
 SERVERS ?= .servers
 CARGO := cargo
 MANIFEST := --manifest-path rust/Cargo.toml
@@ -61,6 +63,14 @@ $(ZARR2)/ready: requirements/zarr2.txt
 		$(ZARR2)/bin/python $(PIP_INSTALL) $(LOCKED) $< && touch $@; } || \
 		{ rm -rf $(ZARR2); echo "make: $(ZARR2) cannot be made here; tests with zarr-python 2.18 will be skipped" >&2; }
 
+# The oldest versions of zarr-python and xarray that are supported, with Frazil from a wheel, as users have it.
+$(OLDEST)/ready: requirements/oldest.txt $(VENV)/build $(VENV)/kernel $(PYTHON_SOURCES)
+	python=$$(PYTHON="$(PYTHON)" tools/find-python 11); echo "$(OLDEST): $$python"; "$$python" -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python $(PIP_INSTALL) $(LOCKED) $<
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(OLDEST)/wheel .
+	$(OLDEST)/bin/python $(PIP_INSTALL) --no-index --force-reinstall $(OLDEST)/wheel/*.whl
+	touch $@
+
 # Object stores that tests run against. What cannot be had here is left out: its tests are skipped and say so.
 $(SERVERS)/ready: tools/servers
 	@tools/servers $(SERVERS)
@@ -73,7 +83,7 @@ demo: $(VENV)/demo $(VENV)/kernel ## write, read, draw and commit a real data se
 
 # --- tests ----------------------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-kernel test-python test-foreign campaign
+.PHONY: test test-kernel test-python test-foreign test-oldest campaign
 test: test-kernel test-python ## all tests, of the kernel and of the Python side
 
 test-kernel: $(VENV)/made ## the kernel's own tests
@@ -84,6 +94,10 @@ test-python: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## the P
 
 test-foreign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## exchange with zarr-python, zarrs, tensorstore and zarrita.js (PYTEST_ARGS=...)
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile ci -m foreign $(PYTEST_ARGS)
+
+test-oldest: $(OLDEST)/ready ## the tests of the integrations, with the oldest zarr-python and xarray (PYTEST_ARGS=...)
+	$(OLDEST)/bin/python -m pytest --numprocesses auto --maxprocesses 4 --hypothesis-profile ci -m "not campaign" $(PYTEST_ARGS) \
+		tests/integrations/zarr tests/integrations/xarray tests/foreign/zarr_python
 
 campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes minutes: many more kills, larger selections, longer searches
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly -m campaign $(PYTEST_ARGS)
@@ -142,6 +156,30 @@ bench-quick: ## the same at small sizes, to try the harness; its ratios mean not
 targets: ## the targets, as the last `make bench` measured them
 	$(BENCH)/peers/bin/python benchmarks/targets.py $(BENCH_JSON)
 
+# --- documentation and packages --------------------------------------------------------------------------------------------------------
+
+$(DOCS)/ready: requirements/docs.txt
+	python=$$(PYTHON="$(PYTHON)" tools/find-python 11); "$$python" -m venv --clear $(DOCS)
+	$(DOCS)/bin/python $(PIP_INSTALL) $(LOCKED) $<
+	touch $@
+
+.PHONY: docs
+docs: $(DOCS)/ready $(VENV)/kernel ## make the site of docs/ in build/docs
+	PYTHONPATH=src $(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "build/docs/index.html"
+
+# An abi3 wheel, for every Python from 3.11 on, and an sdist.
+.PHONY: wheel
+wheel: $(VENV)/build ## make a wheel and an sdist in dist/
+	rm -rf dist
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --release --locked --strip --sdist --out dist
+	@ls dist
+
+# With an empty environment in which there is no Cargo, as users have it.
+.PHONY: test-wheel
+test-wheel: wheel ## install the wheel into a new environment without Cargo, and run the README there
+	tools/try-wheel "$$(tools/find-python 11)" dist/*.whl
+
 # --- upkeep ---------------------------------------------------------------------------------------------------------------------------
 
 .PHONY: lock
@@ -156,6 +194,6 @@ conformance: $(VENV)/made ## write the tables of docs/conformance anew, from the
 
 .PHONY: clean
 clean: ## remove all that make made
-	rm -rf $(VENV) $(VENV)-lock $(BENCH) $(ZARR2) .servers rust/target build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(BENCH) $(ZARR2) $(OLDEST) $(DOCS) .servers rust/target build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src -name '_kernel*.so' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

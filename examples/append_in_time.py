@@ -49,7 +49,7 @@ def main(folder: str) -> None:
         f"{reader.attrs['days']} days, {len(here)} hours; at (40, 45) from {here.min():.1f} to {here.max():.1f} degrees"
     )
     print(f"warmest hour of the day: {here.reshape(-1, HOURS_A_DAY).mean(axis=0).argmax()}:00")
-    print(f"{reader.nbytes / 1e6:.1f} MB stored as {reader.stored_nbytes() / 1e6:.1f} MB")
+    print(f"{reader.nbytes / 1e6:.1f} MB stored as {reader.nbytes_stored() / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ def write(source: Source, folder: Path) -> frazil.Array:
             land[top : top + len(band)] = band
             writing += time.perf_counter() - before
             report(band.nbytes)
-    whole, stored = time.perf_counter() - start, land.stored_nbytes()
+    whole, stored = time.perf_counter() - start, land.nbytes_stored()
     print(
         f"wrote {land.nbytes / 1e6:.0f} MB in {whole:.1f} s, most of it inflating the source; frazil itself took {writing:.2f} s",
         end="",

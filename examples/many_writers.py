@@ -40,7 +40,7 @@ def main(folder: str) -> None:
     values = array[:, :]
     assert np.array_equal(values, np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS))
     print(
-        f"{len(done)} processes wrote {array.nchunks} inner chunks into {array.info().stored_objects} shards; all {array.size:,} elements are right"
+        f"{len(done)} processes wrote {array.nchunks} inner chunks into {array.info.stored_objects} shards; all {array.size:,} elements are right"
     )
 
 

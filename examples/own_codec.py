@@ -55,7 +55,7 @@ def main(folder: str) -> None:
             overwrite=True,
         )
         terrain[:] = heights
-        sizes[label] = terrain.stored_nbytes()
+        sizes[label] = terrain.nbytes_stored()
 
     terrain = frazil.open_array(folder, registry=REGISTRY)
     assert np.array_equal(terrain[120:130, ::7], heights[120:130, ::7])

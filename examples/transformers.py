@@ -38,7 +38,7 @@ def main(folder: str) -> None:
     chunks = ShardingStore(LocalStore(folder), "data/sea/", sea.metadata.chunk_key_encoding, [4, 4], grid_shape=[8, 8])
     print(f"{len(chunks.inner.list_prefix('data/sea/'))} shards have {len(chunks.list_prefix('data/sea/'))} chunks")
     chunks.erase_values([f"data/sea/c{i}/{i}" for i in range(8)])  # the diagonal
-    print(f"after erasing the diagonal: {sea.nchunks_initialized()} chunks, sea[0, 0] is {sea[0, 0]}")
+    print(f"after erasing the diagonal: {sea.nchunks_initialized} chunks, sea[0, 0] is {sea[0, 0]}")
 
 
 if __name__ == "__main__":

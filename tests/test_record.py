@@ -113,8 +113,8 @@ def test_matching() -> None:
 def test_a_class_that_cannot_be() -> None:
     with pytest.raises(TypeError, match="without a default"):
         type(Record)("Odd", (Record,), {"__annotations__": {"a": "int", "b": "int"}, "a": 1})
-    with pytest.raises(TypeError, match="more than 14"):
-        type(Record)("Long", (Record,), {"__annotations__": {f"field_{i}": "int" for i in range(15)}})
+    with pytest.raises(TypeError, match="more than 15"):
+        type(Record)("Long", (Record,), {"__annotations__": {f"field_{i}": "int" for i in range(16)}})
 
 
 def test_values_of_the_project_are_records() -> None:

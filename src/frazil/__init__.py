@@ -6,6 +6,24 @@ extensions are written with in frazil.extensions."""
 from typing import TYPE_CHECKING
 
 from frazil import codecs, errors, stores
+from frazil.api.constructors import (  # at once, as the package array has the name of one
+    array,
+    create,
+    empty,
+    empty_like,
+    from_array,
+    full,
+    full_like,
+    group,
+    load,
+    ones,
+    ones_like,
+    save,
+    save_array,
+    save_group,
+    zeros,
+    zeros_like,
+)
 from frazil.api.places import create_array, create_group, open_array, open_group
 from frazil.api.places import open_node as open
 from frazil.array.array import Array
@@ -16,9 +34,12 @@ from frazil.late import late_names
 from frazil.runtime import Runtime
 
 if TYPE_CHECKING:
-    from frazil import dask, extensions, xarray
+    from frazil import dask, extensions, xarray, zarr
+    from frazil.api.consolidated import consolidate_metadata, open_consolidated
     from frazil.api.repository import Repository
     from frazil.api.session import Session
+    from frazil.integrations.files.exports.export_file import export_file
+    from frazil.integrations.files.imports.import_file import import_file
     from frazil.operations.checksum import checksum
     from frazil.operations.convert.convert import convert
     from frazil.operations.copy.copy import copy
@@ -27,6 +48,22 @@ if TYPE_CHECKING:
     from frazil.operations.validate.validate import validate
 
 __all__ = [
+    "array",
+    "zeros_like",
+    "zeros",
+    "save_group",
+    "save_array",
+    "save",
+    "ones_like",
+    "ones",
+    "load",
+    "group",
+    "full_like",
+    "full",
+    "from_array",
+    "empty_like",
+    "empty",
+    "create",
     "Array",
     "CommitUnknownError",
     "ConflictError",
@@ -38,21 +75,26 @@ __all__ = [
     "Session",
     "checksum",
     "codecs",
+    "consolidate_metadata",
     "convert",
     "copy",
     "create_array",
     "create_group",
     "dask",
     "errors",
+    "export_file",
     "extensions",
+    "import_file",
     "open",
     "open_array",
+    "open_consolidated",
     "open_group",
     "rechunk",
     "shards",
     "stores",
     "validate",
     "xarray",
+    "zarr",
 ]
 __version__ = "0.1.0"
 
@@ -63,13 +105,18 @@ if not TYPE_CHECKING:
             "Repository": "frazil.api.repository",
             "Session": "frazil.api.session",
             "checksum": "frazil.operations.checksum",
+            "consolidate_metadata": "frazil.api.consolidated",
             "convert": "frazil.operations.convert.convert",
             "copy": "frazil.operations.copy.copy",
             "dask": "frazil.dask",
+            "export_file": "frazil.integrations.files.exports.export_file",
             "extensions": "frazil.extensions",
+            "import_file": "frazil.integrations.files.imports.import_file",
+            "open_consolidated": "frazil.api.consolidated",
             "rechunk": "frazil.operations.rechunk.rechunk",
             "shards": "frazil.operations.shards.shards",
             "validate": "frazil.operations.validate.validate",
             "xarray": "frazil.xarray",
+            "zarr": "frazil.zarr",
         },
     )

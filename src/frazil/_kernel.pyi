@@ -57,7 +57,7 @@ def program(
     order     a permutation: stored dimension j is dimension order[j] of the array; stored bytes are in C order of the stored dimensions
     swaps     (offset, width, count): within each element, `count` consecutive items of `width` bytes from `offset` have the other byte order
     codecs    bytes-to-bytes codecs in the order of encoding:
-              ("gzip", level) ("zlib", level) ("zstd", level, checksum) ("crc32c",) ("lz4", acceleration)
+              ("gzip", level) ("zlib", level) ("zstd", level, checksum) ("crc32c",) ("lz4", acceleration) ("gdeflate", level)
               ("blosc", cname, clevel, shuffle 0|1|2, typesize, blocksize), cname of blosclz lz4 lz4hc snappy zlib zstd
     fill      the fill value, itemsize bytes in memory order (before swaps)
     """
@@ -128,9 +128,9 @@ def restore_files(root: int, names: Sequence[str], look: bool, result: Columns) 
     """Undoes appends to files that were killed, and waits for writers that are alive. result, int64[n, 1]: 0 where no writer was at the file; 1 where one was, and left nothing to undo;
     2 where an append was killed, which is now undone (look: which is not undone); -errno where the system refused."""
 
-def create_file(root: int, name: str, value: Buffer, sync: bool) -> int:
-    """Creates a file beneath a root, without a lock. Returns 0; EEXIST where a file is there, which stays as it is; the system's number where nothing was created;
-    or the negative of it where the file was created and its folder could not be synced.
+def create_file(root: int, name: str, value: Buffer, sync: bool) -> tuple[int, int, int, int]:
+    """Creates a file beneath a root, without a lock. Returns (code, inode, size, mtime_ns). The code is 0; EEXIST where a file is there, which stays as it is; the system's number
+    where nothing was created; or the negative of it where the file was created and its folder could not be synced. The rest is of the file that is there, 0 with other codes.
 
     Missing folders are made. The file has no name while it is written (O_TMPFILE) and is linked to its name when it is whole; where the file system
     has no such files, it has a name in the same folder that begins with "~" and ends in ".__lock" until then. With `sync` the file is synced before it gets
@@ -201,6 +201,55 @@ def decode_bytes(
 ) -> tuple[list[Segment], Failures]:
     """Undoes bytes-to-bytes codecs (as in `program`) on each row: one Segment a row, lengths[i] its bytes (-1: the row or its file is MISSING).
     A row that decodes to more than limits[i] bytes fails (FAILED_SIZE); never more than about that is allocated."""
+
+def decode_elements(
+    codecs: Sequence[tuple[object, ...]],
+    layout: tuple[int, bool, Buffer],
+    files: Files | None,
+    buffers: Sequence[Buffer],
+    rows: Columns,
+    limit: int,
+    first: int,
+    views: Buffer,
+    lengths: Columns,
+    threads: int,
+) -> tuple[list[Segment], Failures]:
+    """Decodes n rows as chunks of variable-length elements: bytes-to-bytes codecs, then vlen-utf8, vlen-bytes or vlen-array.
+
+    layout   (elements of a chunk, whether they are UTF-8, the bytes of the fill value)
+    limit    the most bytes of a chunk that its codecs may decode to
+    first    the number in the heap of the first buffer that is returned; there are never more than `threads`
+    views    n x elements of 16 bytes each, filled: (offset: uint64, length: uint32, buffer: uint32) in the machine's byte order. Buffer 0 is the fill
+             value's: an element that equals it is (0, its length, 0), an empty one is all zero
+    lengths  int64[n]: bytes of the views of a row; -1: the row or its file is MISSING, its views are left as they are"""
+
+def encode_elements(
+    codecs: Sequence[tuple[object, ...]],
+    heap: Sequence[Buffer],
+    buffers: Sequence[Buffer],
+    rows: Columns,
+    threads: int,
+    lengths: Columns,
+) -> tuple[list[Segment], list[int], Failures]:
+    """Encodes n chunks of views, each where its row says in `buffers` (length -1: none, and lengths[i] is -1 then); answers as encode_chunks."""
+
+def compact_elements(heap: Sequence[Buffer], views: Buffer, buffer: int) -> Segment:
+    """Copies the elements of views one after the other into what is to be buffer `buffer`, and changes the views to point there."""
+
+def elements_of_strings(
+    strings: NDArray[generic], fill: Buffer, buffer: int, views: Buffer, valid: Buffer | None
+) -> Segment:
+    """Copies the strings of a StringDType array in C order into what is to be buffer `buffer` of a heap, and fills their views. valid: set to 0 for each
+    string that is missing, else to 1; without it a missing string is a ValueError."""
+
+def elements_to_strings(heap: Sequence[Buffer], views: Buffer, valid: Buffer | None, strings: NDArray[generic]) -> None:
+    """Packs elements into a StringDType array in C order; those whose `valid` is 0 become missing."""
+
+def elements_of_objects(objects: list[object], text: bool, fill: Buffer, buffer: int, views: Buffer) -> Segment:
+    """As elements_of_strings, of str (text) or bytes. Raises TypeError for other objects."""
+
+def elements_to_objects(heap: Sequence[Buffer], views: Buffer, text: bool) -> list[object]:
+    """Elements as str (text) or bytes."""
 
 class Segment:
     """Bytes made by the kernel, readable through the buffer protocol; its memory goes back to a pool when it is dropped."""
@@ -336,21 +385,21 @@ def read_shards(
     out: Buffer,
     threads: int,
 ) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
-    """Reads a box of an array: opens the m chunks of the array that it touches, reads and checks the shard indexes that are not remembered, finds the leaf chunks in them, decodes
+    """Reads a box of an array: opens the m chunks of the array that it touches, reads and checks the shard indexes that are not remembered, finds the inner chunks in them, decodes
     these and scatters them into `out`. No more than some hundred files are open at once.
 
     levels      of sharding, outermost first; none where chunks have no inner ones
     names       (descriptor of a root folder, what stands before the first coordinate, what stands between two): chunks are files beneath the root, named by their coordinates. None:
     files, buffers, objects  a blob for each chunk, its first byte there and its length (-1: up to the end). Files must not be open yet
-    axes        for each dimension the leaf chunks that are touched along it (entries): (chunk int64[k], entries int64[k, 2], runs int64[r, 4]) as in decode_chunks, ascending; or, for
-                elements start, start + step, ..., (start, step, size, length of the array, extent of a leaf chunk, first entry, end of entries)
+    axes        for each dimension the inner chunks that are touched along it (entries): (chunk int64[k], entries int64[k, 2], runs int64[r, 4]) as in decode_chunks, ascending; or, for
+                elements start, start + step, ..., (start, step, size, length of the array, extent of an inner chunk, first entry, end of entries)
     rows        which of the chunks of the array that the axes touch, counted in C order; None: all
     remembered  stacked tables, int64[g * total, 2], each with the versions of their shards, int64[g, 3] (inode, size, time of change in ns), or None where they do not change
     slots       int64[m, 2]: for each shard a number in `remembered` and a row in it; (-1, 0): its index is read. None: all are read
     fresh       int64[k * total, 2], room for the k indexes that are read, in the order of their shards
     states      int64[m, 4], what became of each chunk: (SHARD_..., inode, size, time of change)
 
-    Versions are compared when a file was opened and when all of it was read. Failures are (chunk, code, text, coordinates of the leaf chunk at fault; of the shard, where its index
+    Versions are compared when a file was opened and when all of it was read. Failures are (chunk, code, text, coordinates of the inner chunk at fault; of the shard, where its index
     is), one for each chunk of the array that failed. Then the numbers of those that were fresh, missing and stale."""
 
 def read_shard_points(
@@ -368,7 +417,7 @@ def read_shard_points(
     out: Buffer,
     threads: int,
 ) -> tuple[list[tuple[int, int, str, list[int]]], tuple[int, int, int]]:
-    """As read_shards, for single elements. columns: shards int64[m, d], their coordinates; offsets int64[m + 1], the leaf chunks of each; chunks int64[n, d], their coordinates; first,
+    """As read_shards, for single elements. columns: shards int64[m, d], their coordinates; offsets int64[m + 1], the inner chunks of each; chunks int64[n, d], their coordinates; first,
     points as in decode_points."""
 
 # --- manifests ------------------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ FrazilError
     ├── ChecksumError                a checksum that does not match
     └── FormatError                  a shard index or document whose bytes make no sense
 
-FallbackWarning (UserWarning)        no error: a data type is read as the fallback that its document names
+FallbackWarning (UserWarning)        no error: a data type is read as the fallback that its document names, or zarr-python's own codec pipeline is used
 RedirectWarning (UserWarning)        no error: a web server redirects to another one, which is read
 """
 
@@ -200,7 +200,8 @@ class FormatError(DataError):
 
 
 class FallbackWarning(UserWarning):
-    """A data type that is not registered is read as the fallback that its document names. `Registry.without_fallbacks` refuses that instead."""
+    """A data type that is not registered is read as the fallback that its document names; `Registry.without_fallbacks` refuses that instead. Or frazil.zarr.CodecPipeline
+    leaves chunks of zarr-python to the pipeline of zarr-python."""
 
 
 class RedirectWarning(UserWarning):

@@ -32,6 +32,9 @@ else:
         lambda cls, a, b, c, d, e, f, g, h, i, j, k, l: _new(cls, (a, b, c, d, e, f, g, h, i, j, k, l)),
         lambda cls, a, b, c, d, e, f, g, h, i, j, k, l, m: _new(cls, (a, b, c, d, e, f, g, h, i, j, k, l, m)),
         lambda cls, a, b, c, d, e, f, g, h, i, j, k, l, m, n: _new(cls, (a, b, c, d, e, f, g, h, i, j, k, l, m, n)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o: _new(
+            cls, (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
+        ),
     )
     _FIELDS = tuple([property(itemgetter(at)) for at in range(len(_CONSTRUCTORS))])
 

@@ -12,12 +12,12 @@ import pytest
 
 import frazil
 from frazil.api.destinations import check_destination
+from frazil.array.hierarchy.repository_places import MAIN_FILES
 from frazil.cli.main import main
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
 from frazil.formats.alpha.refs import folder_of
 from frazil.stores import LocalStore, MemoryStore
 from frazil.stores.locations import resolve
-from frazil.stores.repository_places import MAIN_FILES
 
 Write = Callable[[str], object]
 

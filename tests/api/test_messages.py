@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 import frazil
 from frazil.cli.main import main
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError
-from frazil.stores import LocalStore, MemoryStore
+from frazil.stores import MemoryStore
 from tests.servers.scripted import answer, scripted
 
 
@@ -31,7 +30,7 @@ def test_a_prompt_shows_what_print_shows() -> None:
     repo = frazil.Repository.create(MemoryStore())
     session = repo.writable_session()
     array = session.root.create_array("a", data=[1, 2, 3])
-    for value in (session.root.tree(), array.info(), session.diff()):
+    for value in (session.root.tree(), array.info, session.diff()):
         assert repr(value) == str(value) and "\n" in f"{value}\n"
     session.commit("data")
     difference = repo.diff(next(iter(repo.history())).parent or "", "main")
@@ -87,29 +86,6 @@ def test_a_file_of_netcdf(opening: object, tmp_path: Path, capfd: pytest.Capture
             opening(f"{server.url}/far/ocean.nc")  # type: ignore[operator]
     assert main(["info", str(tmp_path / "ocean.nc")]) == 1
     assert "frazil import" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("opening", [frazil.open, frazil.open_array, frazil.open_group])
-def test_zarr_v2_is_named(opening: object, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    store = LocalStore(tmp_path / "old.zarr")
-    store.set(".zgroup", json.dumps({"zarr_format": 2}).encode())
-    store.set("a/.zarray", json.dumps({"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<i4"}).encode())
-    with pytest.raises(NotFoundError, match="Zarr v2 group"):
-        opening(tmp_path / "old.zarr")  # type: ignore[operator]
-    for arguments in ({"path": "a"}, {}):
-        with pytest.raises(NotFoundError, match="Zarr v2 array"):
-            opening(tmp_path / "old.zarr" if arguments else tmp_path / "old.zarr" / "a", **arguments)  # type: ignore[operator]
-    assert main(["info", str(tmp_path / "old.zarr")]) == 1
-    assert "Zarr v2" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("mode", ["a", "w-"])
-def test_no_group_is_made_over_one_of_zarr_v2(mode: str, tmp_path: Path) -> None:
-    store = LocalStore(tmp_path / "old.zarr")
-    store.set(".zgroup", json.dumps({"zarr_format": 2}).encode())
-    with pytest.raises(NotFoundError, match="Zarr v2 group"):
-        frazil.open_group(tmp_path / "old.zarr", mode=mode)  # type: ignore[arg-type]
-    assert list(store.list_prefix("")) == [".zgroup"]
 
 
 def test_points_in_repositories_are_opened_as_by_the_command_line(
@@ -202,7 +178,7 @@ def test_no_name_is_a_command_to_a_terminal() -> None:
     one, two = repo.writable_session(), repo.writable_session()
     for session in (one, two):
         session.root[f"{name}/t"][0] = 7
-    shown: list[object] = [group, array, array.info(), group.tree(), one.diff(), one, repo, next(iter(repo.history()))]
+    shown: list[object] = [group, array, array.info, group.tree(), one.diff(), one, repo, next(iter(repo.history()))]
     one.commit("first")
     for call in (
         lambda: two.commit("second"),

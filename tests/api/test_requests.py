@@ -203,8 +203,8 @@ def test_what_asks_whether_one_is_there_is_told_at_once() -> None:
 def test_creating_looks_once_at_what_is_there() -> None:
     store = CountingStore(MemoryStore())
     group = frazil.create_group(store)
-    assert asked(store) == ["fetch zarr.json", "list refs", "put zarr.json"], (
-        "the second: whether a repository is there"
+    assert asked(store) == ["fetch zarr.json", "fetch .zgroup", "fetch .zarray", "list refs", "put zarr.json"], (
+        "the first three in one batch; the fourth: whether a repository is there"
     )
     array = group.create_array("x", shape=(64, 64), dtype="u2", chunks=(8, 8), shards=(32, 32), codecs=[])
     assert asked(store) == ["fetch zarr.json", "list x", "put x"]
@@ -218,7 +218,7 @@ def test_creating_looks_once_at_what_is_there() -> None:
     assert sorted(asked(store)) == ["fetch x", "look up x", "put x"], "there is nothing to keep"
     single = CountingStore(MemoryStore())
     frazil.create_array(single, shape=(4,), dtype="u1")
-    assert asked(single) == ["fetch zarr.json", "list ", "put zarr.json"]
+    assert asked(single) == ["fetch zarr.json", "fetch .zgroup", "fetch .zarray", "list ", "put zarr.json"]
 
 
 def test_opening_by_what_is_there_is_one_request_for_the_final_dialect() -> None:

@@ -151,7 +151,14 @@ def test_values_that_do_not_fit() -> None:
         array[0, 0] = "no number"
     with pytest.raises(InvalidInputError):
         array.read(out=np.zeros((100, 90), "u2"))
-    assert array.nchunks_initialized() == 0
+    assert array.nchunks_initialized == 0
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 0, 2)])
+def test_out_may_have_no_elements(shape: tuple[int, ...]) -> None:
+    array = frazil.create_array(MemoryStore(), shape=shape, chunks=(1,) * len(shape), dtype="f8")
+    out = np.empty(shape)  # whose strides are 0
+    assert array.read(out=out) is out
 
 
 def test_resize_and_append(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_structs_of_all_kinds_are_swapped_by_the_kernel(dialect: object, endian:
     assert stored is not None
     order = "<" if endian == "little" else ">"
     assert bytes(stored) == values[:4].astype(dtype.newbyteorder(order)).tobytes()
-    assert array.info().data_type.startswith("struct[a: uint8, b: int32, c: struct[")
+    assert array.info.data_type.startswith("struct[a: uint8, b: int32, c: struct[")
 
 
 def test_values_in_any_layout_of_memory() -> None:
@@ -160,7 +160,7 @@ def test_structs_of_both_byte_orders() -> None:
     assert read.dtype == dtype
     assert read[1:].tobytes() == values.tobytes()
     assert b"".join(bytes(store.get(f"data/c{i}") or b"") for i in (0, 1))[13:] == values.tobytes()
-    assert array.info().fill_value == {"a": 0, "b": 0.0, "c": 0}
+    assert array.info.fill_value == {"a": 0, "b": 0.0, "c": 0}
 
 
 def test_structs_without_a_byte_order_are_little_endian() -> None:

@@ -93,7 +93,7 @@ def test_not_again_for_changes() -> None:
         lambda: opened[0].resize(5),
         lambda: opened[0].append([1, 2]),
         lambda: opened[0].attrs.update(a=1),
-        opened[0].info,
+        lambda: opened[0].info,
     ]
     for change in changes:
         assert told(change) == []

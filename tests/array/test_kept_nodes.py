@@ -10,7 +10,7 @@ from tests.array.kept_nodes import KeptNodes, kept_place
 from tests.conformance.draft.user_extensions import MASK, REGISTRY
 
 import frazil
-from frazil.array.array_creation import new_array
+from frazil.array.creation.array_creation import new_array
 from frazil.array.group import Group, as_node
 from frazil.array.hierarchy.nodes import create_nodes, find_nodes
 from frazil.array.hierarchy.root import for_creation, locate

@@ -13,7 +13,7 @@ from tests.strategies import Layout, basic_selections, create, layouts, same, va
 import frazil
 from frazil.codecs import Bytes, Codec, Gzip, ShardingIndexed
 from frazil.stores import MemoryStore
-from frazil.stores.fetched.merged_spans import GAP
+from frazil.stores.transfer.merged_spans import GAP
 from frazil.testing import CountingStore
 
 INDEX = 16 * 64 + 4  # bytes of the index of the shards below

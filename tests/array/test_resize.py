@@ -85,7 +85,7 @@ def test_grids_of_a_million_chunks(shards: tuple[int, int] | None) -> None:
     expected = np.zeros((8, 8), "u1")
     expected[0, 0] = expected[5, 7] = 9
     assert same(array[...], expected)
-    assert array.nchunks_initialized() == 2
+    assert array.nchunks_initialized == 2
 
 
 def test_shapes_that_cannot_be() -> None:

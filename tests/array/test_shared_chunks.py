@@ -95,7 +95,7 @@ def test_reading_and_writing_as_numpy(
         if layout.shape and expected.size:
             points = tuple(np.array([0, n - 1, n // 2]) for n in layout.shape)
             assert same(array.vindex[points], expected[points])
-        assert again(group).nchunks_initialized() == array.nchunks_initialized()
+        assert again(group).nchunks_initialized == array.nchunks_initialized
 
 
 def outer(array: np.ndarray, selection: tuple[object, ...]) -> np.ndarray:
@@ -156,9 +156,9 @@ def test_stored_bytes_are_those_of_the_chunks(inline: int) -> None:
     array, _, _ = one(MemoryStore(), inline, shape=64, dtype="u1", chunks=8, codecs=[])
     array[:40] = np.arange(1, 41)
     array[32:48] = 0
-    assert (array.stored_nbytes(), array.nchunks_initialized()) == (32, 4)
-    assert array.info().stored_nbytes == 32
-    assert array.info().stored_objects == 4
+    assert (array.nbytes_stored(), array.nchunks_initialized) == (32, 4)
+    assert array.info.stored_nbytes == 32
+    assert array.info.stored_objects == 4
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def test_both_views_agree(array: Sharded, data: st.DataObject, seed: int) -> Non
             expected[box] = new[box]
         assert (direct[...] == expected).all()
         assert (through[...] == expected).all()
-    assert direct.nchunks_initialized() == through.nchunks_initialized()
+    assert direct.nchunks_initialized == through.nchunks_initialized
     encode = through.metadata.chunk_key_encoding.encode_one
     there = {key for at in np.ndindex(array.grid()) if above.exists(key := encode(at, array.prefix))}
     assert set(above.list()) == {*there, array.document, "zarr.json"}

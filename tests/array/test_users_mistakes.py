@@ -262,7 +262,7 @@ def test_grids_and_keys(answer: object) -> None:
             lambda a=array: a[...],
             lambda a=array: a[1],
             lambda a=array: a.__setitem__(..., 1),
-            array.nchunks_initialized,
+            lambda a=array: a.nchunks_initialized,
         ):  # type: ignore[misc]
             error = told(act, None)
             assert error is None or isinstance(error, InvalidInputError)

@@ -143,3 +143,15 @@ def test_only_numbers_are_drawn(dtype: object) -> None:
     with pytest.raises(InvalidInputError, match="only numbers") as caught:
         overview(window(array), 3)
     assert "frazil get" in str(caught.value)
+
+
+def test_elements_of_any_length_and_of_few_bits() -> None:
+    text = np.array([["a", 'q"'], ["", None]], np.dtypes.StringDType(na_object=None))
+    assert elements.json_values(text) == [["a", 'q"'], ["", None]]
+    assert elements.cells(text.reshape(-1)) == ["a", '"q"""', '""', ""]
+    raw = np.array([b"a", b"\xff", None], object)
+    assert elements.json_values(raw) == ["a", "\udcff", None]
+    few = pytest.importorskip("ml_dtypes")
+    assert elements.json_values(np.array([0.5, np.inf, -2], few.bfloat16)) == [0.5, "Infinity", -2.0]
+    assert elements.json_values(np.array([-8, 7], few.int4)) == [-8, 7]
+    assert elements.cells(np.array([-8, 7], few.int4)) == ["-8", "7"]

@@ -30,6 +30,7 @@ from frazil.stores.store import Store
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing import CountingStore
+from frazil.testing.checks import refusal
 
 LITTLE = Bytes("little")
 
@@ -257,7 +258,7 @@ def test_a_data_type_of_the_user(endian: str, shards: tuple[int, ...] | None) ->
     array[3] = expected[3]
     again = frazil.open_array(store, registry=registry)
     assert same(again[...], expected)
-    assert again.nchunks_initialized() == 2
+    assert again.nchunks_initialized == 2
     assert same(again.fill_value, FillValue(bytes(8), SAMPLE.dtype).scalar)
     with pytest.raises(UnknownExtensionError, match=r"test\.sample"):
         frazil.open_array(store)
@@ -309,7 +310,7 @@ def test_a_chunk_key_encoding_of_the_user() -> None:
     assert store.list()[:3] == ["x00_00", "x00_01", "x01_00"]
     again = frazil.open_array(store, mode="r+", registry=registry)
     assert same(again[...], expected)
-    assert again.nchunks_initialized() == again.nchunks == 40
+    assert again.nchunks_initialized == again.nchunks == 40
     again.resize((21, 3))
     assert len([key for key in store.list() if key != "zarr.json"]) == 22
     with pytest.raises(UnknownExtensionError) as caught:
@@ -417,7 +418,7 @@ def test_storage_transformers_of_the_user(shards: tuple[int, ...] | None) -> Non
     assert all(key.endswith(".chunk.b") for key in keys), "the first stands at the array's side"
     again = frazil.open_array(store, registry=registry)
     assert again[...].tolist() == [1, 2, 3, 0, 5, 6, 7, 8]
-    assert again.nchunks_initialized() == 4
+    assert again.nchunks_initialized == 4
     for registry, text in ((DEFAULT_REGISTRY, "registered: none"),):
         with pytest.raises(UnknownExtensionError, match=text) as caught:
             frazil.open_array(store, registry=registry)
@@ -426,3 +427,11 @@ def test_storage_transformers_of_the_user(shards: tuple[int, ...] | None) -> Non
     with pytest.raises(UnknownExtensionError) as caught:
         frazil.create_array(MemoryStore(), shape=1, dtype="u1", storage_transformers=["test.renamed"])
     assert caught.value.path == "storage_transformers[0]"
+
+
+def test_one_codec_in_place_of_a_list_is_told() -> None:
+    for name, hint in (("zsdt", "did you mean 'zstd'?"), ("atuo", "did you mean 'auto'?"), ("nothing", "auto")):
+        error = refusal(
+            MetadataError, lambda name=name: frazil.create_array(MemoryStore(), shape=4, dtype="u1", codecs=name)
+        )  # type: ignore[misc]
+        assert hint in (error.hint or "")

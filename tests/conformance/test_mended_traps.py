@@ -50,7 +50,7 @@ def test_data_given_at_creation_is_written_by_shards() -> None:
         "only shards that reach beyond the end are looked up"
     )
     assert same(array[...], data)
-    assert array.nchunks_initialized() == array.nchunks == 70
+    assert array.nchunks_initialized == array.nchunks == 70
 
 
 @pytest.mark.rule("trap 23")
@@ -197,7 +197,7 @@ def test_the_short_way_and_the_general_way_agree(layout: Layout, seed: int) -> N
 def test_keys_that_name_no_chunk_are_passed_over(key: str) -> None:
     array = frazil.create_array(MemoryStore(), shape=(4, 4), dtype="u1", chunks=(1, 1))
     array.store.set(key, b"x")
-    assert array.nchunks_initialized() == 0
+    assert array.nchunks_initialized == 0
     array.resize((0, 0))
     assert array.store.exists(key), "nor are they removed"
 
@@ -316,7 +316,7 @@ def test_what_cannot_be_compressed_grows_and_is_kept(level: int, shards: int | N
     assert same(array[...], data)
     array[1, 5:9] = 1
     assert array[1, 4:10].tolist() == [data[1, 4], 1, 1, 1, 1, data[1, 9]]
-    assert array.stored_nbytes() > data.nbytes
+    assert array.nbytes_stored() > data.nbytes
 
 
 @pytest.mark.rule("trap 50")
@@ -328,15 +328,15 @@ def test_fill_values_of_odd_sizes(size: int, shards: int | None) -> None:
         MemoryStore(), shape=4, dtype=f"V{size}", chunks=2, shards=shards, fill_value=np.void(fill)
     )
     array[...] = np.void(fill)
-    assert array.nchunks_initialized() == 0
+    assert array.nchunks_initialized == 0
     for at in range(size):
         other = bytearray(fill)
         other[at] ^= 0x80
         array[1] = np.void(bytes(other))
-        assert array.nchunks_initialized() == 1
+        assert array.nchunks_initialized == 1
         assert array[...].tobytes() == fill + bytes(other) + fill * 2
         array[1] = np.void(fill)
-    assert array.nchunks_initialized() == 0
+    assert array.nchunks_initialized == 0
 
 
 @pytest.mark.rule("trap 51")

@@ -32,10 +32,10 @@ def kept(dtype: str, value: bytes, fill: object, shards: int | None) -> None:
     array[:2] = np.repeat(element, 2)
     again = frazil.open_array(store)
     assert same(again[:2], np.repeat(element, 2))
-    assert again.nchunks_initialized() == 1
+    assert again.nchunks_initialized == 1
     assert same(again[2:], np.full(2, again.fill_value))
     array[:2] = again.fill_value
-    assert again.nchunks_initialized() == 0
+    assert again.nchunks_initialized == 0
 
 
 @pytest.mark.rule("trap 1")

@@ -110,7 +110,7 @@ def check_refused(store: Store, layout: str, *, counts: bool = True) -> None:
         assert after.pop("sea/zarr.json") is not None
         assert after == {key: value for key, value in before.items() if key != "sea/zarr.json"}
     if counts and layout not in PLAIN:
-        checked(array.nchunks_initialized)
+        checked(lambda: array.nchunks_initialized)
 
 
 def check_mended(store: Store) -> None:

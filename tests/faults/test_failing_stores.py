@@ -57,8 +57,8 @@ READS: dict[str, tuple[Work, object]] = {
     "rows": (lambda a: a.oindex[[1, 9], [0, 5]], VALUES[np.ix_([1, 9], [0, 5])]),
     "points": (lambda a: a.vindex[[1, 9, 5], [0, 5, 5]], VALUES[[1, 9, 5], [0, 5, 5]]),
     "warm": (lambda a: (a[...], a[...])[1], VALUES),
-    "chunks": (lambda a: a.nchunks_initialized(), None),
-    "bytes": (lambda a: a.stored_nbytes() > 0, True),
+    "chunks": (lambda a: a.nchunks_initialized, None),
+    "bytes": (lambda a: a.nbytes_stored() > 0, True),
     "refresh": (lambda a: a.refresh().shape, (10, 10)),
 }
 

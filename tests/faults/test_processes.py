@@ -314,7 +314,7 @@ def test_values_are_pickled() -> None:
     array = group.create_array(
         "x", shape=(4, 4), dtype="f8", chunks=(2, 2), fill_value=np.nan, dimension_names=("y", None)
     )
-    info = array.info()
+    info = array.info
     assert (again(info), str(again(info)), again(info).to_json()) == (info, str(info), info.to_json())
     assert str(again(group.tree())) == str(group.tree())
     for value in (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -187,7 +188,7 @@ def test_replaced_before_a_write_lands(inner: Store, holds: bool, nested: bool) 
 
 def test_replaced_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader does not go on for ever, and does not make something up."""
-    monkeypatch.setattr("frazil.array.io.read.READS", Backoff(20))
+    monkeypatch.setattr(sys.modules["frazil.array.io.read"], "READS", Backoff(20))
     inner = MemoryStore()
     create(inner)
     store = Meddling(inner, holds=False)
@@ -200,7 +201,7 @@ def test_replaced_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_replaced_without_end_under_a_writer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.array.io.write.WRITES", Backoff(5))
+    monkeypatch.setattr(sys.modules["frazil.array.io.write"], "WRITES", Backoff(5))
     inner = MemoryStore()
     create(inner)
     store = Meddling(inner, holds=True)

@@ -27,7 +27,7 @@ from frazil.stores import (
     Version,
     WrappedStore,
 )
-from frazil.stores.fetched.content import as_buffers, read_values
+from frazil.stores.transfer.content import as_buffers, read_values
 from frazil.stores.values import STALE, Columns, Pieces, pieces_of
 from frazil.testing import Fault, FaultPlan, FaultyStore
 from frazil.testing.store_base import columns

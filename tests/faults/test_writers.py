@@ -191,7 +191,7 @@ def test_erasing_beside_writing(location: str, layout: str) -> None:
     in_threads(THREADS, write)
     assert (array[...] == np.repeat(100 * np.arange(16) + 5, 4)).all()
     in_threads(THREADS, lambda writer: array.__setitem__((slice(None), slice(4 * writer, 4 * writer + 4)), -1))
-    assert array.stored_nbytes() == 0, "the last to erase leaves nothing"
+    assert array.nbytes_stored() == 0, "the last to erase leaves nothing"
 
 
 def shards_of(layout: str) -> dict[str, object]:

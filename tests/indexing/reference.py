@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from frazil.indexing import (
     BoxBatch,
+    BoxChunks,
     BoxPlan,
     BoxSelection,
-    BoxUnits,
+    PointChunks,
     PointPlan,
     PointSelection,
-    PointUnits,
     box_plan,
     point_plan,
 )
@@ -75,56 +75,56 @@ def read(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
         shards = [tuple(row) for row in batch.shards.tolist()]
         present = [row for row, shard in enumerate(shards) if shard in stored.shards]
         for row in set(range(len(shards))) - set(present):
-            view[batch.place(row) if isinstance(batch, BoxBatch) else batch.places(np.array([row]))] = FILL
-        units = batch.units(np.array(present, np.int64))
-        blocks = _blocks(units, [stored.shards[shards[row]] for row in present], stored)
-        for unit, block in enumerate(blocks):
-            for position, at in _moves(units, unit, stored.chunk):
+            view[batch.result_index(row) if isinstance(batch, BoxBatch) else batch.result_index(np.array([row]))] = FILL
+        chunks = batch.chunks(np.array(present, np.int64))
+        blocks = _blocks(chunks, [stored.shards[shards[row]] for row in present], stored)
+        for number, block in enumerate(blocks):
+            for position, at in _moves(chunks, number, stored.chunk):
                 view[at] = block[position]
 
 
 def write(plan: Plan, stored: Stored, view: Array, limit: int) -> None:
     """From a view as selection.source_view gives it."""
     for batch in plan.batches(8, 8 * limit, limit):
-        units = batch.units()
+        chunks = batch.chunks()
         targets = [stored.shards.setdefault(tuple(shard), {}) for shard in batch.shards.tolist()]
-        for row, number in zip(units.shard_rows().tolist(), _numbers(units, stored), strict=True):
+        for row, number in zip(chunks.shard_rows().tolist(), _numbers(chunks, stored), strict=True):
             targets[row].setdefault(number, np.full(stored.chunk, FILL, np.int64))
-        for unit, block in enumerate(_blocks(units, targets, stored)):
-            for position, at in _moves(units, unit, stored.chunk):
+        for number, block in enumerate(_blocks(chunks, targets, stored)):
+            for position, at in _moves(chunks, number, stored.chunk):
                 block[position] = view[at]
 
 
 def check(plan: Plan, stored: Stored, limit: int) -> None:
     """Limits, order, completeness, whole(), whole_shards()."""
     seen: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    chunks: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    positions: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     wholes: dict[tuple[int, ...], tuple[bool, int]] = {}
     for batch in plan.batches(8, 8 * limit, limit):
-        units = batch.units()
-        assert units.count == batch.unit_count == units.offsets[-1] <= limit
-        assert batch.shard_count == len(batch.shards) == units.rows.size
-        coords = [tuple(row) for row in units.chunks().tolist()]
+        chunks = batch.chunks()
+        assert chunks.count == batch.chunk_count == chunks.offsets[-1] <= limit
+        assert batch.shard_count == len(batch.shards) == chunks.rows.size
+        coords = [tuple(row) for row in chunks.coordinates().tolist()]
         shards = [tuple(row) for row in batch.shards.tolist()]
         assert shards == sorted(set(shards))
-        of_units = [shards[row] for row in units.shard_rows().tolist()]
-        assert of_units == [stored.shard_of(c) for c in coords]
-        keys = list(zip(of_units, _numbers(units, stored), strict=True))
+        of_chunks = [shards[row] for row in chunks.shard_rows().tolist()]
+        assert of_chunks == [stored.shard_of(c) for c in coords]
+        keys = list(zip(of_chunks, _numbers(chunks, stored), strict=True))
         assert keys == sorted(set(keys))
         assert [stored.number_of(c) for c in coords] == [number for _, number in keys]
         for shard, whole in zip(shards, batch.whole_shards().tolist(), strict=True):
             seen.setdefault(shard, []).append((batch.part, batch.parts))
             wholes[shard] = (whole, batch.parts)
-        for unit, (chunk, whole) in enumerate(zip(coords, units.whole().tolist(), strict=True)):
-            assert chunk not in chunks
-            chunks[chunk] = {position for position, _ in _moves(units, unit, stored.chunk)}
+        for number, (chunk, whole) in enumerate(zip(coords, chunks.whole().tolist(), strict=True)):
+            assert chunk not in positions
+            positions[chunk] = {position for position, _ in _moves(chunks, number, stored.chunk)}
             assert whole == (
-                len(chunks[chunk]) == math.prod(stored.chunk)
+                len(positions[chunk]) == math.prod(stored.chunk)
             )  # never so of a chunk beyond the array's end
-    assert len(chunks) == plan.chunk_count
+    assert len(positions) == plan.chunk_count
     for parts in seen.values():
         assert parts == [(part, parts[0][1]) for part in range(parts[0][1])]
-    _check_whole_shards(plan, stored, chunks, wholes)
+    _check_whole_shards(plan, stored, positions, wholes)
 
 
 def _check_whole_shards(
@@ -142,33 +142,33 @@ def _check_whole_shards(
         assert whole == (missing[shard] == 0 and (parts == 1 or isinstance(plan, BoxPlan)))
 
 
-def _numbers(units: BoxUnits | PointUnits, stored: Stored) -> list[int]:
+def _numbers(chunks: BoxChunks | PointChunks, stored: Stored) -> list[int]:
     ones = (1,) * len(stored.shard)
-    numbers: list[int] = units.numbers(ones, stored.shard, stored.strides).tolist()
+    numbers: list[int] = chunks.numbers(ones, stored.shard, stored.strides).tolist()
     return numbers
 
 
-def _blocks(units: BoxUnits | PointUnits, shards: list[Shard], stored: Stored) -> list[Array]:
-    numbers = _numbers(units, stored)
-    return [shards[row][number] for row, number in zip(units.shard_rows().tolist(), numbers, strict=True)]
+def _blocks(chunks: BoxChunks | PointChunks, shards: list[Shard], stored: Stored) -> list[Array]:
+    numbers = _numbers(chunks, stored)
+    return [shards[row][number] for row, number in zip(chunks.shard_rows().tolist(), numbers, strict=True)]
 
 
 def _moves(
-    units: BoxUnits | PointUnits, unit: int, chunk: tuple[int, ...]
+    chunks: BoxChunks | PointChunks, number: int, chunk: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(position in the chunk, place in the view) of each element, in the order in which the kernel takes them."""
-    if isinstance(units, PointUnits):
-        for position, at in units.points[units.first[unit] : units.first[unit + 1]].tolist():
+    if isinstance(chunks, PointChunks):
+        for position, at in chunks.points[chunks.first[number] : chunks.first[number + 1]].tolist():
             yield tuple(int(p) for p in np.unravel_index(position, chunk)), (at,)
         return
-    for column in (units.index, units.entries, units.runs):
+    for column in (chunks.index, chunks.entries, chunks.runs):
         assert column.dtype == np.int64
         assert column.flags.c_contiguous
     lines = []
-    for row, extent in zip(units.index[unit].tolist(), chunk, strict=True):
-        first, number = units.entries[row].tolist()
+    for row, extent in zip(chunks.index[number].tolist(), chunk, strict=True):
+        first, count_of_runs = chunks.entries[row].tolist()
         line = []
-        for start, count, step, at in units.runs[first : first + number].tolist():
+        for start, count, step, at in chunks.runs[first : first + count_of_runs].tolist():
             assert count >= 1
             assert step >= 1
             assert start >= 0

@@ -193,11 +193,11 @@ def test_units_of_some_shards_are_those_of_all(rows: list[int]) -> None:
     stored = reference.Stored(np.zeros(shape, np.int64), chunk, shard)
     for selection in (basic(np.s_[2:17, ::3], shape), vectorised(([1, 5, 19, 11, 5], [12, 3, 1, 9, 3]), shape)):
         (batch,) = reference.plan_of(selection, stored).batches(1, 2**63 - 1, 2**63 - 1)
-        every = batch.units()
+        every = batch.chunks()
         kept = [row for row in rows if row < batch.shard_count]
-        some = batch.units(np.array(kept, np.int64))
-        places = [unit for unit, row in enumerate(every.shard_rows().tolist()) if row in kept]
-        np.testing.assert_array_equal(some.chunks(), every.chunks(np.array(places, np.int64)))
+        some = batch.chunks(np.array(kept, np.int64))
+        numbers = [number for number, row in enumerate(every.shard_rows().tolist()) if row in kept]
+        np.testing.assert_array_equal(some.coordinates(), every.coordinates(np.array(numbers, np.int64)))
         np.testing.assert_array_equal(np.diff(some.offsets), np.diff(every.offsets)[kept])
 
 
@@ -212,10 +212,12 @@ def test_numbers_of_nested_levels(layout: Layout, data: st.DataObject) -> None:
     strides = [tuple(math.prod(extents[d + 1 :]) for d in range(len(extents))) for extents in (outer, inner)]
     for selection in selections:
         for batch in reference.plan_of(selection, stored).batches(1, 50, 50):
-            units = batch.units()
-            first = units.numbers(inner, outer, strides[0])
-            second = units.numbers((1,) * len(shape), inner, strides[1])
-            for coords, level_1, level_2 in zip(units.chunks().tolist(), first.tolist(), second.tolist(), strict=True):
+            chunks = batch.chunks()
+            first = chunks.numbers(inner, outer, strides[0])
+            second = chunks.numbers((1,) * len(shape), inner, strides[1])
+            for coords, level_1, level_2 in zip(
+                chunks.coordinates().tolist(), first.tolist(), second.tolist(), strict=True
+            ):
                 within = [c % s for c, s in zip(coords, shard, strict=True)]
                 above = np.unravel_index(level_1, outer) if shape else ()
                 below = np.unravel_index(level_2, inner) if shape else ()
@@ -226,6 +228,6 @@ def test_whole_chunks_among_points_are_those_with_every_element() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         points = rng.integers(0, 12, rng.integers(1, 60))
-        units = next(point_plan(vectorised((points,), (11 + 1,)), (3,)).batches(1, 2**20, 2**20)).units()
-        chunks = units.chunks()[:, 0].tolist()
-        assert units.whole_inside().tolist() == [len({p for p in points.tolist() if p // 3 == c}) == 3 for c in chunks]
+        found = next(point_plan(vectorised((points,), (11 + 1,)), (3,)).batches(1, 2**20, 2**20)).chunks()
+        chunks = found.coordinates()[:, 0].tolist()
+        assert found.whole_inside().tolist() == [len({p for p in points.tolist() if p // 3 == c}) == 3 for c in chunks]

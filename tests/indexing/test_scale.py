@@ -38,27 +38,29 @@ def test_a_hundred_million_chunks(
     tracemalloc.start()
     try:
         whole = plan(shape, (slice(None, None, step),) * len(shape), chunk, shard)
-        batches = units = shards = 0
+        batches = chunks = shards = 0
         for batch in whole.batches(1000, 2**27, 2**17):
             batches += 1
-            units += batch.unit_count
+            chunks += batch.chunk_count
             shards += batch.shard_count if batch.part == 0 else 0
-            assert batch.unit_count <= 2**17
+            assert batch.chunk_count <= 2**17
             if batches % 400 == 1:
-                assert batch.units().count == batch.unit_count
+                assert batch.chunks().count == batch.chunk_count
                 assert len(batch.shards) == batch.shard_count
-                assert batch.place(0) is not None
+                assert batch.result_index(0) is not None
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert units == whole.chunk_count >= 10**8 // (step if step <= chunk[0] else 1)
+    assert chunks == whole.chunk_count >= 10**8 // (step if step <= chunk[0] else 1)
     assert batches < 10**4
     assert peak < 64 * MEGABYTE
 
 
 def test_the_place_of_a_batch_is_made_of_slices() -> None:
     for batch in plan((100, 100), np.s_[5:95, ::3], (4, 4), (5, 5)).batches(1, 50, 50):
-        assert all(isinstance(place, slice) for place in (*batch.place(0), *batch.place(batch.shard_count - 1)))
+        assert all(
+            isinstance(item, slice) for item in (*batch.result_index(0), *batch.result_index(batch.shard_count - 1))
+        )
 
 
 def test_chunks_beyond_counting() -> None:
@@ -67,15 +69,15 @@ def test_chunks_beyond_counting() -> None:
     whole = plan(shape, ..., (1, 1), (3, 2))
     assert whole.chunk_count == LARGEST**2
     for batch in itertools.islice(whole.batches(1, 1000, 1000), 3):
-        assert batch.unit_count <= 1000
-        assert batch.units().count == batch.unit_count
+        assert batch.chunk_count <= 1000
+        assert batch.chunks().count == batch.chunk_count
     corner = plan(shape, np.s_[-3:, -2:], (2, LARGEST), (2**61, 2**62))
     (batch,) = corner.batches(1, LARGEST, LARGEST)
-    units = batch.units()
-    assert units.chunks().tolist() == [[(LARGEST - 3) // 2, 0], [(LARGEST - 1) // 2, 0]]
+    chunks = batch.chunks()
+    assert chunks.coordinates().tolist() == [[(LARGEST - 3) // 2, 0], [(LARGEST - 1) // 2, 0]]
     assert batch.shards.tolist() == [[1, 0]]
-    assert units.runs[:2].tolist() == [[0, 2, 1, 0], [0, 1, 1, 2]]
-    assert units.whole().tolist() == [False, False]
+    assert chunks.runs[:2].tolist() == [[0, 2, 1, 0], [0, 1, 1, 2]]
+    assert chunks.whole().tolist() == [False, False]
 
 
 def test_points_of_arrays_beyond_counting() -> None:
@@ -86,15 +88,15 @@ def test_points_of_arrays_beyond_counting() -> None:
     selection = vectorised(tuple(np.array(listed).T), shape)
     for shard in (None, (2**62, 1, 3)):
         (batch,) = point_plan(selection, (1, 2, 1), shard).batches(1, LARGEST, LARGEST)
-        units = batch.units()
-        chunks = [tuple(chunk) for chunk in units.chunks().tolist()]
+        found = batch.chunks()
+        chunks = [tuple(chunk) for chunk in found.coordinates().tolist()]
         assert sorted(chunks) == sorted({(a, b // 2, c) for a, b, c in listed})
-        assert units.count == 5
-        shards = [batch.shards[row].tolist() for row in units.shard_rows()]
+        assert found.count == 5
+        shards = [batch.shards[row].tolist() for row in found.shard_rows()]
         assert shards == sorted(shards)
-        for unit, chunk in enumerate(chunks):
-            for position, at in units.points[units.first[unit] : units.first[unit + 1]].tolist():
+        for number, chunk in enumerate(chunks):
+            for position, at in found.points[found.first[number] : found.first[number + 1]].tolist():
                 a, b, c = listed[at]
                 assert (a, b // 2, c) == chunk
                 assert position == b % 2
-        assert not units.whole()[0] or chunks[0] == (0, 0, 0)
+        assert not found.whole()[0] or chunks[0] == (0, 0, 0)

@@ -34,11 +34,11 @@ def test_agrees_with_the_general_way(axes: list[tuple[int, int]], listed: list[o
         return
     assert single.shape == general.result_shape
     (batch,) = box_plan(general, chunk).batches(1, 1, 1)
-    units = batch.units()
-    assert units.chunks().tolist() == [list(single.chunk)]
+    chunks = batch.chunks()
+    assert chunks.coordinates().tolist() == [list(single.chunk)]
     columns = zip(single.starts, single.counts, single.steps, strict=True)
     runs = [[start, count, step, 0] for start, count, step in columns]
-    assert units.runs[units.entries[units.index[0], 0]].tolist() == runs
+    assert chunks.runs[chunks.entries[chunks.index[0], 0]].tolist() == runs
 
 
 def test_integers_of_numpy_and_the_ellipsis() -> None:

@@ -1,4 +1,4 @@
-"""copy_files of the kernel: many files in one call, on any number of threads; what is refused, and what a refusal leaves. Copies between stores: tests/stores/test_value_copies.py."""
+"""copy_files of the kernel: many files in one call, on any number of threads; what is refused, and what a refusal leaves. Copies between stores: tests/stores/transfer/test_value_copies.py."""
 
 from __future__ import annotations
 

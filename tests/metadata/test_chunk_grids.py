@@ -66,8 +66,8 @@ def test_a_grid_has_the_dimensions_of_its_array():
 
 
 def test_other_grids_can_be_registered():
-    with refused("chunk_grid", '"rectilinear"', "registered: regular", kind=UnknownExtensionError):
-        CORE_EXTENSIONS.chunk_grid(Extension("rectilinear"))
-    extensions = CORE_EXTENSIONS.with_chunk_grid(NamedExtension("rectilinear", lambda extension, path: RegularGrid(1)))
-    assert extensions.chunk_grid(Extension("rectilinear")) == RegularGrid(1)
+    with refused("chunk_grid", '"hexagonal"', "registered: regular", kind=UnknownExtensionError):
+        CORE_EXTENSIONS.chunk_grid(Extension("hexagonal"))
+    extensions = CORE_EXTENSIONS.with_chunk_grid(NamedExtension("hexagonal", lambda extension, path: RegularGrid(1)))
+    assert extensions.chunk_grid(Extension("hexagonal")) == RegularGrid(1)
     assert extensions.chunk_grid(Extension("regular", {"chunk_shape": [2]})) == RegularGrid(2)

@@ -10,7 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 
 import frazil
+from frazil.operations.serve.consolidated_documents import ConsolidatedDocuments
 from frazil.operations.serve.server import Server
+from frazil.stores import Store
 
 VALUES = np.random.default_rng(0).integers(0, 1000, (40, 50), dtype="<i4")
 
@@ -43,6 +45,13 @@ def fill(root: frazil.Group) -> None:
     root.create_array("level1/plain", data=VALUES, chunks=(16, 16))
     root.create_array("level1/sharded", data=VALUES + 1, chunks=(8, 8), shards=(16, 16))
     root.attrs["title"] = "The sea"
+
+
+def served_value(store: Store, key: str) -> bytes:
+    """What is served under a key: the stored value, and of groups their documents with consolidated metadata."""
+    stored = store.get(key)
+    assert stored is not None
+    return ConsolidatedDocuments().document(store, key) or stored
 
 
 def old_files(folder: Path) -> None:

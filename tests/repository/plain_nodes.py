@@ -6,17 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import frazil
-from frazil.array.hierarchy.nodes import (
-    Metadata,
-    Place,
-    change_node,
-    create_nodes,
-    find_node,
-    member_paths,
-    node_exists,
-    nodes_below,
-    remove_node,
-)
+from frazil.array.hierarchy.members import member_paths, nodes_below
+from frazil.array.hierarchy.nodes import Metadata, Place, change_node, create_nodes, find_node, node_exists
+from frazil.array.hierarchy.removal import remove_node
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.metadata.model import ArrayMetadata

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from frazil.formats.alpha.manifests import encode_manifest
 from frazil.formats.alpha.refs import Ref, branch_key, emit_ref
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.ids import ObjectId, decode_id, new_id
@@ -16,6 +17,7 @@ from frazil.repository.alpha.branches import create_repository
 from frazil.repository.alpha.format import AlphaFormat as Files
 from frazil.repository.format import Tip
 from frazil.stores import Capabilities, MemoryStore, Store
+from frazil.stores.values import flat_buffer
 from frazil.stores.wrappers import WrappedStore
 from tests.formats.archives import repository
 
@@ -51,7 +53,8 @@ def put_snapshot(files: Files, number: int, history: Sequence[int] = (), total: 
 
 def put_manifests(files: Files, manifests: Sequence[tuple[ObjectId, Manifest]]) -> None:
     """Writes manifests with a snapshot of their own."""
-    files.write_snapshot(some_id(), snapshot(info(1)), manifests)
+    encoded = [(file, one, flat_buffer(encode_manifest(one))) for file, one in manifests]
+    files.write_snapshot(some_id(), snapshot(info(1)), encoded)
 
 
 def manifest(node: int, count: int) -> Manifest:

@@ -17,7 +17,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"codecs", "stores"}),
     frozenset({"array", "repository", "extensions"}),
     frozenset({"api", "operations", "testing", ROOT}),
-    frozenset({"integrations", "dask", "xarray", "cli", "__main__"}),
+    frozenset({"integrations", "dask", "xarray", "zarr", "cli", "__main__"}),
 )
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
@@ -32,11 +32,14 @@ SIDEWAYS = frozenset(
         ("cli", "integrations"),
         ("dask", "integrations"),  # its public name
         ("xarray", "integrations"),  # its public name
+        ("zarr", "integrations"),  # its public name
         ("__main__", "cli"),
         (ROOT, "api"),
         (ROOT, "operations"),
         (ROOT, "dask"),  # late: nothing of it is loaded before it is asked for
         (ROOT, "xarray"),  # late, too
+        (ROOT, "integrations"),  # late: import_file, export_file
+        (ROOT, "zarr"),  # late, too
     }
 )
 # Sub-packages of one package, the lowest first: each imports its own modules and those before it.

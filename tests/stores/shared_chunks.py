@@ -11,8 +11,8 @@ import numpy as np
 
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, KernelFiles, Located
 from frazil.stores.array_storage.shared_objects import fetch_located, located_files
-from frazil.stores.fetched.content import join_pieces
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import ABSENT, ANY, Changed, Columns, Fetched, Pieces, Version, pieces_of
 
 PAD = b"\xa5" * 3  # between chunks: whoever reads over an edge gets this

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from frazil.metadata.paths import normalise
 from frazil.metadata.v3.documents import parse_node
 from frazil.stores.array_storage.node_keys import grouped
-from frazil.stores.fetched.composed_values import picked
-from frazil.stores.fetched.content import join_pieces
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
+from frazil.stores.transfer.composed_values import picked
+from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 from frazil.stores.wrappers import WrappedStore
 from frazil.testing import ANY_KEYS, CHUNK_KEYS, DOCUMENT_KEYS, StoreProfile, StoreTests

@@ -232,6 +232,7 @@ fn parse_codec(codec: &Bound<'_, PyAny>) -> PyResult<Codec> {
         "zlib" => (Codec::Zlib { level: number(1, 0, 9)? as i32 }, 2),
         "zstd" => (Codec::Zstd { level: number(1, -131_072, 22)? as i32, checksum: codec.get_item(2)?.extract()? }, 3),
         "lz4" => (Codec::Lz4 { acceleration: number(1, i64::from(i32::MIN), i64::from(i32::MAX))? as i32 }, 2),
+        "gdeflate" => (Codec::Gdeflate { level: number(1, 0, 12)? as i32 }, 2),
         "blosc" => {
             let compressor: String = codec.get_item(1)?.extract()?;
             if !["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"].contains(&compressor.as_str()) {

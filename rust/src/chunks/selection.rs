@@ -1,4 +1,4 @@
-//! What a read wants of an array: boxes, as columns of each axis, or points. From these follow the shards that are read, and in each its units: the leaf chunks that hold something of
+//! What a read wants of an array: boxes, as columns of each axis, or points. From these follow the shards that are read, and in each its units: the inner chunks that hold something of
 //! it. Nothing is read here.
 
 use std::iter;
@@ -30,7 +30,7 @@ pub trait Selection: Sync {
     /// For each unit of a shard the number of its inner chunk in the index of a level.
     fn numbers(&self, shard: usize, level: usize) -> Vec<i64>;
 
-    /// Coordinates of a unit's leaf chunk in the array's grid of such chunks.
+    /// Coordinates of a unit's inner chunk in the array's grid of such chunks.
     fn chunk(&self, shard: usize, unit: usize) -> Vec<i64>;
 
     /// Decodes the units of these shards, a row each. An Err is a mistake of the caller's.
@@ -44,18 +44,18 @@ pub trait Selection: Sync {
     ) -> Result<Failures, String>;
 }
 
-/// How many leaf chunks of an axis make one inner chunk of each level; with how many of those there are in a shard, and what one adds to their number.
+/// How many inner chunks of an axis make one inner chunk of each level; with how many of those there are in a shard, and what one adds to their number.
 fn divisors(levels: &[&ShardIndex], axis: usize) -> Vec<[i64; 3]> {
     let below = |level: usize| levels[level + 1..].iter().map(|level| level.counts[axis]).product();
     (0..levels.len()).map(|level| [below(level), levels[level].counts[axis], levels[level].strides[axis]]).collect()
 }
 
-/// Leaf chunks along an axis of a shard.
+/// Inner chunks along an axis of a shard.
 fn extent(levels: &[&ShardIndex], axis: usize) -> i64 {
     levels.iter().map(|level| level.counts[axis]).product()
 }
 
-/// The columns of one axis of a box. An entry is a leaf chunk that is touched along it.
+/// The columns of one axis of a box. An entry is an inner chunk that is touched along it.
 struct Axis {
     /// Coordinates of the entries' chunks.
     chunks: Vec<i64>,
@@ -257,7 +257,7 @@ pub struct PointSelection<'a> {
     first: &'a [[i64; 1]],
     points: &'a [[i64; 2]],
     out: View<'a>,
-    /// For each axis: leaf chunks in a shard, and the divisors of each level.
+    /// For each axis: inner chunks in a shard, and the divisors of each level.
     axes: Vec<(i64, Vec<[i64; 3]>)>,
 }
 

@@ -68,7 +68,7 @@ struct Shard {
     fault: Option<(Option<usize>, Fault)>,
 }
 
-/// shard, code, text, coordinates of the leaf chunk (of the shard, where that is at fault)
+/// shard, code, text, coordinates of the inner chunk (of the shard, where that is at fault)
 pub type FailureRows = Vec<(usize, i64, String, Vec<i64>)>;
 pub type Answer = (FailureRows, (usize, usize, usize));
 

@@ -1,4 +1,4 @@
-//! The walk through one open shard: from its index, over the indexes of the shards in it, to the bytes of its leaf chunks. One level after the other, in a loop.
+//! The walk through one open shard: from its index, over the indexes of the shards in it, to the bytes of its inner chunks. One level after the other, in a loop.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ impl<'a> Extent<'a> {
     }
 }
 
-/// Where each leaf chunk lies in the chunk of the array, EMPTY where it is not there. An Err names the unit at fault.
+/// Where each inner chunk lies in the chunk of the array, EMPTY where it is not there. An Err names the unit at fault.
 ///
 /// table: the index of the outermost level. numbers: for each level, of each unit's inner chunk.
 pub fn find_chunks(

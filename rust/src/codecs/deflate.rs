@@ -1,4 +1,4 @@
-//! gzip (RFC 1952) and zlib (RFC 1950), through libdeflate.
+//! gzip (RFC 1952), zlib (RFC 1950), and the bare DEFLATE (RFC 1951) that GDeflate is made of, through libdeflate.
 
 use std::ptr::NonNull;
 
@@ -11,6 +11,7 @@ use crate::failures::{Code, Fault, Outcome};
 pub enum Format {
     Gzip,
     Zlib,
+    Deflate,
 }
 
 impl Format {
@@ -18,6 +19,7 @@ impl Format {
         match self {
             Format::Gzip => "gzip",
             Format::Zlib => "zlib",
+            Format::Deflate => "deflate",
         }
     }
 }
@@ -31,6 +33,7 @@ pub fn bound(format: Format, len: usize) -> Option<usize> {
         match format {
             Format::Gzip => sys::libdeflate_gzip_compress_bound(std::ptr::null_mut(), len),
             Format::Zlib => sys::libdeflate_zlib_compress_bound(std::ptr::null_mut(), len),
+            Format::Deflate => sys::libdeflate_deflate_compress_bound(std::ptr::null_mut(), len),
         }
     })
 }
@@ -74,8 +77,8 @@ impl Unpacker {
             if rest.is_empty() || (format == Format::Gzip && rest.iter().all(|&byte| byte == 0)) {
                 return Ok(made);
             }
-            if format == Format::Zlib {
-                return Err(Refusal::bad(Code::Decode, format!("zlib: {} bytes follow the stream", rest.len())));
+            if format != Format::Gzip {
+                return Err(Refusal::bad(Code::Decode, format!("{}: {} bytes follow the stream", format.name(), rest.len())));
             }
         }
     }
@@ -85,6 +88,7 @@ impl Unpacker {
         let call = match format {
             Format::Gzip => sys::libdeflate_gzip_decompress_ex,
             Format::Zlib => sys::libdeflate_zlib_decompress_ex,
+            Format::Deflate => sys::libdeflate_deflate_decompress_ex,
         };
         // SAFETY: the decompressor is live and ours alone (&mut self); pointers and lengths are those of the slices.
         let answer = unsafe {
@@ -132,6 +136,7 @@ impl Packer {
         let call = match format {
             Format::Gzip => sys::libdeflate_gzip_compress,
             Format::Zlib => sys::libdeflate_zlib_compress,
+            Format::Deflate => sys::libdeflate_deflate_compress,
         };
         // SAFETY: as in Unpacker::member.
         let made = unsafe { call(self.0.as_ptr(), input.as_ptr().cast(), input.len(), out.as_mut_ptr().cast(), out.len()) };

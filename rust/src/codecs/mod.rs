@@ -3,6 +3,7 @@
 
 mod blosc;
 mod deflate;
+mod gdeflate;
 mod lz4;
 mod snappy;
 mod zstd;
@@ -20,6 +21,7 @@ pub enum Codec {
     Zstd { level: i32, checksum: bool },
     Blosc(Blosc),
     Lz4 { acceleration: i32 },
+    Gdeflate { level: i32 },
 }
 
 /// Why a codec could not decode.
@@ -60,6 +62,7 @@ impl Codec {
             Codec::Zstd { .. } => "zstd",
             Codec::Blosc(_) => "blosc",
             Codec::Lz4 { .. } => "lz4",
+            Codec::Gdeflate { .. } => "gdeflate",
         }
     }
 
@@ -76,6 +79,7 @@ impl Codec {
             Codec::Zstd { .. } => zstd::bound(len),
             Codec::Blosc(_) => blosc::bound(len),
             Codec::Lz4 { .. } => lz4::bound(len),
+            Codec::Gdeflate { .. } => gdeflate::bound(len),
         }
     }
 
@@ -100,6 +104,7 @@ impl Codec {
             Codec::Zstd { .. } => zstd::decode(&mut contexts.zstd_out, input, out),
             Codec::Blosc(_) => blosc::decode(input, out),
             Codec::Lz4 { .. } => lz4::decode(input, out),
+            Codec::Gdeflate { .. } => gdeflate::decode(input, out),
         }
     }
 
@@ -117,6 +122,7 @@ impl Codec {
             Codec::Zstd { level, checksum } => zstd::Compressor::lazy(&mut contexts.zstd_in, *level, *checksum)?.encode(input, out),
             Codec::Blosc(blosc) => blosc.encode(input, out),
             Codec::Lz4 { acceleration } => lz4::encode(*acceleration, input, out),
+            Codec::Gdeflate { level } => gdeflate::encode(Packer::lazy(&mut contexts.packer, *level)?, input, out),
         }
     }
 }

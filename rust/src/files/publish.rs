@@ -253,9 +253,9 @@ fn publish_new(
 /// What became of a file that was to be created.
 enum Created {
     /// It is there. The error says why its folder could not be synced: a crash may lose it.
-    Now(System<()>),
+    Now(Version, System<()>),
     /// A file was there before, maybe one that its writer could not sync. The error is as that of `Now`.
-    Before(System<()>),
+    Before(Version, System<()>),
 }
 
 /// Creates the one name of a batch. An error says that nothing was created. Whoever repeats a creation whose folder could not be synced meets the file that it
@@ -266,15 +266,15 @@ fn create_one(batch: &Batch<'_>, value: &[u8]) -> Result<Created, Trouble> {
     Desk::default().within(batch, &batch.names[0], true, |folder, base, scratch| {
         let sync_folder = || if batch.sync { sync(folder) } else { Ok(()) };
         for _ in 0..TRIES {
-            if present(folder, base)?.is_some() {
-                return Ok(Created::Before(sync_folder()));
+            if let Some(version) = present(folder, base)? {
+                return Ok(Created::Before(version, sync_folder()));
             }
             let created = create_whole(folder, base, &wait, |file| {
                 write_pieces(file, &sources, &[[-1, 0, -1]], scratch)?;
                 finish(file, None, batch.sync)
             })?;
-            if created.is_some() {
-                return Ok(Created::Now(sync_folder()));
+            if let Some(version) = created {
+                return Ok(Created::Now(version, sync_folder()));
             }
         }
         Err(Errno::AGAIN.into())
@@ -362,18 +362,19 @@ fn erase_files(
 
 #[pyfunction]
 #[pyo3(signature = (root, name, value, sync))]
-fn create_file(py: Python<'_>, root: i32, name: String, value: &Bound<'_, PyAny>, sync: bool) -> PyResult<i32> {
+fn create_file(py: Python<'_>, root: i32, name: String, value: &Bound<'_, PyAny>, sync: bool) -> PyResult<(i32, i64, i64, i64)> {
     let names = [name];
     let batch = Batch::new(root, &names, vec![Expect::Absent], sync)?;
     let value = Bytes::new(value, "value")?;
     let bytes = value.as_slice();
-    Ok(match py.detach(|| create_one(&batch, bytes)) {
-        Ok(Created::Now(Ok(()))) => 0,
-        Ok(Created::Before(Ok(()))) => Errno::EXIST.raw_os_error(),
-        Ok(Created::Now(Err(error)) | Created::Before(Err(error))) => -error.raw_os_error(),
-        Err(Trouble::System(error)) => error.raw_os_error(),
-        Err(Trouble::Piece(_)) => Errno::IO.raw_os_error(),
-    })
+    let (code, version) = match py.detach(|| create_one(&batch, bytes)) {
+        Ok(Created::Now(version, Ok(()))) => (0, Some(version)),
+        Ok(Created::Before(version, Ok(()))) => (Errno::EXIST.raw_os_error(), Some(version)),
+        Ok(Created::Now(_, Err(error)) | Created::Before(_, Err(error))) => (-error.raw_os_error(), None),
+        Err(Trouble::System(error)) => (error.raw_os_error(), None),
+        Err(Trouble::Piece(_)) => (Errno::IO.raw_os_error(), None),
+    };
+    Ok(version.map_or((code, 0, 0, 0), |found| (code, found.inode, found.size, found.changed)))
 }
 
 pub(crate) fn expectations(expect: &Bound<'_, PyAny>) -> PyResult<Vec<Expect>> {

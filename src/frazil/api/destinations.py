@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 from frazil.api.references import split_reference
+from frazil.array.hierarchy.repository_places import check_none_below, check_outside, is_repository, outer_repository
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.repository_places import check_none_below, check_outside, is_repository, outer_repository
 from frazil.stores.store import Store
 
 

@@ -4,40 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
-from frazil.array.arguments import check_surroundings, check_transformers
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.new_array import Lengths, check_arguments
 from frazil.array.hierarchy.nodes import M, Metadata, Place, create_nodes, missing
 from frazil.array.hierarchy.root import for_creation, locate
-from frazil.array.shard_options import checked_options
+from frazil.array.shards.shard_options import check_location, checked_options
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StoreError
 from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.locations import Location, resolve
+from frazil.stores.locations import Location, given_location
 
 if TYPE_CHECKING:
-    from frazil.api import destinations, references, repository
-    from frazil.array import array_creation
-    from frazil.array.hierarchy import zarr_v2
-    from frazil.stores import repository_places
-    from frazil.stores.caches import disk_cache
+    from frazil.api import destinations, place_of_location
+    from frazil.array.creation import array_creation, array_metadata
+    from frazil.array.creation.array_metadata import Lengths
+    from frazil.array.creation.zarr_arguments import ZarrArguments
+    from frazil.array.hierarchy import repository_places
     from frazil.stores.objects import object_store
 else:
-    array_creation = LateModule("frazil.array.array_creation")
+    array_creation = LateModule("frazil.array.creation.array_creation")
+    array_metadata = LateModule("frazil.array.creation.array_metadata")
     destinations = LateModule("frazil.api.destinations")
-    references = LateModule("frazil.api.references")
-    repository_places = LateModule("frazil.stores.repository_places")
-    zarr_v2 = LateModule("frazil.array.hierarchy.zarr_v2")
-    repository = LateModule("frazil.api.repository")
-    disk_cache = LateModule("frazil.stores.caches.disk_cache")
+    place_of_location = LateModule("frazil.api.place_of_location")
+    repository_places = LateModule("frazil.array.hierarchy.repository_places")
     object_store = LateModule("frazil.stores.objects.object_store")
 
 Made = TypeVar("Made", Array, Group)
@@ -47,13 +42,15 @@ _MODES = ("r", "r+", "a", "w", "w-")
 
 
 def create_array(
-    location: Location,
+    location: Location | None = None,
     *,
+    store: Location | None = None,
+    storage_options: Mapping[str, object] | None = None,
     shape: Lengths | None = None,
     dtype: object = None,
     data: object = None,
     chunks: Lengths | str = "auto",
-    shards: Lengths | str | None = None,
+    shards: Lengths | str | Mapping[str, object] | None = None,
     codecs: object = "auto",
     fill_value: object = None,
     attributes: Mapping[str, object] | None = None,
@@ -73,22 +70,24 @@ def create_array(
     progress: Callable[[int], object] | None = None,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
+    **zarr: Unpack[ZarrArguments],
 ) -> Array:
     """A new array.
 
-    location    a folder, a URL, a Store, or what frazil.stores.adapt makes one of
+    location    (or store) a folder, a URL, a Store, or what frazil.stores.adapt makes one of
+    storage_options  of a bucket, with the names of fsspec (anon, key, secret, token, endpoint_url, client_kwargs) or of obstore
     path        (or name) of nodes in the location; the groups above are made where they are missing
     shape       elements along each dimension; shape and dtype may come from `data`, which is then written
     data        an array; an array-like of dask, h5py, zarr, xarray, ..., which is read and written shard by shard; or an iterator of blocks that follow each other along the first
                 dimension, with `shape`. Where it cannot be read or written nothing is left of the array
     dtype       anything that NumPy takes for one, or the name of a registered data type ("r24"); stored little-endian unless codecs say otherwise
-    chunks      elements along each dimension of a chunk, the unit of reading; "auto": about 1 MiB
+    chunks      elements along each dimension of a chunk, the unit of reading; "auto" or True: about 1 MiB; one number: along all dimensions; False: one chunk
     shards      elements of a shard, the unit of writing, a multiple of chunks; None: each chunk is an object of its own; "auto": about 64 MiB
-    codecs      "auto" (docs/design/004-defaults.md), or a list of codecs, objects of a document or names; [] stores raw bytes
+    codecs      "auto" (docs/design/004-defaults.md), or a list of codecs, objects of a document or names, or codecs of zarr-python or numcodecs; [] stores raw bytes
     fill_value  what elements are that were never written; None: zero
     storage_transformers  of the registry, array side first
     overwrite   whether what is there is removed first
-    zarr_format 3 (Zarr v3.1), "draft" (that of December 2022), "draft-2021" (its older dialect); None: that of the hierarchy at the location, or 3
+    zarr_format 3 (Zarr v3.1), 2 (Zarr v2), "draft" (that of December 2022), "draft-2021" (its older dialect); None: that of the hierarchy at the location, or 3
     explicit_groups  whether groups above get documents in the draft too, which needs none
     entry_point  members for the zarr.json of a new hierarchy of the draft: `extensions`, `metadata_encoding`
     document    members for the array's document in the draft: `extensions`, `data_type`, `chunk_grid`, `chunk_memory_layout`
@@ -96,10 +95,13 @@ def create_array(
     shard_writes "rewrite": a shard is replaced whole; "append": new inner chunks go behind the old ones; "in_place": they go over the old ones (docs/sharding.md)
     progress    called with the bytes of elements of `data` that were written since the last call
     registry    the extensions that are known; runtime: limits of this handle
+    zarr        filters, serializer, compressors in place of codecs, and other names of zarr-python (docs/design/068-names-of-zarr-python.md)
     Raises AlreadyExistsError, MetadataError (names the argument), UnknownExtensionError, StoreError."""
     options = checked_options(inner_order, shard_writes)
     place, replaces = _for_creation(
-        _place(location, registry, runtime, read_only=False)._replace(shard_options=options),
+        place_of_location.place_of(
+            given_location(location, store, storage_options), registry, runtime, read_only=False
+        )._replace(shard_options=options),
         path if name is None else name,
         zarr_format,
         overwrite,
@@ -125,13 +127,16 @@ def create_array(
         index_location=index_location,
         storage_transformers=storage_transformers,
         document=document,
+        **zarr,
     )
 
 
 def open_array(
-    location: Location,
+    location: Location | None = None,
     mode: Mode = "r",
     *,
+    store: Location | None = None,
+    storage_options: Mapping[str, object] | None = None,
     path: str = "",
     zarr_format: int | str | None = None,
     storage_transformers: Sequence[RuntimeTransformer] = (),
@@ -154,18 +159,23 @@ def open_array(
     mode  r: read; r+: read and write; a: as r+, and made with the arguments of create_array where nothing is there; w: made anew, removing what is
           there; w-: made, and nothing may be there
     Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError where a group is there."""
-    place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers, cache, cache_limit)
+    place = place_of_location.place_of(
+        given_location(location, store, storage_options),
+        registry,
+        runtime,
+        _checked(mode) == "r",
+        storage_transformers,
+        cache,
+        cache_limit,
+    )
     place = place._replace(shard_options=checked_options(inner_order, shard_writes))
-    check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
-    if arguments and mode in ("r", "r+"):
-        raise InvalidInputError(
-            f"{next(iter(arguments))} has no meaning with mode {mode!r}, which creates nothing",
-            hint='use mode "a" or "w-"',
-        )
+    array_metadata.check_arguments(arguments, ("data", "explicit_groups", "entry_point", "progress"))
+    if mode in ("r", "r+"):
+        _refuse_arguments(arguments, mode)
 
     def create() -> Array:
         return create_array(
-            place._replace(transformers=()),  # type: ignore[arg-type] # which _place knows
+            place._replace(transformers=()),  # type: ignore[arg-type] # which place_of knows
             path=path,
             zarr_format=zarr_format,
             registry=registry,
@@ -181,8 +191,10 @@ def open_array(
 
 
 def create_group(
-    location: Location,
+    location: Location | None = None,
     *,
+    store: Location | None = None,
+    storage_options: Mapping[str, object] | None = None,
     attributes: Mapping[str, object] | None = None,
     overwrite: bool = False,
     path: str = "",
@@ -196,7 +208,14 @@ def create_group(
 
     Raises AlreadyExistsError, MetadataError, StoreError."""
     place, replaces = _for_creation(
-        _place(location, registry, runtime, read_only=False), path, zarr_format, overwrite, entry_point, is_array=False
+        place_of_location.place_of(
+            given_location(location, store, storage_options), registry, runtime, read_only=False
+        ),
+        path,
+        zarr_format,
+        overwrite,
+        entry_point,
+        is_array=False,
     )
     metadata = GroupMetadata(attributes=attributes, zarr_format=place.layout.zarr_format)
     create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
@@ -204,9 +223,11 @@ def create_group(
 
 
 def open_group(
-    location: Location,
+    location: Location | None = None,
     mode: Mode = "r",
     *,
+    store: Location | None = None,
+    storage_options: Mapping[str, object] | None = None,
     path: str = "",
     attributes: Mapping[str, object] | None = None,
     zarr_format: int | str | None = None,
@@ -214,20 +235,32 @@ def open_group(
     storage_transformers: Sequence[RuntimeTransformer] = (),
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
+    inner_order: str = "written",
+    shard_writes: str = "rewrite",
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Group:
     """The group at a location, whatever its dialect; modes, cache and cache_limit as in open_array, storage_transformers too, for the arrays below.
     Mode w- finds a group that has no document of its own (draft of 2022) there already.
 
+    inner_order, shard_writes  of the arrays that are opened or created through the group, as in create_array; shards of arrays that do not allow shard_writes are rewritten
     Raises NotFoundError, AlreadyExistsError, InvalidInputError where an array is there."""
-    place = _place(location, registry, runtime, _checked(mode) == "r", storage_transformers, cache, cache_limit)
+    place = place_of_location.place_of(
+        given_location(location, store, storage_options),
+        registry,
+        runtime,
+        _checked(mode) == "r",
+        storage_transformers,
+        cache,
+        cache_limit,
+    )
+    place = _with_options(place, inner_order, shard_writes)
 
     def create() -> Group:
         if mode == "w-":
             _refuse_implied(place, path)
         return create_group(
-            place._replace(transformers=()),  # type: ignore[arg-type] # which _place knows
+            place._replace(transformers=()),  # type: ignore[arg-type] # which place_of knows
             attributes=attributes,
             overwrite=mode == "w",
             path=path,
@@ -242,28 +275,80 @@ def open_group(
 
 
 def open_node(
-    location: Location,
-    mode: Literal["r", "r+"] = "r",
+    location: Location | None = None,
+    mode: Mode = "r",
     *,
+    store: Location | None = None,
+    storage_options: Mapping[str, object] | None = None,
     path: str = "",
     zarr_format: int | str | None = None,
     storage_transformers: Sequence[RuntimeTransformer] = (),
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | None = None,
+    inner_order: str = "written",
+    shard_writes: str = "rewrite",
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
+    **arguments: object,
 ) -> Array | Group:
-    """The array or group at a location, whichever is there, as open_array and open_group do. Raises NotFoundError, MetadataError."""
-    if not isinstance(mode, str) or mode not in ("r", "r+"):
-        raise InvalidInputError(
-            f"mode is {mode!r}; here it must be r or r+", hint="open_array and open_group can create"
-        )
-    place, node = _locate(
-        _place(location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit), path, zarr_format
+    """The array or group at a location, whichever is there, as open_array and open_group do. In modes a, w and w- one is made: an array where the arguments of create_array are
+    given with a shape or data, otherwise a group. Raises NotFoundError, AlreadyExistsError, MetadataError, InvalidInputError."""
+    location = given_location(location, store, storage_options)
+    if _checked(mode) not in ("r", "r+"):
+        surroundings = {
+            "path": path,
+            "zarr_format": zarr_format,
+            "storage_transformers": storage_transformers,
+            "cache": cache,
+            "cache_limit": cache_limit,
+            "inner_order": inner_order,
+            "shard_writes": shard_writes,
+            "registry": registry,
+            "runtime": runtime,
+        }
+        return _opened_or_made(location, mode, surroundings, arguments)
+    _refuse_arguments(arguments, mode)
+    place = place_of_location.place_of(
+        location, registry, runtime, mode == "r", storage_transformers, cache, cache_limit
     )
+    place, node = _locate(_with_options(place, inner_order, shard_writes), path, zarr_format)
     if node is None:
         raise _nothing_at(place)
+    if isinstance(node, ArrayMetadata):
+        place = place._replace(shard_options=place.shard_options._replace(inherited=False))
     return as_node(place, node)
+
+
+def _opened_or_made(
+    location: Location, mode: Mode, surroundings: Mapping[str, object], arguments: Mapping[str, object]
+) -> Array | Group:
+    """open_node in the modes that create."""
+    if "shape" in arguments or "data" in arguments:
+        return open_array(location, mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
+    for name in arguments:
+        if name not in ("attributes", "entry_point"):
+            raise InvalidInputError(f"{name} is no argument of a group", hint="an array has a shape, or data")
+    if mode == "a":
+        try:
+            return open_node(location, "r+", **surroundings)  # type: ignore[arg-type] # which are its own
+        except NotFoundError:  # open_group says so too where a node of Zarr v2 is there
+            pass
+    return open_group(location, mode, **surroundings, **arguments)  # type: ignore[arg-type] # of open_node
+
+
+def _refuse_arguments(arguments: Mapping[str, object], mode: str) -> None:
+    if arguments:
+        raise InvalidInputError(
+            f"{next(iter(arguments))} has no meaning with mode {mode!r}, which creates nothing",
+            hint='use mode "a" or "w-"',
+        )
+
+
+def _with_options(place: Place, inner_order: str, shard_writes: str) -> Place:
+    """The place of a group whose arrays have these options. Raises InvalidInputError for options that the location does not allow."""
+    options = checked_options(inner_order, shard_writes)._replace(inherited=True)
+    check_location(options, place.store, bool(place.transformers) or place.nodes is not None, place.path)
+    return place._replace(shard_options=options)
 
 
 def _present(
@@ -276,7 +361,6 @@ def _present(
     place, node = _locate(place, path, zarr_format, to_create=mode == "a")
     if node is None:
         if mode == "a":
-            _refuse_v2(place)
             return None
         raise _nothing_at(place)
     if isinstance(node, kind):
@@ -299,17 +383,9 @@ def _locate(
     return place, node
 
 
-def _refuse_v2(place: Place) -> None:
-    """Raises NotFoundError where a node of Zarr v2 is: nothing is made over it, which would hide it."""
-    if (refusal := zarr_v2.v2_refusal(place)) is not None:
-        raise refusal
-
-
 def _nothing_at(place: Place) -> NotFoundError:
     """The error for a place where no node is. Its hint names a repository that lies there, as nodes of repositories are not documents."""
     error = missing(place)
-    if (refusal := zarr_v2.v2_refusal(place)) is not None:
-        return refusal
     store = place.store
     if isinstance(store, LocalStore):
         where = os.path.join(store.path, place.path).rstrip("/")
@@ -345,7 +421,6 @@ def _refuse_implied(place: Place, path: str) -> None:
         there, node = locate(place, path, to_create=True)
     except InvalidInputError:
         return
-    _refuse_v2(there)
     if isinstance(node, GroupMetadata) and node.implicit:
         raise AlreadyExistsError(
             f"a group without a document is there already in {there.store!r}",
@@ -387,64 +462,6 @@ def _for_creation(
             None, place.store, prefix, overwrite=overwrite, may_be_repository=is_array and not overwrite
         )
     return made, replaces
-
-
-def _place(
-    location: Location | Place,
-    registry: Registry,
-    runtime: Runtime,
-    read_only: bool,
-    transformers: Sequence[RuntimeTransformer] = (),
-    cache: str | os.PathLike[str] | None = None,
-    cache_limit: int | None = None,
-) -> Place:
-    """The place of a location; `locate` and `for_creation` make of it the place of a node below. A Place is returned as it is: open_array and open_group pass
-    one when they create a node."""
-    if isinstance(location, Place):
-        return location
-    check_surroundings(registry, runtime)
-    added = check_transformers(transformers, "storage_transformers")
-    named = None
-    if isinstance(location, str | os.PathLike) and "@" in str(location):
-        named = references.split_reference(location)
-    if named is not None:
-        return _in_repository(named, read_only, registry, runtime, cache, cache_limit).through(added)
-    store, prefix = resolve(
-        location,
-        requests_in_flight=runtime.requests_in_flight,
-        bytes_in_flight=runtime.bytes_in_flight,
-        threads=runtime.threads,
-    )
-    if cache is not None or cache_limit is not None:
-        store = disk_cache.cached(store, cache, cache_limit)
-    memory = ByteCache(runtime.cache_bytes)
-    return Place(store, prefix.removesuffix("/"), registry, runtime, read_only, transformers=added, memory=memory)
-
-
-def _in_repository(
-    named: references.Named,
-    read_only: bool,
-    registry: Registry,
-    runtime: Runtime,
-    cache: str | os.PathLike[str] | None,
-    cache_limit: int | None,
-) -> Place:
-    """The place in a repository that sea.repo@REF/PATH names, to be read."""
-    text = f"{named.repository}@{named.reference}"
-    if not named.reference:
-        raise InvalidInputError(
-            "nothing is named after the @", path=text, hint=f"a branch, a tag or a snapshot: {text}main"
-        )
-    if not read_only:
-        raise InvalidInputError(
-            "a point in a repository is only read by its name",
-            path=text,
-            hint="write in a session of a branch: frazil.Repository.open(...).transaction(branch, message=...)",
-        )
-    repo = repository.Repository.open(
-        named.repository, cache=cache, cache_limit=cache_limit, registry=registry, runtime=runtime
-    )
-    return repo.readonly_session(snapshot=repo.lookup(named.reference)).place(named.path)
 
 
 def _checked(mode: str) -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from frazil.array.hierarchy.repository_places import is_repository
 from frazil.errors import FrazilError
 from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.locations import Location, resolve
-from frazil.stores.repository_places import is_repository
 
 
 class Named(Record):

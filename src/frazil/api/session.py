@@ -28,11 +28,13 @@ from frazil.repository.session.pending_chunks import PackingOrder
 from frazil.repository.session.set_references import Check, adopt_file, set_adopted, set_virtual
 from frazil.repository.session.transaction import Transaction
 from frazil.runtime import Runtime
-from frazil.stores.array_storage.node_store import NodeStore
+from frazil.stores.array_storage.node_store import NodeStore, shown_to_zarr
 from frazil.stores.retry import Backoff, attempts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from frazil._kernel import Buffer
 
 
 COMMITS: Final = Backoff(1000, 0.001, 1.0)  # that others overtake: one of all gets through each time
@@ -67,8 +69,8 @@ class Session:
 
     @property
     def store(self) -> NodeStore:
-        """The same hierarchy as a store of Zarr v3 keys, for other libraries."""
-        return self._store
+        """The same hierarchy as a store of Zarr v3 keys, for other libraries; frazil.zarr.as_store makes one for zarr-python."""
+        return shown_to_zarr(self._store)
 
     @property
     def snapshot_id(self) -> str:
@@ -145,16 +147,23 @@ class Session:
             check_solver(rebase)
         properties = json_object({} if metadata is None else metadata, "metadata")
         transaction = self._transaction
-        for attempt in attempts(COMMITS):
-            if attempt and rebase is not None:
-                self.rebase(rebase)
-            if attempt and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
-                return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
-            snapshot = attempt_commit(transaction, message, properties, allow_empty=allow_empty, order=packing_order)
-            if snapshot is not None:
-                return encode_id(snapshot)
-            if rebase is None:
-                raise self._moved()
+        reusable: dict[str, Buffer] | None = None if rebase is None else {}
+        try:
+            for attempt in attempts(COMMITS):
+                if attempt and rebase is not None:
+                    self.rebase(rebase)
+                if attempt and not allow_empty and transaction.changes.is_empty and transaction.tip is not None:
+                    return encode_id(transaction.tip.snapshot)  # others made the same changes, or theirs were taken
+                snapshot = attempt_commit(
+                    transaction, message, properties, allow_empty=allow_empty, order=packing_order, reusable=reusable
+                )
+                if snapshot is not None:
+                    return encode_id(snapshot)
+                if rebase is None:
+                    raise self._moved()
+        finally:
+            if reusable:
+                transaction.files.erase(reusable)
         raise ConflictError(
             f"others committed to {self.branch!r} before each of {COMMITS.attempts} attempts", hint="try again"
         )

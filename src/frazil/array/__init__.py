@@ -1,6 +1,6 @@
 """Array and Group, as users hold them, and everything that reads or writes elements.
 
-array.py and group.py have the two classes, io/ carries out plans (reading, writing, shards), hierarchy/ has documents and nodes.
+array.py and group.py have the two classes. creation/ makes new arrays, hierarchy/ has documents and nodes, io/ reads and writes, shards/ finds and makes shards.
 Not here: plans (indexing/), codecs, and where bytes are (stores/, repository/)."""
 
 from frazil.array.array import Array

@@ -1,6 +1,6 @@
-"""The values that reads and writes of one array share, made once when it is opened; and the errors for failures in the kernel.
+"""What the reads and writes of one open array share, created once per handle; and errors for failures in the kernel.
 
-Reading is in io/read.py, writing in io/write.py; the shard indexes that an array remembers are in io/shard_indexes.py."""
+Reading is in io/read.py, writing in io/write.py. shards/shard_indexes.py has the shard indexes that are remembered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from frazil import _kernel
-from frazil.array.shard_options import ShardOptions
+from frazil.array.shards.shard_options import ShardOptions
 from frazil.codecs.codec import Refusal, cause_of
 from frazil.codecs.leaf import Chain
 from frazil.codecs.shard import index_error
@@ -24,18 +24,31 @@ from frazil.errors import (
     InvalidInputError,
     StoreError,
 )
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Values = NDArray[np.generic]
+
     from frazil.array.hierarchy.stored_document import StoredDocument
-    from frazil.array.io.shard_indexes import RememberedIndexes
+    from frazil.array.shards.shard_indexes import RememberedIndexes
+    from frazil.metadata.types import heap as heaps
+    from frazil.metadata.types.core import DataType
+    from frazil.metadata.types.fill_values import FillValue
+
+else:
+    heaps = LateModule("frazil.metadata.types.heap")
 
 
 class Access(Record):
-    """Access to the chunks of one array. document: the stored document; indexes: remembered shard indexes, None where none can be; turn: a lock that a
-    writer holds while it repeats a write that lost a race; options: how shards are written."""
+    """Access to the chunks of one array. document: the stored document; indexes: remembered shard indexes, None where none can be;
+    retry_lock: a writer holds it while it repeats a write that lost a race; options: how shards are written; variable: None where elements have a fixed size;
+    stores_fill: chunks that are all fill value are stored, as readers may take what is not stored for anything."""
 
     path: str
     document: StoredDocument
@@ -43,8 +56,31 @@ class Access(Record):
     chain: Chain
     runtime: Runtime
     indexes: RememberedIndexes | None
-    turn: ForkSafeLock
+    retry_lock: ForkSafeLock
     options: ShardOptions = ShardOptions()
+    variable: VariableElements | None = None
+    stores_fill: bool = False
+
+    def with_heap(self, target: Values | None = None) -> Access:
+        """The same for one read or write of variable-length elements. target: the elements that a read fills."""
+        assert self.variable is not None, "other elements need no heap"
+        heap = heaps.Heap(self.variable.data_type.heap_fill(self.variable.fill), target)
+        return self._replace(chain=self.chain._replace(leaf=self.chain.leaf.with_heap(heap)))
+
+    def elements_of(self, values: Values) -> tuple[Access, Values]:
+        """Values that are written as elements of the engine, and the access that writes these. Raises InvalidInputError for what the data type does not have."""
+        if self.variable is None:
+            return self, values
+        access = self.with_heap()
+        assert access.chain.leaf.heap is not None, "with_heap"
+        return access, self.variable.data_type.elements_of(values, access.chain.leaf.heap)
+
+
+class VariableElements(Record):
+    """Elements of variable length: their data type, and the fill value."""
+
+    data_type: DataType
+    fill: FillValue
 
 
 class ForkSafeLock:
@@ -54,7 +90,7 @@ class ForkSafeLock:
 
     def __init__(self) -> None:
         self.after_fork()
-        _held.add(self)
+        _locks.add(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -66,12 +102,12 @@ class ForkSafeLock:
         self._lock = allocate_lock()
 
 
-_held: WeakSet[ForkSafeLock] = WeakSet()  # of this process, for its children
+_locks: WeakSet[ForkSafeLock] = WeakSet()  # of this process, for its children
 
 
 def _after_fork() -> None:
-    for held in _held:
-        held.after_fork()
+    for lock in _locks:
+        lock.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

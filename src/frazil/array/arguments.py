@@ -1,4 +1,4 @@
-"""Checks of arguments that many calls have in common; each names the argument that is wrong. What makes an array is checked in new_array.py."""
+"""Checks of arguments that many calls share. Each error names the wrong argument. creation/array_metadata.py checks the arguments that describe a new array."""
 
 from __future__ import annotations
 

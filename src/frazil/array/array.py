@@ -1,39 +1,32 @@
-"""The array of the public API. It turns selections into plans, which io/ reads and writes.
+"""The public class Array. It turns selections into plans, which io/ carries out.
 
-Documents are read and changed in nodes.py, arrays resized in resize.py, and described in info.py."""
+nodes.py reads and changes documents, resize.py shrinks and grows arrays, info.py describes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from frazil.array.access import Access, ForkSafeLock
+from frazil.array.access import Access, ForkSafeLock, VariableElements
 from frazil.array.attributes import Attributes, Update
-from frazil.array.compiled_array import check_array_options, compile_array
-from frazil.array.extents import checked_axis, grown_shape, row_batches, whole_chunks
+from frazil.array.compiled_array import compile_array, with_array_options
+from frazil.array.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
-from frazil.array.indexer import Indexer, as_values, check_out, empty_values
-from frazil.array.io.read import read
-from frazil.array.io.shard_indexes import remembered_indexes
+from frazil.array.indexer import Indexer, as_values, plan_of
+from frazil.array.interface.zarr_array import ZarrArray, fields_of
+from frazil.array.io.read import read_selection
 from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
+from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.array.tokens import OwnToken, token_of
 from frazil.codecs.codec import Codec
 from frazil.codecs.registry import RuntimeTransformer
-from frazil.errors import (
-    FrazilError,
-    InvalidInputError,
-    MetadataError,
-    SelectionError,
-    UnknownExtensionError,
-    one_line,
-)
+from frazil.errors import FrazilError, InvalidInputError, MetadataError, SelectionError, UnknownExtensionError, one_line
 from frazil.indexing import (
     BoxPlan,
     BoxSelection,
@@ -42,9 +35,7 @@ from frazil.indexing import (
     SingleChunk,
     basic,
     blocks,
-    box_plan,
     orthogonal,
-    point_plan,
     single_chunk,
     vectorised,
 )
@@ -58,13 +49,15 @@ from frazil.stores.store import Store
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from frazil.array import chunk_count, resize
     from frazil.array import info as _info
-    from frazil.array import shard_writer as _shard_writer
+    from frazil.array import rectilinear, resize
+    from frazil.array.io import chunk_count
+    from frazil.array.io import shard_writer as _shard_writer
 else:
-    _shard_writer = LateModule("frazil.array.shard_writer")
-    chunk_count = LateModule("frazil.array.chunk_count")
+    _shard_writer = LateModule("frazil.array.io.shard_writer")
+    chunk_count = LateModule("frazil.array.io.chunk_count")
     _info = LateModule("frazil.array.info")
+    rectilinear = LateModule("frazil.array.rectilinear")
     resize = LateModule("frazil.array.resize")
 
 Values: TypeAlias = "NDArray[np.generic]"
@@ -72,7 +65,7 @@ Selection = BoxSelection | PointSelection
 Normalise = Callable[[object, tuple[int, ...]], Selection]
 
 
-class Array:
+class Array(ZarrArray):
     """An N-dimensional array in chunks. Made by frazil.create_array, frazil.open_array and groups; safe to use from many threads; pickles.
 
     What it knows of its shape and attributes is from when it was opened or last changed through it: `refresh` reads them anew. Once the array was removed
@@ -89,21 +82,22 @@ class Array:
         "_place",
         "_reached",
         "_seen",
+        "_single",
         "_compiled",
         "_storage",
     )
 
     def __init__(self, place: Place, metadata: ArrayMetadata, *, documented: bool = True) -> None:
         """documented: whether its document is stored; a conversion writes that behind the chunks."""
-        self._place, self._documented = place, documented
         try:
             self._compiled = compile_array(place.registry, metadata)
             self._storage = chunk_storage(place, metadata, self._compiled.chain.bound)
-            check_array_options(place, metadata, self._compiled)
+            self._place, self._documented = with_array_options(place, metadata, self._compiled), documented
         except (MetadataError, UnknownExtensionError) as error:
             error.key = error.key or place.layout.document_key(place.path, ArrayMetadata)
             raise
         self._leaf, self._fill, self._own = self._compiled.chain.leaf.shape, self._compiled.fill, OwnToken()
+        self._single = self._leaf if isinstance(metadata.chunk_grid, RegularGrid) else None
         self._reached: list[tuple[Access, ForkSafeLock]] = []  # made when first needed: many arrays are only looked at
         self._seen = 0 if place.nodes is None else place.nodes.renewals
         self._take(metadata)
@@ -122,7 +116,21 @@ class Array:
         indexes = remembered_indexes(self._place, self._metadata, chain)
         document = StoredDocument(self._place, self._metadata, self._storage, self._documented)
         options = self._place.shard_options
-        access = Access(self._place.path, document, self._storage, chain, runtime, indexes, ForkSafeLock(), options)
+        data_type, fill = self._metadata.data_type, self._metadata.fill_value
+        variable = None if data_type.element is data_type.dtype else VariableElements(data_type, fill)
+        undefined = self._metadata.fill_is_undefined
+        access = Access(
+            self._place.path,
+            document,
+            self._storage,
+            chain,
+            runtime,
+            indexes,
+            ForkSafeLock(),
+            options,
+            variable,
+            undefined,
+        )
         self._reached.append((access, ForkSafeLock()))
         return self._reached
 
@@ -160,35 +168,23 @@ class Array:
         return len(self._shape)
 
     @property
-    def size(self) -> int:
-        """Number of elements."""
-        return prod(self._shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements, decoded."""
-        return self.size * self.dtype.itemsize
-
-    @property
     def chunks(self) -> tuple[int, ...]:
-        """Extent of a chunk; of the innermost chunks, where there are shards. The unit of reading."""
+        """Extent of a chunk; of the innermost chunks, where there are shards. The unit of reading. In a rectilinear grid the largest along each dimension."""
         return self._leaf
 
     @property
     def shards(self) -> tuple[int, ...] | None:
-        """Extent of a shard, or None without shards. The unit of writing."""
+        """Extent of a shard, or None without shards. The unit of writing. In a rectilinear grid the largest along each dimension."""
         return self._outer if self._compiled.counts is not None else None
 
     @property
     def _outer(self) -> tuple[int, ...]:
-        grid = self._metadata.chunk_grid
-        assert isinstance(grid, RegularGrid)
-        return grid.chunk_shape
+        return largest_chunk(self._metadata.chunk_grid)
 
     @property
     def fill_value(self) -> np.generic:
         """What elements that were never written are, as a NumPy scalar."""
-        return self._fill
+        return self._metadata.fill_value.scalar
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:
@@ -203,11 +199,6 @@ class Array:
     def path(self) -> str:
         """Path of the node in its store; "" at the root."""
         return self._place.path
-
-    @property
-    def name(self) -> str:
-        """Last part of the path."""
-        return self._place.path.rpartition("/")[2]
 
     @property
     def store(self) -> Store:
@@ -231,30 +222,31 @@ class Array:
         self._change(lambda stored: stored.with_attributes(update(dict(stored.attributes))))
 
     @property
-    def nchunks(self) -> int:
-        """Number of chunks (innermost ones) that the array is made of, stored or not."""
-        return prod(-(-extent // chunk) for extent, chunk in zip(self._shape, self._leaf, strict=True))
-
     def nchunks_initialized(self) -> int:
         """Number of chunks (innermost ones) that are stored. Lists the array's keys and reads the index of every shard."""
-        return chunk_count.ChunkCount(self._access, self._shape).count(self._metadata.grid_shape)
+        return chunk_count.stored_chunks(self._access, self._place, self.metadata)
 
-    def stored_nbytes(self) -> int:
+    def nbytes_stored(self) -> int:
         """Bytes of all stored chunks or shards, without the document. Lists the array's keys."""
         return _info.stored_bytes(self._access, self._metadata)
 
+    @property
     def info(self) -> _info.ArrayInfo:
         """What there is to say of the array, as a value that prints as a table. Lists the array's keys."""
         return _info.array_info(self._access, self._metadata, self)
 
+    def info_complete(self) -> _info.ArrayInfo:
+        """The same with the number of chunks (innermost ones) that are stored. Reads the index of every shard, too."""
+        return self.info._replace(chunks_initialized=self.nchunks_initialized)
+
     # --- reading -------------------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, selection: object) -> Values | np.generic:
-        """Integers, slices with any step, Ellipsis, newaxis; one integer array or mask beside them works as in oindex, only integer arrays or a
+        """Integers, slices with any step, Ellipsis, newaxis; names of fields of a structured data type; one integer array or mask beside them works as in oindex, only integer arrays or a
         mask of the array's shape as in vindex. A copy, as a NumPy array (a scalar where all dimensions are integers).
 
         Raises SelectionError, DataError, StoreError."""
-        single = single_chunk(selection, self._shape, self._leaf)
+        single = single_chunk(selection, self._shape, self._single)
         if single is not None:
             try:
                 values = read_single(self._access, single, self._metadata.data_type.dtype)
@@ -265,6 +257,8 @@ class Array:
                 values = None  # the general way waits for them
             if values is not None:
                 return values if single.shape else values[()]
+        elif (split := fields_of(self.dtype, selection)) is not None:
+            return self.get_basic_selection(split[1], fields=split[0])
         return self._read(self._select(basic, selection), None, scalar=True)
 
     @property
@@ -280,6 +274,8 @@ class Array:
     @property
     def blocks(self) -> Indexer:
         """Whole blocks by their place in the grid; a block is a shard, or a chunk where there are no shards."""
+        if self._single is None:
+            return self._indexer(partial(rectilinear.select_blocks, self._access, self.metadata))
         return self._indexer(partial(blocks, extents=self._outer))
 
     def _indexer(self, rules: Normalise) -> Indexer:
@@ -305,27 +301,19 @@ class Array:
             raise
 
     def _read(self, selection: Selection, out: Values | None, *, scalar: bool) -> Values | np.generic:
-        if out is None:
-            out = empty_values(selection.result_shape, self.dtype, self.path or "/")
-        else:
-            check_out(out, selection.result_shape, self.dtype, self.path or "/")
-        view = selection.out_view(out)
-        target = (
-            empty_values(selection.result_shape, self.dtype, self.path or "/").reshape(-1) if view is None else view
-        )
         try:
-            read(self._access, self._plan(selection), target, self._fill)
+            plans = partial(self._plans, selection)
+            values = read_selection(self._access, plans, selection, self.dtype, self._fill, out)
         except FrazilError as error:
             self._tell(error)
             raise
-        if view is None:
-            out[...] = target.reshape(out.shape)
-        return out[()] if scalar and not out.shape else out
+        return values[()] if scalar and not values.shape else values
 
-    def _plan(self, selection: Selection) -> BoxPlan | PointPlan:
-        if isinstance(selection, BoxSelection):
-            return box_plan(selection, self._leaf, self._compiled.counts)
-        return point_plan(selection, self._leaf, self._compiled.counts)
+    def _plans(self, selection: Selection, access: Access) -> Iterable[tuple[Access, BoxPlan | PointPlan]]:
+        """One plan, or one for each shape of chunks."""
+        if self._single is None:
+            return rectilinear.shaped_plans(access, self._place, self._metadata, selection)
+        return ((access, plan_of(selection, self._leaf, self._compiled.counts)),)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         if copy is False:
@@ -343,7 +331,7 @@ class Array:
         most = self._place.runtime.bytes_in_flight * len(self) // max(self.nbytes, 1)
         for rows in row_batches(len(self), self._outer[0], self._leaf[0], most):
             for row in self.read(rows):
-                yield row.copy()
+                yield row.copy() if self.ndim > 1 else row  # elements of variable length are Python's objects
 
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
@@ -353,23 +341,29 @@ class Array:
 
         Raises ReadOnlyError, SelectionError, InvalidInputError, StoreError, DataError, ConflictError."""
         self._place.require_writable()
-        single = single_chunk(selection, self._shape, self._leaf)
-        if single is None or not self._write_one(single, value):
+        single = single_chunk(selection, self._shape, self._single)
+        if single is None and (split := fields_of(self.dtype, selection)) is not None:
+            self.set_basic_selection(split[1], value, fields=split[0])
+        elif single is None or not self._write_one(single, value):
             self._write(basic, selection, value)
 
     def _write_one(self, single: SingleChunk, value: ArrayLike) -> bool:
+        if self._access.variable is not None:
+            return False
         return self._do(partial(write_single, self._access, single, self._shape, self._values(value)))
 
     def _write(self, normalise: Normalise, where: object, value: ArrayLike) -> None:
         self._place.require_writable()
         selection = self._select(normalise, where)
-        values, confirm = self._source(selection, value), self._access.document.confirm_for(selection)
-        self._do(partial(write, self._access, self._plan(selection), values, confirm))
+        (access, values), confirm = self._source(selection, value), self._access.document.confirm_for(selection)
+        for shaped, plan in self._plans(selection, access):
+            self._do(partial(write, shaped, plan, values, confirm))
 
-    def _source(self, selection: Selection, value: ArrayLike) -> Values:
-        """The value as it will be written. Raises InvalidInputError, SelectionError."""
+    def _source(self, selection: Selection, value: ArrayLike) -> tuple[Access, Values]:
+        """The value as elements that will be written, and the access that writes them. Raises InvalidInputError, SelectionError."""
         try:
-            return selection.source_view(self._values(value))
+            access, values = self._access.elements_of(self._values(value))
+            return access, selection.source_view(values)
         except FrazilError as error:
             self._tell(error)
             raise
@@ -414,7 +408,8 @@ class Array:
 
         while self._change(change, lengths_only=True).shape != lengths:
             cleared = found[0]  # again if others change the lengths meanwhile
-            cut = resize.Cut(self._access, self._compiled, self._outer, cleared, lengths)
+            access = self._access if self._access.variable is None else self._access.with_heap()
+            cut = resize.Cut(access, self._fill, self._metadata.chunk_grid, self._plans, cleared, lengths)
             self._do(cut.clear)
         if cut is not None:
             self._do(cut.clear_again)
@@ -436,11 +431,13 @@ class Array:
             self._access.storage.extend(axis, old[0][axis], grown.shape[axis])
         place = tuple(slice(old[0][d] if d == axis else 0, extent) for d, extent in enumerate(grown.shape))
         # As if the array ended with a chunk: those at its edges are then replaced in part, which keeps what others append beside it.
-        edges = whole_chunks(grown.shape, self._outer)
-        single = single_chunk(place, edges, self._leaf)
+        edges = whole_chunks(grown.shape, self._metadata.chunk_grid)
+        single = single_chunk(place, edges, self._single) if self._access.variable is None else None
         if single is None or not self._do(partial(write_single, self._access, single, edges, data, confirmed=True)):
             confirm = self._access.document.confirm_for(basic(place, grown.shape))
-            self._do(partial(write, self._access, self._plan(basic(place, edges)), data, confirm, confirmed=True))
+            access, elements = self._access.elements_of(data)
+            for shaped, plan in self._plans(basic(place, edges), access):
+                self._do(partial(write, shaped, plan, elements, confirm, confirmed=True))
         return grown.shape
 
     def refresh(self) -> Array:
@@ -474,10 +471,12 @@ class Array:
 
     def shard_writer(self, shard: int | Sequence[int]) -> _shard_writer.ShardWriter:
         """Writes one shard, at coordinates in the grid of shards, inner chunk by inner chunk: `with a.shard_writer((0, 1)) as w: w[3, 0] = block`. It is published
-        whole at the end; see frazil.array.shard_writer.ShardWriter.
+        whole at the end; see frazil.array.io.shard_writer.ShardWriter.
 
         Raises InvalidInputError where there are no shards, SelectionError, ReadOnlyError."""
         self._place.require_writable()
+        if self._single is None:
+            raise InvalidInputError("a shard of several shapes is written by assignment", path=self.path or "/")
         return _shard_writer.ShardWriter(self._access, shard, self._shape, self.store, self._values, self._tell)
 
     # --- as an object --------------------------------------------------------------------------------------------------------------

@@ -1,31 +1,37 @@
-"""What follows from the metadata of an array alone, compiled when it is opened; once for all arrays that share the same values.
+"""What is computed from the metadata of an array alone, once for all arrays with the same metadata.
 
-What an array needs beside it is in access.py."""
+access.py has what each open array adds to it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.array.hierarchy.new_array import chunk_spec
-from frazil.array.shard_options import check_strategy
+import numpy as np
+
+from frazil.array.shards.shard_options import check_location, check_strategy
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain import compile_chain
-from frazil.codecs.codec import Codec
+from frazil.codecs.codec import ChunkSpec, Codec
 from frazil.codecs.leaf import Chain
 from frazil.codecs.registry import Registry
-from frazil.errors import MetadataError
+from frazil.errors import InvalidInputError, MetadataError
+from frazil.late import LateModule
 from frazil.metadata.chunk_grids import RegularGrid
 from frazil.record import Record
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from frazil.array.hierarchy.nodes import Place
+    from frazil.metadata import rectilinear
     from frazil.metadata.model import ArrayMetadata
+    from frazil.metadata.types.core import DataType
+    from frazil.metadata.types.fill_values import FillValue
+else:
+    rectilinear = LateModule("frazil.metadata.rectilinear")
 
 
 class CompiledArray(Record):
-    """counts: leaf chunks in one chunk of the grid, along each dimension; None: there are no shards."""
+    """counts: inner chunks in one chunk of the grid, along each dimension; None: there are no shards; fill: the fill value as an element. Where chunks have several
+    shapes, chain and counts are those of the largest length along each dimension."""
 
     codecs: tuple[Codec, ...]
     chain: Chain
@@ -52,18 +58,64 @@ def compile_array(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
 def _compile(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
     codecs, grid = registry.parse_codecs(metadata.codecs), metadata.chunk_grid
     if not isinstance(grid, RegularGrid):
+        if isinstance(grid, rectilinear.RectilinearGrid):
+            return _compile_largest(registry, metadata, codecs, grid)
         raise MetadataError(
             f"arrays with a chunk grid of kind {type(grid).__name__} cannot be read, as it has no chunk_shape",
             path="chunk_grid",
             hint="chunks of one shape can be read: give the grid the attribute chunk_shape, or derive it from RegularGrid",
         )
-    chain = compile_chain(codecs, chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value.data))
+    spec = chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value)
+    chain = compile_chain(codecs, spec)
     counts = chain.leaf_counts if chain.levels else None
-    return CompiledArray(codecs, chain, counts, metadata.fill_value.scalar)
+    return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype)[0])
 
 
-def check_array_options(place: Place, metadata: ArrayMetadata, compiled: CompiledArray) -> None:
-    """Raises InvalidInputError where this array does not allow the shard options of the place."""
-    if place.shard_options.shard_writes != "rewrite":
-        transformed = bool(place.transformers or metadata.storage_transformers or place.nodes is not None)
-        check_strategy(place.shard_options, place.store, transformed, compiled.chain, compiled.inner_codecs, place.path)
+def _compile_largest(
+    registry: Registry, metadata: ArrayMetadata, codecs: tuple[Codec, ...], grid: rectilinear.RectilinearGrid
+) -> CompiledArray:
+    """Of chunks of the largest lengths. Each other length is compiled beside them, so that the codecs take it."""
+    chain = compile_shape(registry, metadata, grid.largest)
+    for axis, runs in enumerate(grid.chunk_shapes):
+        for length in () if isinstance(runs, int) else {length for length, _ in runs}:
+            shape = (*grid.largest[:axis], length, *grid.largest[axis + 1 :])
+            inner = compile_shape(registry, metadata, shape)
+            if chain.levels and inner.leaf.shape != chain.leaf.shape:
+                raise MetadataError(
+                    f"shards of {list(shape)} and of {list(grid.largest)} have inner chunks of different shapes",
+                    path="codecs",
+                )
+    spec = chunk_spec(metadata.data_type, grid.largest, metadata.fill_value)
+    counts = chain.leaf_counts if chain.levels else None
+    return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype)[0])
+
+
+def compile_shape(registry: Registry, metadata: ArrayMetadata, shape: tuple[int, ...]) -> Chain:
+    """The chain for chunks of one shape of an array that has several."""
+    parts = (metadata.codecs, metadata.data_type, shape, metadata.fill_value)
+    spec = chunk_spec(metadata.data_type, shape, metadata.fill_value)
+    return registry.compiled.get_or_make(
+        parts,
+        lambda: compile_chain(registry.parse_codecs(metadata.codecs), spec),
+        Chain,
+    )
+
+
+def chunk_spec(data_type: DataType, shape: tuple[int, ...], fill: FillValue) -> ChunkSpec:
+    """The chunks that the codecs of an array encode."""
+    return ChunkSpec(shape, data_type.element, data_type.swaps, data_type.fill_element(fill))
+
+
+def with_array_options(place: Place, metadata: ArrayMetadata, compiled: CompiledArray) -> Place:
+    """The place with the shard options that an array there has. Raises InvalidInputError where it does not allow those that it does not inherit."""
+    options = place.shard_options
+    if options.shard_writes != "rewrite":
+        try:
+            transformed = bool(place.transformers or metadata.storage_transformers or place.nodes is not None)
+            check_location(options, place.store, transformed, place.path)
+            check_strategy(options, compiled.chain, compiled.inner_codecs, place.path)
+        except InvalidInputError:
+            if not options.inherited:
+                raise
+            return place._replace(shard_options=options._replace(shard_writes="rewrite"))
+    return place

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil.errors import SelectionError, shown
+from frazil.late import LateModule
+from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.members import INT64_MAX
+
+if TYPE_CHECKING:
+    from frazil.metadata import rectilinear
+    from frazil.stores.values import Columns
+else:
+    rectilinear = LateModule("frazil.metadata.rectilinear")
 
 
 def checked_axis(axis: object, ndim: int, path: str) -> int:
@@ -27,9 +36,44 @@ def grown_shape(lengths: tuple[int, ...], appended: tuple[int, ...], axis: int, 
     return tuple(n + appended[d] * (d == axis) for d, n in enumerate(lengths))
 
 
-def whole_chunks(lengths: tuple[int, ...], extents: tuple[int, ...]) -> tuple[int, ...]:
+def whole_chunks(lengths: tuple[int, ...], grid: ChunkGrid) -> tuple[int, ...]:
     """The lengths of the smallest array of whole chunks that holds one of these lengths."""
-    return tuple([min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(lengths, extents, strict=True)])
+    if not isinstance(grid, RegularGrid):
+        assert isinstance(grid, rectilinear.RectilinearGrid)
+        return grid.covering(lengths)
+    return tuple([min(-(-n // chunk) * chunk, INT64_MAX) for n, chunk in zip(lengths, grid.chunk_shape, strict=True)])
+
+
+def largest_chunk(grid: ChunkGrid) -> tuple[int, ...]:
+    """The extent of a chunk; the largest along each dimension, where there are several."""
+    if isinstance(grid, RegularGrid):
+        return grid.chunk_shape
+    assert isinstance(grid, rectilinear.RectilinearGrid)
+    return grid.largest
+
+
+def chunk_counts(
+    lengths: tuple[int, ...], grid: ChunkGrid, inner: tuple[int, ...], *, sharded: bool
+) -> tuple[int, ...]:
+    """How many innermost chunks there are along each dimension, stored or not. inner: their extents."""
+    if not sharded:
+        return grid.grid_shape(lengths)
+    return tuple([-(-length // extent) for length, extent in zip(lengths, inner, strict=True)])
+
+
+def corners(coords: Columns, grid: ChunkGrid) -> Columns:
+    """int64[n, d]: the first elements of chunks."""
+    if not isinstance(grid, RegularGrid):
+        assert isinstance(grid, rectilinear.RectilinearGrid)
+        return grid.corners(coords)
+    return coords * np.array(grid.chunk_shape, np.int64).reshape(1, -1)
+
+
+def chunk_shapes(coords: Columns, grid: ChunkGrid) -> Columns:
+    """int64[n, d]: the shapes of chunks, also of what of them lies beyond the array."""
+    if not isinstance(grid, RegularGrid):
+        return corners(coords + 1, grid) - corners(coords, grid)
+    return np.broadcast_to(np.array(grid.chunk_shape, np.int64).reshape(1, -1), coords.shape)
 
 
 def row_batches(length: int, shard: int, chunk: int, most: int) -> Iterator[slice]:

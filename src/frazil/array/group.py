@@ -1,4 +1,4 @@
-"""The group that users touch: a mapping of names and paths to arrays and groups. How documents are kept is in nodes.py, the drawing in tree.py."""
+"""The public class Group: a mapping from names and paths to arrays and groups. nodes.py reads and writes documents, tree.py prints hierarchies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 from weakref import ref
 
 import numpy as np
@@ -21,20 +21,10 @@ import numpy as np
 from frazil.array.arguments import check_depth, check_flag, check_mapping
 from frazil.array.array import Array
 from frazil.array.attributes import Attributes, Update
-from frazil.array.hierarchy.new_array import Lengths, array_metadata, check_arguments
-from frazil.array.hierarchy.nodes import (
-    Metadata,
-    Place,
-    as_stored,
-    change_node,
-    create_nodes,
-    find_node,
-    member_paths,
-    node_exists,
-    nodes_below,
-    remove_node,
-)
-from frazil.array.shard_options import checked_options
+from frazil.array.hierarchy.members import member_paths, nodes_below
+from frazil.array.hierarchy.nodes import Metadata, Place, as_stored, change_node, create_nodes, find_node, node_exists
+from frazil.array.interface.zarr_group import ZarrGroup
+from frazil.array.shards.shard_options import options_below
 from frazil.codecs.registry import RuntimeTransformer
 from frazil.errors import (
     AlreadyExistsError,
@@ -50,22 +40,25 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
-    from frazil.array import array_creation
-    from frazil.array.hierarchy import move, zarr_v2
+    from frazil.array.creation import array_creation, array_metadata
+    from frazil.array.creation.array_metadata import Lengths
+    from frazil.array.creation.zarr_arguments import ZarrArguments
+    from frazil.array.hierarchy import move, removal, repository_places
     from frazil.array.hierarchy import tree as _tree
-    from frazil.stores import repository_places
 else:
-    array_creation = LateModule("frazil.array.array_creation")
+    array_creation = LateModule("frazil.array.creation.array_creation")
+    array_metadata = LateModule("frazil.array.creation.array_metadata")
     move = LateModule("frazil.array.hierarchy.move")
+    removal = LateModule("frazil.array.hierarchy.removal")
     _tree = LateModule("frazil.array.hierarchy.tree")
-    repository_places = LateModule("frazil.stores.repository_places")
-    zarr_v2 = LateModule("frazil.array.hierarchy.zarr_v2")
+    repository_places = LateModule("frazil.array.hierarchy.repository_places")
 
 
-class Group(MutableMapping[str, "Array | Group"]):
+class Group(ZarrGroup, MutableMapping[str, "Array | Group"]):
     """A group of arrays and groups. Made by frazil.create_group, frazil.open_group and other groups; safe to use from many threads; pickles.
 
-    Keys are names or paths below the group ("level1/temp"); iteration gives the names of its direct members."""
+    Keys are names or paths below the group ("level1/temp"); iteration gives the names of its direct members. Names that begin with `__` are reserved by the specification:
+    no node has one, and folders with such names are left out."""
 
     __slots__ = ("_asked", "_key", "_metadata", "_opened", "_seen")
 
@@ -89,11 +82,6 @@ class Group(MutableMapping[str, "Array | Group"]):
     def path(self) -> str:
         """Path of the node in its store; "" at the root."""
         return self._place.path
-
-    @property
-    def name(self) -> str:
-        """Last part of the path."""
-        return self._place.path.rpartition("/")[2]
 
     @property
     def metadata(self) -> GroupMetadata:
@@ -135,18 +123,25 @@ class Group(MutableMapping[str, "Array | Group"]):
 
     def __getitem__(self, path: str) -> Array | Group:
         """The node at a name or path below this group, in one request. Raises NotFoundError."""
-        place = self._at(path)
-        node = find_node(place)
-        if node is None:
-            raise zarr_v2.v2_refusal(place) or NotFoundError(
-                f"there is no {path!r} in the group", path=place.path, hint="iterate over the group to see its members"
-            )
-        return as_node(place, node)
+        return _open(self._at(path), path)
+
+    def open_array(self, path: str, *, inner_order: str | None = None, shard_writes: str | None = None) -> Array:
+        """The array at a path below this group; options as in frazil.open_array, those of the group where left out.
+
+        Raises NotFoundError, InvalidInputError where a group is there, and where the array does not allow the options."""
+        node = _open(self._with_options(path, inner_order, shard_writes), path)
+        if not isinstance(node, Array):
+            raise InvalidInputError("a group is there, not an array", path=node.path)
+        return node
 
     def __setitem__(self, path: str, value: object) -> None:
-        """Stores an array-like value as a new array with the default layout. Raises AlreadyExistsError."""
-        data = np.asarray(value)
-        self.create_array(path, shape=data.shape, dtype=data.dtype)[...] = data
+        """Stores an array-like value as an array with the default layout, in place of what is there. Where it cannot be written the old node is gone."""
+        data = value if hasattr(value, "shape") and hasattr(value, "dtype") else np.asarray(value)
+        self.create_array(path, data=data, overwrite=True)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Names that a prompt completes between brackets."""
+        return self._names()
 
     def __delitem__(self, path: str) -> None:
         """Removes a node with everything below it. Raises NotFoundError."""
@@ -157,7 +152,7 @@ class Group(MutableMapping[str, "Array | Group"]):
 
         keep_parent  in a hierarchy of the 2022 draft a group without a document vanishes with its last member: this gives the group above the node
                      a document first"""
-        remove_node(self._at(path), keep_parent=keep_parent)
+        removal.remove_node(self._at(path), keep_parent=keep_parent)
         self._changed_below()
 
     def move(self, path: str, to: str) -> None:
@@ -246,6 +241,10 @@ class Group(MutableMapping[str, "Array | Group"]):
         nodes = [(path[below:], metadata) for path, metadata in nodes_below(self._place, max_depth)]
         return _tree.Tree("/" + self.path, tuple(nodes))
 
+    def _with_options(self, path: str, inner_order: object, shard_writes: object) -> Place:
+        place = self._at(path)
+        return place._replace(shard_options=options_below(place.shard_options, inner_order, shard_writes))
+
     def _at(self, path: object) -> Place:
         below = self._place.below(path)  # type: ignore[arg-type] # which refuses what is no text
         if below == self.path:
@@ -279,7 +278,7 @@ class Group(MutableMapping[str, "Array | Group"]):
         dtype: object = None,
         data: object = None,
         chunks: Lengths | str = "auto",
-        shards: Lengths | str | None = None,
+        shards: Lengths | str | Mapping[str, object] | None = None,
         codecs: object = "auto",
         fill_value: object = None,
         attributes: Mapping[str, object] | None = None,
@@ -290,12 +289,13 @@ class Group(MutableMapping[str, "Array | Group"]):
         document: Mapping[str, object] | None = None,
         overwrite: bool = False,
         explicit_groups: bool = False,
-        inner_order: str = "written",
-        shard_writes: str = "rewrite",
+        inner_order: str | None = None,
+        shard_writes: str | None = None,
         progress: Callable[[int], object] | None = None,
+        **zarr: Unpack[ZarrArguments],
     ) -> Array:
-        """A new array below this group; arguments as in frazil.create_array. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
-        place = self._at(path)._replace(shard_options=checked_options(inner_order, shard_writes))
+        """A new array below this group; arguments as in frazil.create_array, inner_order and shard_writes those of the group where left out. Raises AlreadyExistsError, MetadataError, ReadOnlyError."""
+        place = self._with_options(path, inner_order, shard_writes)
         self._guard([place.path], overwrite)
         array = array_creation.new_array(
             place,
@@ -315,12 +315,22 @@ class Group(MutableMapping[str, "Array | Group"]):
             index_location=index_location,
             storage_transformers=storage_transformers,
             document=document,
+            **zarr,
         )
         self._changed_below()
         return array
 
     def create_arrays(self, arrays: Mapping[str, Mapping[str, object]], *, overwrite: bool = False) -> dict[str, Array]:
         """Many new arrays in one batch: for each path the arguments of create_array (but data). All are checked before one is made."""
+        nodes = self._planned(arrays)
+        self._create(nodes, overwrite)
+        if self._place.nodes is not None:  # which may keep less than the metadata says
+            nodes = {at: array_creation.stored_array(self._place.at(at)) for at in nodes}
+        found = zip(arrays, nodes.items(), strict=True)
+        return {path: Array(self._place.at(at), node) for path, (at, node) in found if isinstance(node, ArrayMetadata)}
+
+    def _planned(self, arrays: Mapping[str, Mapping[str, object]]) -> dict[str, Metadata]:
+        """The metadata of new arrays by their paths in the store; arguments as in create_arrays."""
         nodes: dict[str, Metadata] = {}
         check_mapping(arrays, "arrays")
         for path, arguments in arrays.items():
@@ -328,21 +338,14 @@ class Group(MutableMapping[str, "Array | Group"]):
             place = self._at(path)
             if place.path in nodes:
                 raise InvalidInputError("two of the new arrays have one path", path=place.path)
-            check_arguments(arguments)
-            for name in ("shape", "dtype"):
-                if arguments.get(name) is None:
-                    raise InvalidInputError(f"{name} is missing", path=place.path)
-            made = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
+            array_metadata.check_arguments(arguments, required=("shape", "dtype"), path=place.path)
+            made = array_metadata.array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
             nodes[place.path] = as_stored(place, made)
-        self._create(nodes, overwrite)
-        if self._place.nodes is not None:  # which may keep less than the metadata says
-            nodes = {at: array_creation.stored_array(self._place.at(at)) for at in nodes}
-        found = zip(arrays, nodes.items(), strict=True)
-        return {path: Array(self._place.at(at), node) for path, (at, node) in found if isinstance(node, ArrayMetadata)}
+        return nodes
 
     def require_group(self, path: str) -> Group:
         """The group at a path; made where nothing is there. Raises AlreadyExistsError where an array is."""
-        node = self._required(path, lambda: self.create_group(path))
+        node = self._required(self._at(path), lambda: self.create_group(path))
         if not isinstance(node, Group):
             raise AlreadyExistsError("an array is there, not a group", path=node.path)
         return node
@@ -350,20 +353,23 @@ class Group(MutableMapping[str, "Array | Group"]):
     def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array:
         """The array at a path, of this shape and dtype; made with the arguments of create_array where nothing is there.
         Raises AlreadyExistsError where something else is."""
-        check_arguments(arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress", "shard_writes"))
-        node = self._required(path, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
-        wanted = array_metadata(self._place.registry, shape=shape, dtype=dtype)
+        array_metadata.check_arguments(
+            arguments, ("data", "overwrite", "explicit_groups", "inner_order", "progress", "shard_writes")
+        )
+        place = self._with_options(path, arguments.get("inner_order"), arguments.get("shard_writes"))
+        node = self._required(place, lambda: self.create_array(path, shape=shape, dtype=dtype, **arguments))  # type: ignore[arg-type]
+        wanted = array_metadata.array_metadata(self._place.registry, shape=shape, dtype=dtype)
         if not isinstance(node, Array) or node.shape != wanted.shape or node.dtype != wanted.dtype:
             raise AlreadyExistsError(f"something else is there: {node!r}", path=node.path)
         return node
 
-    def _required(self, path: str, create: Callable[[], Array | Group]) -> Array | Group:
-        if (node := find_node(self._at(path), to_create=True)) is None:
+    def _required(self, place: Place, create: Callable[[], Array | Group]) -> Array | Group:
+        if (node := find_node(place, to_create=True)) is None:
             try:
                 return create()
-            except AlreadyExistsError:  # somebody else was quicker
-                return self[path]
-        return as_node(self._at(path), node)
+            except AlreadyExistsError:  # another process was faster
+                return _open(place, place.path)
+        return as_node(place, node)
 
     def _create(self, nodes: Mapping[str, Metadata], overwrite: bool, explicit_groups: bool = False) -> None:
         self._guard(nodes, overwrite)
@@ -468,6 +474,17 @@ class _Values(ValuesView["Array | Group"]):
         return len(self._items)
 
 
+def _open(place: Place, path: str) -> Array | Group:
+    node = find_node(place)
+    if node is None:
+        raise NotFoundError(
+            f"there is no {path!r} in the group", path=place.path, hint="iterate over the group to see its members"
+        )
+    return as_node(place, node)
+
+
 def as_node(place: Place, metadata: Metadata) -> Array | Group:
-    """The object that users get for a node."""
-    return Array(place, metadata) if isinstance(metadata, ArrayMetadata) else Group(place, metadata)
+    """The object that users get for a node. An array needs no copies of the documents of others, which would go into each of its pickles."""
+    if isinstance(metadata, ArrayMetadata):
+        return Array(place if place.copies is None else place._replace(copies=None), metadata)
+    return Group(place, metadata)

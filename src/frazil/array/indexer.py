@@ -1,4 +1,4 @@
-"""a.oindex, a.vindex, a.blocks: brackets with rules of their own; and what is assigned to any brackets, as values. What is read and written then is the array's affair (array.py)."""
+"""The indexers a.oindex, a.vindex and a.blocks, and checks of assigned values and of result memory. array.py reads and writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.indexing import BoxSelection, PointSelection
+from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 
 Selection: TypeAlias = BoxSelection | PointSelection
+
+
+def plan_of(selection: Selection, leaf: tuple[int, ...], counts: tuple[int, ...] | None) -> BoxPlan | PointPlan:
+    """What is selected of chunks of one shape. counts: inner chunks in a shard, None: there are no shards."""
+    if isinstance(selection, BoxSelection):
+        return box_plan(selection, leaf, counts)
+    return point_plan(selection, leaf, counts)
 
 
 class Indexer:
@@ -43,11 +50,28 @@ class Indexer:
 def as_values(value: ArrayLike, dtype: np.dtype[np.generic], path: str) -> Values:
     """What is assigned, as an array of the dtype. Raises InvalidInputError."""
     try:
+        if dtype.kind == "T" and not hasattr(dtype, "na_object"):
+            value = _only_text(value, path)
         if isinstance(value, np.ndarray | np.generic):
-            return np.asarray(value).astype(dtype, copy=False)
+            array = np.asarray(value)
+            # NumPy copies between any two StringDType arrays, each of which owns its strings
+            return array if array.dtype == dtype else array.astype(dtype, copy=False)
         return np.asarray(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"the value cannot be turned into {dtype}: {error}", path=path) from error
+
+
+def _only_text(value: ArrayLike, path: str) -> ArrayLike:
+    """The value, where nothing in it is missing or no text: NumPy would write None as "None". Raises InvalidInputError, ValueError."""
+    if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind == "O":
+        return np.asarray(value, np.dtypes.StringDType(coerce=False))
+    if hasattr(value.dtype, "na_object"):
+        missing = value.dtype.na_object
+        if any(element is missing for element in np.asarray(value).flat):
+            raise InvalidInputError(
+                f"the value cannot be turned into StringDType(): an element is missing ({missing!r})", path=path
+            )
+    return value
 
 
 def empty_values(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> Values:
@@ -69,7 +93,8 @@ def check_out(out: Values, shape: tuple[int, ...], dtype: np.dtype[np.generic], 
             f"out is {out.dtype} {out.shape}{'' if out.flags.writeable else ', read only'}; it must be {dtype} {shape}, writable",
             path=path,
         )
-    if any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, shape, strict=True)):
+    # NumPy gives memory without elements strides of 0
+    if out.size and any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, shape, strict=True)):
         raise InvalidInputError(
             "elements of out lie on top of each other: it has a stride of 0", path=path, hint="give memory of its own"
         )

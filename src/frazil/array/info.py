@@ -1,4 +1,4 @@
-"""What there is to say of an array beside its document, as a value that prints as a table. Inner chunks are counted in chunk_count.py."""
+"""The description of an array (shape, codecs, sizes) as a value that prints as a table. io/chunk_count.py counts inner chunks."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 FORMATS: Final[dict[int | str, str]] = {
+    2: "Zarr v2",
     3: "Zarr v3",
     "draft": "Zarr v3, draft of December 2022",
     "draft-2021": "Zarr v3, draft of 2021",
@@ -43,7 +44,8 @@ FORMATS: Final[dict[int | str, str]] = {
 
 
 class ArrayInfo(Record):
-    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document; nchunks: innermost chunks."""
+    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document; nchunks: innermost chunks; chunks_initialized: those
+    of them that are stored, None where they were not counted."""
 
     path: str
     zarr_format: int | str
@@ -59,10 +61,12 @@ class ArrayInfo(Record):
     nchunks: int
     stored_objects: int
     stored_nbytes: int
+    chunks_initialized: int | None = None
 
     def to_json(self) -> dict[str, Json]:
         """The same, as JSON."""
-        return {name: _plain(value) for name, value in self._asdict().items()}
+        left_out = {"chunks_initialized"} if self.chunks_initialized is None else set()
+        return {name: _plain(value) for name, value in self._asdict().items() if name not in left_out}
 
     def __repr__(self) -> str:
         """What print shows, for those who evaluate it at a prompt."""
@@ -84,6 +88,8 @@ class ArrayInfo(Record):
             ("size", f"{human(self.nbytes)} in {_counted(self.nchunks, 'chunk')}"),
             ("stored", stored),
         ]
+        if self.chunks_initialized is not None:
+            lines.append(("initialized", f"{self.chunks_initialized} of {_counted(self.nchunks, 'chunk')}"))
         if self.dimension_names is not None:
             lines.insert(3, ("dimensions", ", ".join(name or "-" for name in self.dimension_names)))
         lines += [(f"attribute {name}", str(value)) for name, value in self.attributes.items()]

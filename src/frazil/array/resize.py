@@ -1,51 +1,54 @@
-"""What a shrinking array leaves behind: chunks outside are removed, and what is outside in a chunk at the edge is set to the fill value.
+"""Shrinking: chunks outside the new shape are removed; elements outside it, in chunks at the edge, are set to the fill value.
 
-The specification is silent on this; without it old values would come back when the array grows again (docs/design/005-shrink.md). In a store that cannot erase
-all that is outside is set to the fill value."""
+The specification does not require this. Without it old values would come back when the array grows again (docs/design/005-shrink.md). A store that cannot erase keeps the
+chunks outside, filled with the fill value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil.array.access import Access
+from frazil.array.extents import chunk_shapes, corners
 from frazil.array.io.write import write
 from frazil.errors import ConflictError
-from frazil.indexing import BoxSelection, basic, box_plan
+from frazil.indexing import BoxPlan, BoxSelection, PointPlan, basic
+from frazil.metadata.chunk_grids import ChunkGrid
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import PlainChunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.array.compiled_array import CompiledArray
     from frazil.stores.values import Columns
 
 _ERASE_AT_ONCE = 1024
 
 
 class Cut(Record):
-    """An array that shrinks from the lengths `old` to `new`. outer: extent of a chunk of its grid."""
+    """An array that shrinks from the lengths `old` to `new`. plans: of a selection, for each shape of chunks the access to them and what is selected."""
 
     access: Access
-    compiled: CompiledArray
-    outer: tuple[int, ...]
+    fill: np.generic
+    grid: ChunkGrid
+    plans: Callable[[BoxSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
     old: tuple[int, ...]
     new: tuple[int, ...]
 
     def clear(self) -> None:
         """Clears what is inside the shape `old` and outside of `new`, of stored chunks only. To be called before the document says `new`."""
         storage = self.access.storage
-        first, outside = self._stored()
+        coords, first, outside = self._stored()
         outside &= storage.erasable  # what cannot be erased is filled
-        gone = first[outside] // np.array(self.outer, np.int64).reshape(1, -1)
+        gone = coords[outside]
         for low in range(0, len(gone), _ERASE_AT_ONCE):
             part = np.ascontiguousarray(gone[low : low + _ERASE_AT_ONCE])
             storage.erase(part, [None] * len(part))
-        for start in first[~outside].tolist():
-            self._fill(start, self.access.document.confirm, again=False)
+        kept = ~outside
+        for start, end in zip(first[kept].tolist(), self._ends(coords[kept], first[kept]).tolist(), strict=True):
+            self._fill(start, end, self.access.document.confirm, again=False)
 
     def clear_again(self) -> None:
         """Clears what others published after `clear`, since they read the document before it said `new`. To be called when it says so.
@@ -56,8 +59,9 @@ class Cut(Record):
         if not isinstance(storage, PlainChunks) or not storage.store.capabilities.expects:
             return
         try:
-            for start in self._stored()[0].tolist():
-                self._fill(start, self._check_shape, again=True)
+            coords, first, _ = self._stored()
+            for start, end in zip(first.tolist(), self._ends(coords, first).tolist(), strict=True):
+                self._fill(start, end, self._check_shape, again=True)
         except ConflictError:  # others changed the shape, or put another array here: what is stored now is theirs
             return
 
@@ -65,28 +69,28 @@ class Cut(Record):
         if not self.access.document.has_shape(self.new):
             raise ConflictError("others changed the lengths of the array", path=self.access.path or "/")
 
-    def _stored(self) -> tuple[Columns, NDArray[np.bool_]]:
-        """The first elements of the stored chunks that are not wholly inside `new`, int64[n, d], and which of these chunks are wholly outside, bool[n]."""
-        outer, lengths = (np.array(extents, np.int64).reshape(1, -1) for extents in (self.outer, self.new))
-        grid = tuple(-(-extent // chunk) for extent, chunk in zip(self.old, self.outer, strict=True))
-        first = self.access.storage.stored(grid) * outer
-        first = first[(self._ends(first) > lengths).any(axis=1)]
-        return first, np.asarray((first >= lengths).any(axis=1), np.bool_)
+    def _stored(self) -> tuple[Columns, Columns, NDArray[np.bool_]]:
+        """The stored chunks that are not wholly inside `new`: their coordinates, their first elements, int64[n, d], and which of them are wholly outside, bool[n]."""
+        lengths = np.array(self.new, np.int64).reshape(1, -1)
+        coords = self.access.storage.stored(self.grid.grid_shape(self.old))
+        first = corners(coords, self.grid)
+        cut = (self._ends(coords, first) > lengths).any(axis=1)
+        coords, first = coords[cut], first[cut]
+        return coords, first, np.asarray((first >= lengths).any(axis=1), np.bool_)
 
-    def _ends(self, first: Columns) -> Columns:
+    def _ends(self, coords: Columns, first: Columns) -> Columns:
         """What follows the last element of each chunk inside `old`."""
-        room: Columns = np.minimum(np.array(self.outer, np.int64), np.array(self.old, np.int64) - first)
+        room: Columns = np.minimum(chunk_shapes(coords, self.grid), np.array(self.old, np.int64) - first)
         return first + room
 
-    def _fill(self, start: list[int], confirm: Callable[[], None], *, again: bool) -> None:
+    def _fill(self, start: list[int], ends: list[int], confirm: Callable[[], None], *, again: bool) -> None:
         """Sets what is outside in one chunk to the fill value. confirm: as in write."""
-        ends = self._ends(np.array([start], np.int64))[0].tolist()
         for box in self._boxes(list(zip(start, ends, strict=True))):
             selection = basic(box, self.old)
             assert isinstance(selection, BoxSelection)
-            plan = box_plan(selection, self.compiled.chain.leaf.shape, self.compiled.counts)
-            values = selection.source_view(np.asarray(self.compiled.fill))
-            write(self.access, plan, values, confirm, confirmed=not again, in_part=again)
+            values = selection.source_view(np.asarray(self.fill))
+            for access, plan in self.plans(selection, self.access):
+                write(access, plan, values, confirm, confirmed=not again, in_part=again)
 
     def _boxes(self, inside: list[tuple[int, int]]) -> Iterator[tuple[slice, ...]]:
         """The part of a chunk that is outside, as boxes that do not overlap: one for each dimension that was cut. inside: of each dimension the start and the end."""

@@ -1,6 +1,6 @@
-"""Tokens that identify the content of an array, as far as it is known. dask uses them in the names of tasks that read an array (`__dask_tokenize__`).
+"""Tokens that identify the content of an array. dask uses them in the names of tasks that read an array (`__dask_tokenize__`).
 
-Two tokens are equal only where the content is. docs/design/019-dask.md says what follows for plain stores, where chunks have no version that could be asked for."""
+Equal tokens mean equal content. Chunks in plain stores have no version; docs/design/019-dask.md says what follows from this."""
 
 from __future__ import annotations
 

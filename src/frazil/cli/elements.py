@@ -10,6 +10,7 @@ from frazil.metadata.json_text import Json
 from frazil.operations.window import Values
 
 _QUOTED = ',"\r\n'
+_OTHERS = 256  # numbers of dtypes that other packages register begin here; StringDType has a larger one, too
 
 
 def cells(values: Values) -> list[str]:
@@ -18,6 +19,7 @@ def cells(values: Values) -> list[str]:
     if values.dtype.names is not None:
         leaves = [cells(leaf) for leaf in _leaves(values)]
         return [cell for row in zip(*leaves, strict=True) for cell in row]
+    values = _plain(values)
     kind = values.dtype.kind
     if kind == "V":
         return [bytes(value).hex() for value in values]
@@ -25,6 +27,8 @@ def cells(values: Values) -> list[str]:
         return list(map(str, _times(values)))
     if kind in "SU":
         return [_quoted(text) for text in _texts(values)]
+    if kind in "OT":
+        return ["" if text is None else _quoted(text) for text in _any_length(values)]
     if kind in "fc" and values.dtype != np.float64:
         return [str(value) for value in values.astype(np.str_).tolist()]
     return list(map(str, values.tolist()))
@@ -55,10 +59,13 @@ def json_values(values: Values) -> Json:
     other bytes are U+DC80 to U+DCFF, and datetimes as ISO 8601."""
     if values.dtype.names is not None:
         return _objects(values)
+    values = _plain(values)
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "mMS":
         flat = _texts(values) if kind == "S" else _times(values)
         return _nested(flat, values.shape)
+    if kind in "OT":
+        return _nested(_any_length(values), values.shape)
     if kind == "c":
         values, kind, size = values[..., None].view(f"f{size // 2}"), "f", size // 2
     if kind == "V":
@@ -160,6 +167,19 @@ def _texts(values: Values) -> list[str]:
     return [text if isinstance(text, str) else text.decode("utf-8", "surrogateescape") for text in flat]
 
 
+def _any_length(values: Values) -> list[str | None]:
+    """All elements, text or bytes of any length, in C order; None for what is missing."""
+    flat: list[str | bytes | None] = values.reshape(-1).tolist()
+    return [text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text for text in flat]
+
+
+def _plain(values: Values) -> Values:
+    """Numbers of types that other packages register with NumPy, as NumPy's own."""
+    if values.dtype.num < _OTHERS or values.dtype.kind == "T":
+        return values
+    return values.astype(np.int8 if "int" in values.dtype.name else np.float32)
+
+
 def _quoted(text: str) -> str:
     """As RFC 4180 writes it. Empty text is in quotes: a line without a character is none to many readers."""
     if text and not any(character in text for character in _QUOTED):
@@ -175,7 +195,9 @@ def _objects(values: Values) -> Json:
     return _nested([dict(zip(names, row, strict=True)) for row in rows], values.shape)
 
 
-def _nested(flat: list[int | str] | list[str] | list[dict[str, Json]], shape: tuple[int, ...]) -> Json:
+def _nested(
+    flat: list[int | str] | list[str] | list[str | None] | list[dict[str, Json]], shape: tuple[int, ...]
+) -> Json:
     """A list of elements in C order as nested lists."""
     nested = np.empty(len(flat), np.object_)
     nested[:] = flat

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from io import BytesIO
 from math import prod
 from typing import IO, Final
 
-import numpy as np
-
 from frazil.cli.elements import as_text, cells, columns, encoded, json_values
 from frazil.errors import InvalidInputError
+from frazil.operations.npy_file import write_npy
 from frazil.operations.window import Window
 
 Report = Callable[[int], None]
@@ -46,7 +44,7 @@ def write_text(window: Window, stream: IO[bytes], report: Report) -> None:
 def write_csv(window: Window, stream: IO[bytes], report: Report) -> None:
     """A line for each element of one dimension, for each row of two; structs have a column for each field, and their names in the first line.
     Raises InvalidInputError for more dimensions, structs in more than one."""
-    names = [] if window.array.dtype.names is None else columns(window.array.dtype)
+    names = [] if window.dtype.names is None else columns(window.dtype)
     if len(window.shape) > (1 if names else 2):
         raise InvalidInputError(
             f"CSV has at most {'one dimension of structs' if names else 'two dimensions'}, the selection has shape {window.shape}",
@@ -86,40 +84,11 @@ def write_json(window: Window, stream: IO[bytes], report: Report) -> None:
     _refuse_many(window, "as JSON")
     document = {
         "shape": list(window.shape),
-        "data_type": window.array.metadata.data_type.label,
+        "data_type": window.array.metadata.data_type.label if window.source is None else str(window.dtype),
         "values": json_values(window.read()),
     }
     report(window.nbytes)
     stream.write(json.dumps(document, allow_nan=False).encode() + b"\n")
-
-
-def write_npy(window: Window, stream: IO[bytes], report: Report) -> None:
-    """NumPy's own format, C order: version 1.0, or a later one where the names of fields need it."""
-    dtype = window.array.dtype
-    header: dict[str, object] = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": window.shape,
-    }
-    stream.write(_npy_header(header))
-    for piece in window.pieces(PIECE_BYTES):
-        values = np.ascontiguousarray(piece.read())
-        stream.write(values.reshape(-1).view(np.uint8).data)
-        report(piece.nbytes)
-
-
-def _npy_header(header: dict[str, object]) -> bytes:
-    buffer = BytesIO()
-    for write in (np.lib.format.write_array_header_1_0, np.lib.format.write_array_header_2_0):
-        try:
-            write(buffer, header)
-        except ValueError:  # too long, or names that are not Latin-1
-            buffer = BytesIO()
-        else:
-            return buffer.getvalue()
-    text = repr(header).encode()
-    text += b" " * (-(len(text) + 13) % 64) + b"\n"
-    return np.lib.format.magic(3, 0) + len(text).to_bytes(4, "little") + text
 
 
 WRITERS: Final[dict[str, Callable[[Window, IO[bytes], Report], None]]] = {

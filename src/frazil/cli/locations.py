@@ -12,10 +12,10 @@ from frazil.array.array import Array
 from frazil.array.group import Group
 from frazil.cli.selection import parse_selection
 from frazil.errors import InvalidInputError, NotFoundError, SelectionError
-from frazil.operations.location_overlap import shown
 from frazil.operations.window import Window, window
 from frazil.record import Record
 from frazil.repository.virtual.prefixes import Prefixes
+from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
 
 MAIN = "main"

@@ -16,7 +16,7 @@ from frazil.cli.command import Command
 from frazil.cli.commands import cache, serve
 from frazil.cli.commands.read import checksum, du, get, info, ls, shards, tree, validate, view
 from frazil.cli.commands.repo import branch, diff, init, log, tag
-from frazil.cli.commands.write import convert, copy, import_, rechunk, set_
+from frazil.cli.commands.write import convert, copy, export, import_, rechunk, set_
 from frazil.errors import FallbackWarning, FrazilError, RedirectWarning, one_line
 
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -25,7 +25,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     shards.COMMAND,
     convert.COMMAND,
     rechunk.COMMAND,
-    *(copy.COMMAND, import_.COMMAND, serve.COMMAND, cache.COMMAND),
+    *(copy.COMMAND, import_.COMMAND, export.COMMAND, serve.COMMAND, cache.COMMAND),
     *(init.COMMAND, log.COMMAND, diff.COMMAND, branch.COMMAND, tag.COMMAND),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {
@@ -54,7 +54,8 @@ a short tour:
   frazil convert old.zr3 new.zarr             a hierarchy of a draft as final Zarr v3
   frazil rechunk sea.zarr rows.zarr --chunks 1,700 --shards none   an array with other chunks, shards or codecs
   frazil copy ocean.zarr copy.zarr            what is there to another place, as the bytes that it is
-  frazil import ocean.nc new.repo             NetCDF and HDF5, into a repository
+  frazil import ocean.nc new.repo             NetCDF, HDF5, NumPy and TIFF, into a repository or plain Zarr
+  frazil export sea.repo@v1 v1.nc             NetCDF, HDF5, NumPy and TIFF, of any group
   frazil repo log sea.repo --graph            the history of a repository, its branches and tags
   frazil get sea.repo@v1 level1/temp "0, 0"   elements as they were at a tag, on a branch, in a snapshot
 

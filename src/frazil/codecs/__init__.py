@@ -19,13 +19,22 @@ from frazil.late import late_names
 
 if TYPE_CHECKING:
     from frazil.codecs.array_to_array.astype import AsType
-    from frazil.codecs.array_to_array.bitround import BitRound
+    from frazil.codecs.array_to_array.bitround import BitRound, NumcodecsBitRound
+    from frazil.codecs.array_to_array.cast_value import CastValue
     from frazil.codecs.array_to_array.delta import Delta
     from frazil.codecs.array_to_array.fixed_scale_offset import FixedScaleOffset
-    from frazil.codecs.array_to_array.packbits import PackBits
+    from frazil.codecs.array_to_array.packbits import NumcodecsPackBits
     from frazil.codecs.array_to_array.quantize import Quantize
+    from frazil.codecs.array_to_array.reshape import Reshape, Squeeze
+    from frazil.codecs.array_to_array.scale_offset import ScaleOffset
+    from frazil.codecs.array_to_bytes.n5_default import N5Default
+    from frazil.codecs.array_to_bytes.packbits import PackBits
+    from frazil.codecs.array_to_bytes.pcodec import Pcodec
+    from frazil.codecs.array_to_bytes.zfp import Zfp
     from frazil.codecs.bytes_to_bytes.bz2 import Bz2
     from frazil.codecs.bytes_to_bytes.checksums import Adler32, Crc32, Fletcher32
+    from frazil.codecs.bytes_to_bytes.conditional import Conditional
+    from frazil.codecs.bytes_to_bytes.gdeflate import Gdeflate
     from frazil.codecs.bytes_to_bytes.lz4 import Lz4
     from frazil.codecs.bytes_to_bytes.lzma import Lzma
     from frazil.codecs.bytes_to_bytes.on_bytes import OnBytes
@@ -43,23 +52,34 @@ __all__ = [
     "Bytes",
     "BytesToBytes",
     "Bz2",
+    "CastValue",
     "ChunkSpec",
     "Codec",
+    "Conditional",
     "Crc32",
     "Crc32c",
     "Delta",
     "FixedScaleOffset",
     "Fletcher32",
+    "Gdeflate",
     "Gzip",
     "Lz4",
     "Lzma",
+    "N5Default",
+    "NumcodecsBitRound",
+    "NumcodecsPackBits",
     "OnBytes",
     "PackBits",
+    "Pcodec",
     "Quantize",
     "Registry",
+    "Reshape",
+    "ScaleOffset",
     "ShardingIndexed",
     "Shuffle",
+    "Squeeze",
     "Transpose",
+    "Zfp",
     "Zlib",
     "Zstd",
 ]

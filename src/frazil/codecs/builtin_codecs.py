@@ -8,10 +8,10 @@ from typing import Final, cast
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
-from frazil.codecs.bytes_to_bytes.blosc import Blosc
+from frazil.codecs.bytes_to_bytes.blosc import Blosc, NumcodecsBlosc
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
-from frazil.codecs.bytes_to_bytes.gzip import Gzip
-from frazil.codecs.bytes_to_bytes.zstd import Zstd
+from frazil.codecs.bytes_to_bytes.gzip import Gzip, NumcodecsGzip
+from frazil.codecs.bytes_to_bytes.zstd import NumcodecsZstd, Zstd
 from frazil.codecs.codec import Codec
 from frazil.record import Record
 
@@ -26,8 +26,24 @@ class LateCodec(Record):
         return cast("type[Codec]", getattr(import_module(self.module), self.name))
 
 
-AT_HAND: Final[tuple[type[Codec], ...]] = (Bytes, Transpose, Gzip, Zstd, Blosc, Crc32c, ShardingIndexed)
+AT_HAND: Final[tuple[type[Codec], ...]] = (
+    *(Bytes, Transpose, Gzip, Zstd, Blosc, Crc32c, ShardingIndexed),
+    *(NumcodecsBlosc, NumcodecsGzip, NumcodecsZstd),
+)
 LATE: Final[dict[str, LateCodec]] = {
+    "reshape": LateCodec("frazil.codecs.array_to_array.reshape", "Reshape"),
+    "zarrs.squeeze": LateCodec("frazil.codecs.array_to_array.reshape", "Squeeze"),
+    "bitround": LateCodec("frazil.codecs.array_to_array.bitround", "BitRound"),
+    "scale_offset": LateCodec("frazil.codecs.array_to_array.scale_offset", "ScaleOffset"),
+    "cast_value": LateCodec("frazil.codecs.array_to_array.cast_value", "CastValue"),
+    "n5_default": LateCodec("frazil.codecs.array_to_bytes.n5_default", "N5Default"),
+    "numcodecs.jenkins_lookup3": LateCodec("frazil.codecs.bytes_to_bytes.checksums", "JenkinsLookup3"),
+    "packbits": LateCodec("frazil.codecs.array_to_bytes.packbits", "PackBits"),
+    "zfp": LateCodec("frazil.codecs.array_to_bytes.zfp", "Zfp"),
+    "numcodecs.zfpy": LateCodec("frazil.codecs.array_to_bytes.zfp", "NumcodecsZfpy"),
+    "numcodecs.pcodec": LateCodec("frazil.codecs.array_to_bytes.pcodec", "Pcodec"),
+    "zarrs.gdeflate": LateCodec("frazil.codecs.bytes_to_bytes.gdeflate", "Gdeflate"),
+    "conditional": LateCodec("frazil.codecs.bytes_to_bytes.conditional", "Conditional"),
     "numcodecs.zlib": LateCodec("frazil.codecs.bytes_to_bytes.zlib", "Zlib"),
     "numcodecs.bz2": LateCodec("frazil.codecs.bytes_to_bytes.bz2", "Bz2"),
     "numcodecs.lz4": LateCodec("frazil.codecs.bytes_to_bytes.lz4", "Lz4"),
@@ -40,13 +56,33 @@ LATE: Final[dict[str, LateCodec]] = {
     "numcodecs.delta": LateCodec("frazil.codecs.array_to_array.delta", "Delta"),
     "numcodecs.fixedscaleoffset": LateCodec("frazil.codecs.array_to_array.fixed_scale_offset", "FixedScaleOffset"),
     "numcodecs.quantize": LateCodec("frazil.codecs.array_to_array.quantize", "Quantize"),
-    "numcodecs.bitround": LateCodec("frazil.codecs.array_to_array.bitround", "BitRound"),
+    "numcodecs.bitround": LateCodec("frazil.codecs.array_to_array.bitround", "NumcodecsBitRound"),
     "numcodecs.astype": LateCodec("frazil.codecs.array_to_array.astype", "AsType"),
-    "numcodecs.packbits": LateCodec("frazil.codecs.array_to_array.packbits", "PackBits"),
+    "numcodecs.packbits": LateCodec("frazil.codecs.array_to_array.packbits", "NumcodecsPackBits"),
+    "vlen-utf8": LateCodec("frazil.codecs.array_to_bytes.vlen", "VlenUtf8"),
+    "vlen-bytes": LateCodec("frazil.codecs.array_to_bytes.vlen", "VlenBytes"),
+    "vlen-array": LateCodec("frazil.codecs.array_to_bytes.vlen", "VlenArray"),
+    "zarrs.vlen": LateCodec("frazil.codecs.array_to_bytes.zarrs_vlen", "ZarrsVlen"),
+    "zarrs.vlen_v2": LateCodec("frazil.codecs.array_to_bytes.zarrs_vlen", "ZarrsVlenV2"),
+    "zarrs.optional": LateCodec("frazil.codecs.array_to_bytes.zarrs_optional", "ZarrsOptional"),
     "frazil.on_bytes": LateCodec("frazil.codecs.bytes_to_bytes.on_bytes", "OnBytes"),
+}
+# other names that zarrs has written
+ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
+    "endian": Bytes,
+    "zarrs.zfp": LATE["zfp"],
+    **{
+        f"https://codec.zarrs.dev/{kind}/{name.rpartition('.')[2]}": LATE[name]
+        for kind, names in (
+            ("array_to_bytes", ("bitround", "zfp", "numcodecs.pcodec", "numcodecs.zfpy")),
+            ("array_to_array", ("bitround", "zarrs.squeeze")),
+            ("bytes_to_bytes", ("zarrs.gdeflate", "numcodecs.fletcher32", "numcodecs.bz2")),
+        )
+        for name in names
+    },
 }
 KNOWN: Final[tuple[tuple[str, type[Codec] | LateCodec], ...]] = (
     *((codec.name, codec) for codec in AT_HAND),
     *LATE.items(),
-    ("endian", Bytes),
+    *ALIASES.items(),
 )

@@ -32,8 +32,10 @@ from frazil.late import LateModule
 
 if TYPE_CHECKING:
     from frazil.codecs import python_stage, whole_shard
+    from frazil.codecs.array_to_bytes import vlen
 else:
     python_stage = LateModule("frazil.codecs.python_stage")
+    vlen = LateModule("frazil.codecs.array_to_bytes.vlen")
     whole_shard = LateModule("frazil.codecs.whole_shard")
 
 _MOST_DIMENSIONS = 32  # those of NumPy before 2.0
@@ -227,13 +229,22 @@ def _leaf(
         if form is None:
             break
         native.insert(0, form)
-    transpositions = [first for first, _ in before if type(first) is Transpose]
+    needed = [first for first, _ in before]
+    while type(codec) is Bytes and needed and needed[-1].keeps_order:  # what follows makes the same bytes without it
+        needed.pop()
+    transpositions = [first for first in needed if type(first) is Transpose]
     itemsize = spec.dtype.itemsize
-    if type(codec) is Bytes and len(native) == len(after) and len(transpositions) == len(before):  # the kernel does all
+    if type(codec) is Bytes and len(native) == len(after) and len(transpositions) == len(needed):  # the kernel does all
         for transposition in transpositions:
             order = tuple(order[d] for d in transposition.order)
         program = _kernel.program(spec.shape, itemsize, order, codec.swaps(specs[-1]), native, spec.fill)
         return Leaf(spec.shape, program, None, bounds[-1], spec.nbytes)
+    if codec._vlen and len(native) == len(after) and len(transpositions) == len(before):
+        for transposition in transpositions:
+            order = tuple(order[d] for d in transposition.order)
+        program = _kernel.program(spec.shape, itemsize, order, (), (), spec.fill)
+        stage = vlen.element_stage(specs[-1], tuple(native), bounds[0])
+        return Leaf(spec.shape, program, stage, bounds[-1], spec.nbytes)
     program = _kernel.program(spec.shape, itemsize, range(len(order)), (), (), spec.fill)
     python = [following for following, _ in after[: len(after) - len(native)]]
     between = python_stage.Middle(

@@ -15,10 +15,13 @@ from frazil import _kernel
 from frazil.errors import ChunkDecodeError, FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
+from frazil.metadata.types.core import BYTES_VIEW, TEXT_VIEW
 from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.metadata.types.heap import Heap
 
 Array: TypeAlias = "NDArray[np.generic]"
 NativeCodec = tuple[object, ...]  # the kernel's form of a bytes-to-bytes codec (see _kernel.program)
@@ -26,12 +29,20 @@ NativeCodec = tuple[object, ...]  # the kernel's form of a bytes-to-bytes codec 
 
 class ChunkSpec(Record):
     """A decoded chunk: its shape, its NumPy dtype in native order, the items of an element that have a byte order, as
-    (offset, width, count), and the bytes of the fill value."""
+    (offset, width, count), and the bytes of the fill value.
+
+    heap: that the views of its elements point into, while a chunk of variable-length elements is encoded or decoded"""
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
     swaps: tuple[tuple[int, int, int], ...]
     fill: bytes
+    heap: Heap | None = None
+
+    @property
+    def views(self) -> bool:
+        """Whether its elements are views of text or bytes of any length."""
+        return self.dtype in (TEXT_VIEW, BYTES_VIEW)
 
     @property
     def nbytes(self) -> int:
@@ -86,10 +97,13 @@ class Codec(ABC):
 
 
 class ArrayToArray(Codec):
-    """Turns an array into another array."""
+    """Turns an array into another array.
+
+    keeps_order: the result has the very elements of the input in the same C order, so that `bytes` behind it makes the same bytes."""
 
     __slots__ = ()
     _part: ClassVar[int] = 0
+    keeps_order: ClassVar[bool] = False
 
     @abstractmethod
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
@@ -108,6 +122,7 @@ class ArrayToBytes(Codec):
 
     __slots__ = ()
     _part: ClassVar[int] = 1
+    _vlen: ClassVar[bool] = False  # whether its chunks are those that the kernel's decode_elements reads
 
     def check(self, spec: ChunkSpec, path: str) -> None:
         """Raises MetadataError with `path` when it cannot encode such a chunk."""

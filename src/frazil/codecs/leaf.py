@@ -5,27 +5,42 @@ Here lives what one call does with bytes at hand. How a chain is compiled is in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
 from frazil import _kernel
 from frazil.codecs.codec import Array
 from frazil.codecs.shard import Level
-from frazil.indexing import BoxUnits, PointUnits
+from frazil.indexing import BoxChunks, PointChunks
 from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil._kernel import Buffer
-    from frazil.codecs.python_stage import Middle
+    from frazil.metadata.types.heap import Heap
 
 Columns: TypeAlias = "NDArray[np.int64]"
-Units = BoxUnits | PointUnits
+Chunks = BoxChunks | PointChunks
 Old = tuple[
     "_kernel.Files | None", "Sequence[Buffer]", Columns
-]  # chunks that are kept in part: files, buffers, a row a unit
+]  # chunks that are kept in part: files, buffers, a row a chunk
+
+
+class Stage(Protocol):
+    """What a leaf does between the encoded bytes and the program of the kernel: python_stage.py, element_stage.py."""
+
+    def with_heap(self, heap: Heap) -> Stage:
+        """The same for one read or write of variable-length elements."""
+
+    def decode(
+        self, files: _kernel.Files | None, buffers: Sequence[Buffer], rows: Columns, threads: int
+    ) -> tuple[Sequence[Array], Columns, _kernel.Failures]:
+        """Each row decoded to what the program scatters: buffers, rows over them (MISSING stays MISSING), and what was refused."""
+
+    def encode(self, segments: Sequence[_kernel.Segment], rows: Columns, threads: int) -> Encoded:
+        """What the program gathered, each chunk where its row says in `segments`, encoded; length -1 stays."""
 
 
 class Leaf(Record):
@@ -33,15 +48,22 @@ class Leaf(Record):
 
     shape    its extent along each dimension of the array
     program  the kernel's; without codecs of its own where a Python codec stands in the chain
-    middle   the Python part, or None: then the program does all
+    middle   what the program cannot do, or None: then it does all
     bound    the most bytes of an encoded chunk
+    heap     of the read or write that goes on, where elements have no fixed size
     """
 
     shape: tuple[int, ...]
     program: _kernel.Program
-    middle: Middle | None
+    middle: Stage | None
     bound: int
     nbytes: int
+    heap: Heap | None = None
+
+    def with_heap(self, heap: Heap) -> Leaf:
+        """The same for one read or write of variable-length elements."""
+        assert self.middle is not None, "no program of the kernel's decodes such elements"
+        return self._replace(heap=heap, middle=self.middle.with_heap(heap))
 
 
 class Chain(Record):
@@ -62,7 +84,7 @@ class Chain(Record):
 
     @property
     def leaf_counts(self) -> tuple[int, ...]:
-        """Leaf chunks in one chunk of the array's grid, along each dimension."""
+        """Inner chunks in one chunk of the array's grid, along each dimension."""
         counts = [1] * len(self.leaf.shape)
         for level in self.levels:
             counts = [a * b for a, b in zip(counts, level.counts, strict=True)]
@@ -70,24 +92,24 @@ class Chain(Record):
 
 
 class Encoded(Record):
-    """Encoded units: rows, int64[n, 3], of each in the buffers, length -1 where it is all fill value; or what was refused."""
+    """Encoded chunks: rows, int64[n, 3], of each in the buffers, length -1 where it is all fill value; or what was refused."""
 
     buffers: Sequence[_kernel.Segment | bytes]
     rows: Columns
     failures: _kernel.Failures
 
 
-def decode_units(
+def decode_chunks(
     leaf: Leaf,
     files: _kernel.Files | None,
     buffers: Sequence[Buffer],
     rows: Columns,
     expect: Sequence[bytes | None] | None,
-    units: Units,
+    chunks: Chunks,
     out: Array,
     threads: int,
 ) -> _kernel.Failures:
-    """Decodes the encoded bytes of units, a row a unit (MISSING is the fill value), into `out`; what was refused. expect: versions of the files."""
+    """Decodes the encoded bytes of chunks, a row each (MISSING is the fill value), into `out`; what was refused. expect: versions of the files."""
     if leaf.middle is not None:
         buffers, rows, failures = leaf.middle.decode(files, buffers, rows, threads)
         if failures:
@@ -95,54 +117,48 @@ def decode_units(
         files = None
     if files is None:
         expect = None
-    if isinstance(units, BoxUnits):
+    if isinstance(chunks, BoxChunks):
         return _kernel.decode_chunks(
-            leaf.program, files, buffers, rows, expect, units.index, units.entries, units.runs, out, threads
+            leaf.program, files, buffers, rows, expect, chunks.index, chunks.entries, chunks.runs, out, threads
         )
-    return _kernel.decode_points(leaf.program, files, buffers, rows, expect, units.first, units.points, out, threads)
+    return _kernel.decode_points(leaf.program, files, buffers, rows, expect, chunks.first, chunks.points, out, threads)
 
 
-def encode_units(
+def encode_chunks(
     leaf: Leaf,
     source: Array,
-    units: Units,
+    chunks: Chunks,
     old: Old | None,
     groups: Columns,
     threads: int,
     *,
     keep_fill: bool = False,
 ) -> Encoded:
-    """Encodes units from `source`. What they do not cover comes from `old`; groups and keep_fill as in the kernel's encode_chunks."""
+    """Encodes chunks from `source`. What they do not cover comes from `old`; groups and keep_fill as in the kernel's encode_chunks."""
     if old is not None and leaf.middle is not None:
         arrays, decoded, failures = leaf.middle.decode(*old, threads)
         if failures:
             return Encoded((), decoded[:0], failures)
         old = (None, arrays, decoded)
-    lengths = np.empty(units.count, np.int64)
-    if isinstance(units, BoxUnits):
+    lengths = np.empty(chunks.count, np.int64)
+    if isinstance(chunks, BoxChunks):
         segments, table, failures = _kernel.encode_chunks(
-            leaf.program, source, units.index, units.entries, units.runs, old, groups, keep_fill, threads, lengths
+            leaf.program, source, chunks.index, chunks.entries, chunks.runs, old, groups, keep_fill, threads, lengths
         )
     else:
         segments, table, failures = _kernel.encode_points(
-            leaf.program, source, units.first, units.points, old, groups, keep_fill, threads, lengths
+            leaf.program, source, chunks.first, chunks.points, old, groups, keep_fill, threads, lengths
         )
     if failures:
         return Encoded((), lengths[:0].reshape(0, 3), failures)
-    rows = _segment_rows(lengths, table)
+    rows = segment_rows(lengths, table)
     if leaf.middle is None:
         return Encoded(segments, rows, [])
-    kept = np.flatnonzero(lengths >= 0)
-    views = [memoryview(segments[-1 - blob])[at : at + size] for blob, at, size in rows[kept].tolist()]
-    encoded, failures = leaf.middle.encode(views, threads)
-    if failures:
-        return Encoded((), rows[:0], [(int(kept[i]), code, text) for i, code, text in failures])
-    rows[kept, 0], rows[kept, 1], rows[kept, 2] = -1 - np.arange(len(kept)), 0, [len(data) for data in encoded]
-    return Encoded(encoded, rows, [])
+    return leaf.middle.encode(segments, rows, threads)
 
 
-def _segment_rows(lengths: Columns, table: Sequence[int]) -> Columns:
-    """Where each unit lies in the segments of an encoding: int64[n, 3], segment k being buffer k."""
+def segment_rows(lengths: Columns, table: Sequence[int]) -> Columns:
+    """Where each chunk lies in the segments of an encoding: int64[n, 3], segment k being buffer k."""
     bounds = np.asarray(table, np.int64)
     segment = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     ends = np.concatenate(([0], np.cumsum(np.maximum(lengths, 0))))

@@ -4,7 +4,7 @@ Only here does Python run per inner chunk, on threads. Chains that the kernel kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
@@ -22,11 +22,14 @@ from frazil.codecs.codec import (
     run_decode,
     run_encode,
 )
+from frazil.codecs.leaf import Encoded
 from frazil.errors import ChecksumError, ChunkDecodeError, FormatError, FrazilError, InvalidInputError
 from frazil.record import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from frazil.metadata.types.heap import Heap
 
 Columns: TypeAlias = "NDArray[np.int64]"
 Item = TypeVar("Item")
@@ -78,8 +81,8 @@ class Middle(Record):
         present = np.flatnonzero(lengths >= 0)
         results = _on_threads(lambda i: self._attempt(bytes(segments[i])), present.tolist(), threads)
         failures = [
-            (int(unit), _CODES.get(type(result), _kernel.FAILED_DECODE), Refusal(result))
-            for unit, result in zip(present, results, strict=True)
+            (int(i), _CODES.get(type(result), _kernel.FAILED_DECODE), Refusal(result))
+            for i, result in zip(present, results, strict=True)
             if isinstance(result, FrazilError)
         ]
         arrays = [result for result in results if not isinstance(result, FrazilError)]
@@ -90,9 +93,23 @@ class Middle(Record):
             decoded[present, 2] = [array.nbytes for array in arrays]
         return arrays, decoded, failures
 
-    def encode(self, chunks: Iterable[memoryview], threads: int) -> tuple[list[bytes], _kernel.Failures]:
-        """The raw chunks that the leaf's own program gathered, encoded; and by their number what a codec refused."""
-        results = _on_threads(self._attempt_encoding, list(chunks), threads)
+    def with_heap(self, heap: Heap) -> Middle:
+        """The same for one read or write of variable-length elements."""
+        return self._replace(specs=tuple([spec._replace(heap=heap) for spec in self.specs]))
+
+    def encode(self, segments: Sequence[_kernel.Segment], rows: Columns, threads: int) -> Encoded:
+        """The raw chunks that the leaf's own program gathered, each where its row says in `segments`, encoded; length -1 stays."""
+        kept = np.flatnonzero(rows[:, 2] >= 0)
+        views = [memoryview(segments[-1 - blob])[at : at + size] for blob, at, size in rows[kept].tolist()]
+        encoded, failures = self._encode(views, threads)
+        if failures:
+            return Encoded((), rows[:0], [(int(kept[i]), code, text) for i, code, text in failures])
+        rows[kept, 0], rows[kept, 1], rows[kept, 2] = -1 - np.arange(len(kept)), 0, [len(data) for data in encoded]
+        return Encoded(encoded, rows, [])
+
+    def _encode(self, chunks: list[memoryview], threads: int) -> tuple[list[bytes], _kernel.Failures]:
+        """Chunks encoded; and by their number what a codec refused."""
+        results = _on_threads(self._attempt_encoding, chunks, threads)
         failures = [
             (i, _kernel.FAILED_ENCODE, Refusal(result))
             for i, result in enumerate(results)

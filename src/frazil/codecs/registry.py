@@ -171,10 +171,14 @@ class Registry(Value):
     def codecs_from_user(self, codecs: object, path: str = "codecs") -> tuple[Codec, ...]:
         """Codecs as a user writes them: Codec values, Extensions, objects of a document, or names."""
         if isinstance(codecs, str | Codec | Extension | Mapping) or not isinstance(codecs, Iterable):
+            alike = (
+                suggestion(codecs, ["auto", *(name for name, _ in self._codecs)]) if isinstance(codecs, str) else None
+            )
+            hint = 'codecs="auto" chooses; codecs=[] stores raw bytes; codecs=["zstd"] is a list of one'
             raise MetadataError(
                 f"codecs is {codecs!r}; it must be a list of codecs",
                 path=path,
-                hint='codecs="auto" chooses; codecs=[] stores raw bytes',
+                hint=f"{alike} {hint}" if alike else hint,
             )
         parsed = []
         for i, codec in enumerate(codecs):

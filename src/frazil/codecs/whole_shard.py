@@ -11,10 +11,10 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.codecs.codec import Array, ChunkSpec, cause_of, run_decode, run_encode
-from frazil.codecs.leaf import Chain, Columns, Leaf, decode_units, encode_units
+from frazil.codecs.leaf import Chain, Columns, Leaf, decode_chunks, encode_chunks
 from frazil.codecs.shard import InnerChunks, Level, assemble, read_index
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
-from frazil.indexing import BoxSelection, BoxUnits, basic, box_plan
+from frazil.indexing import BoxChunks, BoxSelection, basic, box_plan
 
 _ERRORS: dict[int, type[DataError]] = {_kernel.FAILED_CHECKSUM: ChecksumError, _kernel.FAILED_RANGE: FormatError}
 
@@ -35,12 +35,15 @@ class WholeShard:
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         """The shard of an array of spec.shape; its index alone where all is fill value."""
         levels = self.chain.levels
-        shard = _encode(levels, self.chain.leaf, array)
+        shard = _encode(levels, self._leaf(spec), array)
         return empty_shard(levels[0]) if shard is None else shard
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
         """The array. Raises DataError."""
-        return _decode(self.chain.levels, self.chain.leaf, data, spec)
+        return _decode(self.chain.levels, self._leaf(spec), data, spec)
+
+    def _leaf(self, spec: ChunkSpec) -> Leaf:
+        return self.chain.leaf if spec.heap is None else self.chain.leaf.with_heap(spec.heap)
 
 
 def empty_shard(level: Level) -> bytes:
@@ -56,14 +59,14 @@ def _encode(levels: Sequence[Level], leaf: Leaf, array: Array) -> bytes | None:
         values = [_encode(levels[1:], leaf, array[box]) for box, _ in boxes]
         numbers = np.array([number for _, number in boxes], np.int64)
     else:
-        units = _units(array.shape, leaf, level)
-        groups = np.array([0, units.count], np.int64)
-        buffers, rows, failures = encode_units(leaf, array, units, None, groups, 1)
+        chunks = _inner_chunks(array.shape, leaf, level)
+        groups = np.array([0, chunks.count], np.int64)
+        buffers, rows, failures = encode_chunks(leaf, array, chunks, None, groups, 1)
         if failures:
             raise InvalidInputError(f"a chunk could not be encoded: {failures[0][2]}") from cause_of(failures[0][2])
         views = [memoryview(buffer) for buffer in buffers]
         values = [bytes(views[-1 - blob][at : at + n]) if n >= 0 else None for blob, at, n in rows.tolist()]
-        numbers = units.numbers([1] * array.ndim, level.counts, level.strides)
+        numbers = chunks.numbers([1] * array.ndim, level.counts, level.strides)
     return None if all(value is None for value in values) else _shard(level, numbers, values)
 
 
@@ -93,23 +96,23 @@ def _decode(levels: Sequence[Level], leaf: Leaf, data: bytes, spec: ChunkSpec) -
             inner = spec._replace(shape=level.inner)
             out[box] = fill if start < 0 else _decode(levels[1:], leaf, data[start : start + length], inner)
         return out
-    units = _units(spec.shape, leaf, level)
-    numbers = units.numbers([1] * out.ndim, level.counts, level.strides)
-    rows = np.empty((units.count, 3), np.int64)
+    chunks = _inner_chunks(spec.shape, leaf, level)
+    numbers = chunks.numbers([1] * out.ndim, level.counts, level.strides)
+    rows = np.empty((chunks.count, 3), np.int64)
     rows[:, 0] = np.where(table[numbers, 0] < 0, _kernel.MISSING, -1)
     rows[:, 1:] = np.maximum(table[numbers], 0)
-    for unit, code, text in decode_units(leaf, None, [data], rows, None, units, out, 1):
-        raise _ERRORS.get(code, ChunkDecodeError)(f"inner chunk {numbers[unit]} of a shard: {text}") from cause_of(text)
+    for i, code, text in decode_chunks(leaf, None, [data], rows, None, chunks, out, 1):
+        raise _ERRORS.get(code, ChunkDecodeError)(f"inner chunk {numbers[i]} of a shard: {text}") from cause_of(text)
     return out
 
 
-def _units(shape: tuple[int, ...], leaf: Leaf, level: Level) -> BoxUnits:
+def _inner_chunks(shape: tuple[int, ...], leaf: Leaf, level: Level) -> BoxChunks:
     """All inner chunks of one shard."""
     selection = basic(..., shape)
     assert isinstance(selection, BoxSelection)
     plan = box_plan(selection, leaf.shape, level.counts)
     (batch,) = plan.batches(1, plan.chunk_count, plan.chunk_count)
-    return batch.units()
+    return batch.chunks()
 
 
 def _boxes(level: Level) -> list[tuple[tuple[slice, ...], int]]:

@@ -1,10 +1,10 @@
 """Selections -> plans in columns for the kernel. Pure: no I/O, no data type, no codec.
 
-selection.py turns brackets and a shape into selections; box.py (one axis after the other, axes.py) and points.py make plans of them; single_chunk.py has the short path for one chunk.
+selection.py normalises selections; box.py (over axes.py) and points.py make plans of them; single_chunk.py has the short path for one chunk.
 Not here: how a plan is carried out (array/io/)."""
 
-from frazil.indexing.box import BoxBatch, BoxPlan, BoxUnits, box_plan
-from frazil.indexing.points import PointBatch, PointPlan, PointUnits, point_plan
+from frazil.indexing.box import BoxBatch, BoxChunks, BoxPlan, box_plan
+from frazil.indexing.points import PointBatch, PointChunks, PointPlan, point_plan
 from frazil.indexing.selection import (
     AxisSelection,
     BoxSelection,
@@ -21,11 +21,11 @@ __all__ = [
     "BoxBatch",
     "BoxPlan",
     "BoxSelection",
-    "BoxUnits",
+    "BoxChunks",
     "PointBatch",
     "PointPlan",
     "PointSelection",
-    "PointUnits",
+    "PointChunks",
     "SingleChunk",
     "basic",
     "blocks",

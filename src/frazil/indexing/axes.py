@@ -1,8 +1,8 @@
-"""One axis of a box against the leaf chunks along it: which chunks are touched, and the runs of elements within each. Computed for a
-range of entries on demand, so an axis of 1e8 chunks costs nothing until it is asked for. The product of axes is box.py's.
+"""One axis of a box: the inner chunks that it touches, and the runs of elements within each. Columns are computed for a range of entries on demand, so an axis of 1e8 chunks costs
+nothing until they are needed. box.py multiplies axes.
 
-No arithmetic here leaves int64, whatever the length of the array: columns stay within the array's bounds, and what may pass them
-(the end of a chunk or shard beyond the array's) is computed in Python integers or as what is left of the array."""
+No arithmetic leaves int64, whatever the length of the array: columns stay within the array's bounds, and what may pass them (the end of a chunk or shard beyond the array's) is
+computed in Python integers or as the rest of the array."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Shards: TypeAlias = (
 
 
 class AxisEntries(Record):
-    """A range of entries; an entry is a leaf chunk that is touched along this axis.
+    """A range of entries; an entry is an inner chunk that is touched along this axis.
 
     chunk    int64[k], coordinates of the chunks, ascending, unique
     entries  int64[k, 2]: (first run, number of runs), first counted from this range's first run
@@ -39,9 +39,11 @@ class AxisEntries(Record):
 class RegularAxis:
     """Elements start, start + step, ...; nothing is kept but numbers.
 
-    size: the length of this axis in the result; count: number of entries; length: the array's; extent: the leaf chunk's."""
+    size: the length of this axis in the result; count: number of entries; length: the array's; extent: the inner chunk's; complete: whether the entries have
+    all of the result."""
 
     __slots__ = ("_chunk_extent", "_dense", "_first", "_start", "_step", "count", "extent", "length", "size")
+    complete = True
 
     def __init__(self, selection: AxisSelection, length: int, extent: int) -> None:
         self.length = length
@@ -85,7 +87,7 @@ class RegularAxis:
         return self._start, self._step, self.size, self.length, self.extent, low, high
 
     def shards(self, low: int, high: int, shard_extent: int) -> Shards:
-        """Coordinates of the shards (shard_extent leaf chunks each) that entries low to high touch, ascending."""
+        """Coordinates of the shards (shard_extent inner chunks each) that entries low to high touch, ascending."""
         if self._dense:
             return range((self._first + low) // shard_extent, (self._first + high - 1) // shard_extent + 1)
         element = np.arange(low, high, dtype=np.int64) * self._step + self._start
@@ -102,7 +104,7 @@ class RegularAxis:
         return np.maximum(begin, 0, out=begin), np.maximum(end, 0, out=end)
 
     def cut(self, low: int, shard_extent: int, limit: int) -> int:
-        """The end of the longest range of entries from `low` of whole shards (shard_extent leaf chunks each) and at most `limit` entries;
+        """The end of the longest range of entries from `low` of whole shards (shard_extent inner chunks each) and at most `limit` entries;
         the end of the first shard where that alone is longer."""
         high: int = min(low + limit, self.count)
         if high == self.count or shard_extent == 1:
@@ -141,21 +143,20 @@ class IndexAxis:
 
     __slots__ = (
         *("_chunk", "_chunk_extent", "_covers", "_covers_before", "_first_run", "_runs"),
-        *("count", "extent", "length", "size"),
+        *("complete", "count", "extent", "length", "size"),
     )
 
-    def __init__(self, indices: Columns, length: int, extent: int) -> None:
-        self.length = length
-        self._chunk_extent = extent
-        self.extent = min(extent, max(length, 1))
+    def __init__(self, indices: Columns, length: int, extent: int, places: Columns | None = None) -> None:
+        """places: of the indices in the result, ascending; None: 0, 1, 2, ..."""
+        self._set_extents(length, extent)
+        self.complete = places is None
         self.size = indices.size
         chunk = indices // self.extent
-        at: Columns | None = None  # places in the result, where they are not ascending by themselves
+        at = places  # None where each is its own place
         if bool((chunk[1:] < chunk[:-1]).any()):
-            at = np.argsort(
-                chunk, kind="stable"
-            )  # by place within a chunk: of repeated elements the last place wins in a write
-            chunk, indices = chunk[at], indices[at]
+            # by place within a chunk: of repeated elements the last place wins in a write
+            order = np.argsort(chunk, kind="stable")
+            chunk, indices, at = chunk[order], indices[order], order if places is None else places[order]
         joined = (chunk[1:] == chunk[:-1]) & (indices[1:] == indices[:-1] + 1)
         if at is not None:
             joined &= at[1:] == at[:-1] + 1
@@ -177,6 +178,11 @@ class IndexAxis:
             new = np.append(True, element[1:] != element[:-1])
             self._covers = np.add.reduceat(new, first_element[:-1], dtype=np.int64) == room
         self._covers_before = np.append(0, np.cumsum(self._covers, dtype=np.int64))
+
+    def _set_extents(self, length: int, extent: int) -> None:
+        self.length = length
+        self._chunk_extent = extent
+        self.extent = min(extent, max(length, 1))
 
     def entries(self, low: int, high: int) -> AxisEntries:
         """As RegularAxis.entries."""
@@ -229,7 +235,7 @@ Axis = RegularAxis | IndexAxis
 
 
 def plan_axis(selection: AxisSelection, length: int, extent: int) -> Axis:
-    """One dimension of the array, `length` elements in leaf chunks of `extent`."""
+    """One dimension of the array, `length` elements in inner chunks of `extent`."""
     if selection.indices is None or not selection.indices.size:
         return RegularAxis(selection, length, extent)
     return IndexAxis(selection.indices, length, extent)

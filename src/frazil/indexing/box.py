@@ -1,7 +1,7 @@
-"""The product of axes against leaf chunks and shards, expanded batch by batch. One axis is axes.py's; single elements are points.py's.
+"""Plans of boxes: the product of axes, expanded batch by batch. axes.py has one axis, points.py has single elements.
 
-An *entry* is a chunk touched along one axis, a *unit* a chunk touched (one entry an axis), a *shard* the object of the outermost level
-that holds units; an array without shards has shards of one unit."""
+An *entry* is a chunk that is touched along one axis. A *chunk* is an inner chunk that is touched: one entry an axis. A *shard* is the object of the outermost level
+that holds chunks; an array without shards has shards of one chunk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Ranges = tuple[tuple[int, int], ...]
 class BatchAxis:
     """One axis of a batch: the columns of axes.AxisEntries, and
 
-    inner   int64[k]      leaf chunk coordinate within its shard
+    inner   int64[k]      inner chunk coordinate within its shard
     shard   int64[s]      shard coordinates touched, ascending
     starts  int64[s + 1]  first entry of each shard
     whole   whether these are all entries of the axis"""
@@ -48,8 +48,8 @@ class BatchAxis:
             self.shard = shard[self.starts[:-1]]
         self.whole = low == 0 and high == axis.count
 
-    def place(self, low: int, high: int, regular: bool) -> slice | Columns:
-        """Where the entries low to high lie in the result: one range, or places."""
+    def result_index(self, low: int, high: int, regular: bool) -> slice | Columns:
+        """Where the entries low to high lie in the result: one range, or a column of positions."""
         first, last = self.entries[low], self.entries[high - 1]
         runs = self.runs[first[0] : last[0] + last[1]]
         if regular:
@@ -57,13 +57,13 @@ class BatchAxis:
         return spread(runs[:, 3], runs[:, 1])
 
 
-class BoxUnits:
-    """Units of a batch, ordered by shard, then by inner position in C order of the array's dimensions.
+class BoxChunks:
+    """Chunks of a batch, ordered by shard, then by inner position in C order of the array's dimensions.
 
     index, entries, runs  as the kernel's decode_chunks and encode_chunks take them
-    offsets               int64[m + 1]: units offsets[i]:offsets[i + 1] are of shard rows[i]
+    offsets               int64[m + 1]: chunks offsets[i]:offsets[i + 1] are of shard rows[i]
     rows                  int64[m]: rows of batch.shards
-    count                 n, the number of units"""
+    count                 n, the number of chunks"""
 
     __slots__ = ("_axes", "count", "entries", "index", "offsets", "rows", "runs")
 
@@ -85,12 +85,12 @@ class BoxUnits:
         self.count = index.shape[0]
 
     def shard_rows(self) -> Columns:
-        """int64[n]: the place in `rows` of each unit's shard (0 to m - 1)."""
+        """int64[n]: for each chunk the number of its shard in `rows` (0 to m - 1)."""
         return np.repeat(_numbered(0, self.rows.size), self.offsets[1:] - self.offsets[:-1])
 
     def numbers(self, divide: Sequence[int], modulo: Sequence[int], strides: Sequence[int]) -> Columns:
-        """int64[n]: sum over axes of (inner // divide % modulo) * stride, inner being the leaf chunk's coordinate within its (outermost) shard.
-        One level: divide 1, modulo the shard's extent in leaf chunks, strides those of its index. Nested levels: once for each."""
+        """int64[n]: sum over axes of (inner // divide % modulo) * stride, inner being the inner chunk's coordinate within its (outermost) shard.
+        One level: divide 1, modulo the shard's extent in inner chunks, strides those of its index. Nested levels: once for each."""
         levels = zip(self._axes, divide, modulo, strides, strict=True)
         parts = [axis.inner // over % extent * stride for axis, over, extent, stride in levels]
         total = np.zeros(self.count, np.int64)
@@ -100,13 +100,13 @@ class BoxUnits:
                 total += column[self.index[:, dimension]]
         return total
 
-    def chunks(self, units: Columns | slice = slice(None)) -> Columns:
-        """int64[n, d]: leaf chunk coordinates of these units."""
-        index = self.index[units]
+    def coordinates(self, rows: Columns | slice = slice(None)) -> Columns:
+        """int64[n, d]: coordinates of these chunks in the array's grid of inner chunks."""
+        index = self.index[rows]
         return np.concatenate([axis.chunk for axis in self._axes])[index] if self._axes else index
 
     def whole(self) -> NDArray[np.bool_]:
-        """bool[n]: every element of the unit's chunk is selected. False for a chunk that reaches beyond the array's end: others may have appended there."""
+        """bool[n]: every element of the chunk is selected. False for a chunk that reaches beyond the array's end: others may have appended there."""
         total = np.ones(self.count, np.bool_)
         if not all(axis.covers.all() for axis in self._axes):
             column = np.concatenate([axis.covers for axis in self._axes])
@@ -119,16 +119,16 @@ class BoxBatch:
     """A range of entries for each axis, made of whole shards unless parts > 1. Nothing is expanded before it is asked for.
 
     part, parts   where one shard alone is over the limit it comes in `parts` batches, one after the other; else 0, 1
-    unit_count    number of units of all shards"""
+    chunk_count    number of chunks of all shards"""
 
-    __slots__ = ("_axes", "_plan", "_ranges", "_shards", "part", "parts", "unit_count")
+    __slots__ = ("_axes", "_plan", "_ranges", "_shards", "part", "parts", "chunk_count")
 
     def __init__(self, plan: BoxPlan, ranges: _Ranges, part: int, parts: int) -> None:
         self._plan = plan
         self._ranges = ranges
         self.part = part
         self.parts = parts
-        self.unit_count = _size(ranges)
+        self.chunk_count = _size(ranges)
         self._axes: tuple[BatchAxis, ...] | None = None
         self._shards: list[Shards] | None = None
 
@@ -160,18 +160,18 @@ class BoxBatch:
         """int64[s, d]: coordinates of the shards touched, in C order. Made anew each time."""
         return _product([np.array(shards, np.int64) for shards in self.shards_along()])
 
-    def units(self, rows: Columns | None = None) -> BoxUnits:
-        """Expands the units of these rows of `shards` (ascending; None: all)."""
+    def chunks(self, rows: Columns | None = None) -> BoxChunks:
+        """Expands the chunks of these rows of `shards` (ascending; None: all)."""
         entries, runs, before = self._columns()
-        alone = self.shard_count == self.unit_count  # each unit is a shard of its own
+        alone = self.shard_count == self.chunk_count  # each chunk is a shard of its own
         if alone or (rows is None and self.shard_count == 1):
             index = _product([_numbered(first, axis.chunk.size) for first, axis in zip(before, self.axes, strict=True)])
             if rows is None:
                 rows = _numbered(0, self.shard_count)
             else:
                 index = index[rows]
-            offsets = _numbered(0, rows.size + 1) if alone else np.array([0, self.unit_count], np.int64)
-            return BoxUnits(self.axes, entries, runs, index, rows, offsets)
+            offsets = _numbered(0, rows.size + 1) if alone else np.array([0, self.chunk_count], np.int64)
+            return BoxChunks(self.axes, entries, runs, index, rows, offsets)
         ordinals = _product([_numbered(0, axis.shard.size) for axis in self.axes])
         if rows is None:
             rows = _numbered(0, self.shard_count)
@@ -180,7 +180,7 @@ class BoxBatch:
         index, counts = _expand(ordinals, [axis.starts for axis in self.axes], before)
         offsets = np.zeros(rows.size + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
-        return BoxUnits(self.axes, entries, runs, index, rows, offsets)
+        return BoxChunks(self.axes, entries, runs, index, rows, offsets)
 
     def _columns(self) -> tuple[Columns, Columns, list[int]]:
         """Entries and runs of all axes, one after the other, and the number of entries before those of each axis."""
@@ -201,22 +201,22 @@ class BoxBatch:
             whole = np.logical_and.outer(whole, axis.whole_shards(of_batch.shard, extent))
         return whole.reshape(-1)
 
-    def place(self, row: int) -> tuple[slice | Columns, ...]:
+    def result_index(self, row: int) -> tuple[slice | Columns, ...]:
         """An index for `out_view` that selects all that a row of `shards` covers of the result, to assign a scalar to it."""
-        places: list[slice | Columns] = []
+        index: list[slice | Columns] = []
         for axis, of_batch in zip(reversed(self._plan.axes), reversed(self.axes), strict=True):
             row, ordinal = divmod(row, of_batch.shard.size)
             low, high = int(of_batch.starts[ordinal]), int(of_batch.starts[ordinal + 1])
-            if of_batch.whole and high - low == axis.count:
-                places.append(slice(0, axis.size))
+            if axis.complete and of_batch.whole and high - low == axis.count:
+                index.append(slice(0, axis.size))
             else:
-                places.append(of_batch.place(low, high, isinstance(axis, RegularAxis)))
-        return _open_mesh(places[::-1])
+                index.append(of_batch.result_index(low, high, isinstance(axis, RegularAxis)))
+        return _open_mesh(index[::-1])
 
 
 class BoxPlan:
-    """axes: one for each dimension of the array; shard_extents: leaf chunks along each dimension of a shard (1: no shards);
-    chunk_count: number of units, a Python integer."""
+    """axes: one for each dimension of the array; shard_extents: inner chunks along each dimension of a shard (1: no shards);
+    chunk_count: number of chunks, a Python integer."""
 
     __slots__ = ("_made", "axes", "chunk_count", "shard_extents")
 
@@ -233,7 +233,7 @@ class BoxPlan:
         return tuple(axis.length for axis in self.axes)
 
     def batches(self, chunk_bytes: int, max_bytes: int, max_chunks: int) -> Iterator[BoxBatch]:
-        """Batches of at most max_chunks units and max_bytes // chunk_bytes units (one at least), in C order of their ranges. A shard
+        """Batches of at most max_chunks chunks and max_bytes // chunk_bytes chunks (one at least), in C order of their ranges. A shard
         is never in two batches unless it alone is over the limit; then they follow one another (BoxBatch.parts)."""
         if not self.chunk_count:
             return
@@ -281,7 +281,7 @@ class BoxPlan:
 def box_plan(
     selection: BoxSelection, chunk_extents: Sequence[int], shard_extents: Sequence[int] | None = None
 ) -> BoxPlan:
-    """chunk_extents: leaf chunks, in elements; shard_extents: in leaf chunks (None: no shards)."""
+    """chunk_extents: inner chunks, in elements; shard_extents: in inner chunks (None: no shards)."""
     extents = tuple(shard_extents) if shard_extents is not None else (1,) * len(selection.axes)
     axes = zip(selection.axes, selection.shape, chunk_extents, strict=True)
     return BoxPlan(tuple(plan_axis(axis, length, extent) for axis, length, extent in axes), extents)
@@ -314,9 +314,9 @@ def _product(columns: list[Columns]) -> Columns:
 
 
 def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tuple[Columns, Columns]:
-    """The entries of each shard, multiplied: int64[n, d] (with `before` added), and the number of units of each shard.
+    """The entries of each shard, multiplied: int64[n, d] (with `before` added), and the number of chunks of each shard.
 
-    ordinals  int64[m, d]: for each shard its place among the shards along each axis
+    ordinals  int64[m, d]: for each shard its number among the shards along each axis
     starts    for each axis int64[s + 1]: first entry of each shard along it"""
     shards, dimensions = ordinals.shape
     widths = [of_axis[1:] - of_axis[:-1] for of_axis in starts]
@@ -328,8 +328,8 @@ def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tupl
             after = (1,) * (dimensions - dimension - 1)
             number = _numbered(0, extent).reshape(-1, *after)
             index[..., dimension] = first.reshape(-1, *(1,) * dimensions) + number
-        units = math.prod(uniform)
-        return index.reshape(shards * units, dimensions), np.full(shards, units, np.int64)
+        chunks = math.prod(uniform)
+        return index.reshape(shards * chunks, dimensions), np.full(shards, chunks, np.int64)
     counts = np.ones(shards, np.int64)
     row = _numbered(0, shards)  # of each combination so far, its shard
     columns: list[Columns] = []
@@ -344,13 +344,13 @@ def _expand(ordinals: Columns, starts: list[Columns], before: list[int]) -> tupl
     return np.stack(columns, axis=1), counts
 
 
-def _open_mesh(places: list[slice | Columns]) -> tuple[slice | Columns, ...]:
+def _open_mesh(index: list[slice | Columns]) -> tuple[slice | Columns, ...]:
     """Columns shaped so that they broadcast to their product; beside slices NumPy then assigns to the product of all."""
-    columns = sum(isinstance(place, np.ndarray) for place in places)
+    columns = sum(isinstance(item, np.ndarray) for item in index)
     seen, mesh = 0, []
-    for place in places:
-        if isinstance(place, np.ndarray):
+    for item in index:
+        if isinstance(item, np.ndarray):
             seen += 1
-            place = place.reshape(-1, *(1,) * (columns - seen))
-        mesh.append(place)
+            item = item.reshape(-1, *(1,) * (columns - seen))
+        mesh.append(item)
     return tuple(mesh)

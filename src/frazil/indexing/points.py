@@ -1,4 +1,4 @@
-"""Single elements, grouped by the leaf chunk and the shard that hold them. Boxes are box.py's, whose words are used here too."""
+"""Plans of single elements, grouped by inner chunk and shard. box.py has boxes, and defines the terms."""
 
 from __future__ import annotations
 
@@ -18,84 +18,84 @@ if TYPE_CHECKING:
 _LARGEST = 2**63 - 1
 
 
-class PointUnits:
+class PointChunks:
     """Chunks that hold points, ordered by shard, then by inner position in C order of the array's dimensions.
 
     first, points  as the kernel's decode_points and encode_points take them; of equal positions the last in the selection comes last
-    offsets, rows  as in BoxUnits
-    count          n, the number of units"""
+    offsets, rows  as in BoxChunks
+    count          n, the number of chunks"""
 
-    __slots__ = ("_chunks", "_plan", "count", "first", "offsets", "points", "rows")
+    __slots__ = ("_coordinates", "_plan", "count", "first", "offsets", "points", "rows")
 
     def __init__(
-        self, plan: PointPlan, chunks: Columns, first: Columns, points: Columns, rows: Columns, offsets: Columns
+        self, plan: PointPlan, coordinates: Columns, first: Columns, points: Columns, rows: Columns, offsets: Columns
     ) -> None:
         self._plan = plan
-        self._chunks = chunks
+        self._coordinates = coordinates
         self.first = first
         self.points = points
         self.rows = rows
         self.offsets = offsets
-        self.count = chunks.shape[0]
+        self.count = coordinates.shape[0]
 
     def shard_rows(self) -> Columns:
-        """int64[n]: the place in `rows` of each unit's shard (0 to m - 1)."""
+        """int64[n]: for each chunk the number of its shard in `rows` (0 to m - 1)."""
         return np.repeat(np.arange(self.rows.size, dtype=np.int64), np.diff(self.offsets))
 
     def numbers(self, divide: Sequence[int], modulo: Sequence[int], strides: Sequence[int]) -> Columns:
-        """int64[n]: as BoxUnits.numbers."""
+        """int64[n]: as BoxChunks.numbers."""
         total = np.zeros(self.count, np.int64)
         levels = zip(self._plan.shard_extents, divide, modulo, strides, strict=True)
         for dimension, (shard_extent, over, extent, stride) in enumerate(levels):
-            total += self._chunks[:, dimension] % shard_extent // over % extent * stride
+            total += self._coordinates[:, dimension] % shard_extent // over % extent * stride
         return total
 
-    def chunks(self, units: Columns | slice = slice(None)) -> Columns:
-        """int64[n, d]: leaf chunk coordinates of these units."""
-        return self._chunks[units]
+    def coordinates(self, rows: Columns | slice = slice(None)) -> Columns:
+        """int64[n, d]: coordinates of these chunks in the array's grid of inner chunks."""
+        return self._coordinates[rows]
 
     def whole(self) -> NDArray[np.bool_]:
-        """bool[n]: as BoxUnits.whole."""
+        """bool[n]: as BoxChunks.whole."""
         plan = self._plan
         whole = self.whole_inside()
         for dimension, (length, extent) in enumerate(zip(plan.shape, plan.given_extents, strict=True)):
-            whole &= self._chunks[:, dimension] < length // extent
+            whole &= self._coordinates[:, dimension] < length // extent
         return whole
 
     def whole_inside(self) -> NDArray[np.bool_]:
-        """bool[n]: every element of the unit's chunk that lies inside the array is selected."""
+        """bool[n]: every element of the chunk that lies inside the array is selected."""
         elements = np.ones(self.count, np.float64)  # of a chunk; no count of points comes near to where this is inexact
         for dimension, (length, extent) in enumerate(zip(self._plan.shape, self._plan.chunk_extents, strict=True)):
-            elements *= np.minimum(length - self._chunks[:, dimension] * extent, extent)
+            elements *= np.minimum(length - self._coordinates[:, dimension] * extent, extent)
         whole = np.diff(self.first) >= elements
-        units = np.flatnonzero(whole)  # as many points as the chunk has elements: but are they different ones?
-        if not units.size:
+        full = np.flatnonzero(whole)  # as many points as the chunk has elements: but are they different ones?
+        if not full.size:
             return whole
-        counts = np.diff(self.first)[units]
-        positions = self.points[spread(self.first[units], counts), 0]
-        positions = positions[np.lexsort((positions, np.repeat(units, counts)))]
+        counts = np.diff(self.first)[full]
+        positions = self.points[spread(self.first[full], counts), 0]
+        positions = positions[np.lexsort((positions, np.repeat(full, counts)))]
         begin = _before(counts)[:-1]
         another = np.append(True, positions[1:] != positions[:-1])
         another[begin] = True
-        whole[units] = np.add.reduceat(another, begin, dtype=np.int64) == elements[units]
+        whole[full] = np.add.reduceat(another, begin, dtype=np.int64) == elements[full]
         return whole
 
 
 class PointBatch:
     """Some shards of a plan, or a part of one.
 
-    part, parts, shard_count, unit_count  as in BoxBatch
+    part, parts, shard_count, chunk_count  as in BoxBatch
     shards       int64[s, d]: coordinates of the shards touched, in C order"""
 
     __slots__ = ("_high", "_low", "_offsets", "_plan", "part", "parts", "shards")
 
-    def __init__(self, plan: PointPlan, shards: slice, units: tuple[int, int], part: int, parts: int) -> None:
+    def __init__(self, plan: PointPlan, shards: slice, bounds: tuple[int, int], part: int, parts: int) -> None:
         self._plan = plan
         self.part = part
         self.parts = parts
-        self._low, self._high = units
+        self._low, self._high = bounds
         self.shards = plan.shards[shards]
-        self._offsets = plan.offsets[shards.start : shards.stop + 1].clip(*units) - units[0]
+        self._offsets = plan.offsets[shards.start : shards.stop + 1].clip(*bounds) - bounds[0]
 
     @property
     def shard_count(self) -> int:
@@ -103,30 +103,30 @@ class PointBatch:
         return len(self.shards)
 
     @property
-    def unit_count(self) -> int:
-        """Units of all of them."""
+    def chunk_count(self) -> int:
+        """Chunks of all of them."""
         return self._high - self._low
 
-    def units(self, rows: Columns | None = None) -> PointUnits:
-        """The units of these rows of `shards` (ascending; None: all), with their points."""
+    def chunks(self, rows: Columns | None = None) -> PointChunks:
+        """The chunks of these rows of `shards` (ascending; None: all), with their points."""
         plan, low, high = self._plan, self._low, self._high
         if rows is None:
             rows = np.arange(self.shard_count, dtype=np.int64)
             first = plan.first[low : high + 1]
             points = plan.points[int(first[0]) : int(first[-1])]
-            return PointUnits(plan, plan.chunks[low:high], first - first[0], points, rows, self._offsets)
+            return PointChunks(plan, plan.chunks[low:high], first - first[0], points, rows, self._offsets)
         counts = np.diff(self._offsets)[rows]
-        units = spread(self._offsets[rows], counts) + low
-        begin = plan.first[units]
-        of_unit = plan.first[units + 1] - begin
-        points = plan.points[spread(begin, of_unit)]
-        return PointUnits(plan, plan.chunks[units], _before(of_unit), points, rows, _before(counts))
+        numbers = spread(self._offsets[rows], counts) + low
+        begin = plan.first[numbers]
+        of_chunk = plan.first[numbers + 1] - begin
+        points = plan.points[spread(begin, of_chunk)]
+        return PointChunks(plan, plan.chunks[numbers], _before(of_chunk), points, rows, _before(counts))
 
     def kernel_columns(self, rows: Columns | None) -> tuple[Columns, Columns, Columns, Columns, Columns]:
         """What the kernel's read_shard_points takes of these rows of `shards`: shards, offsets, chunks, first, points."""
-        units = self.units(rows)
+        chunks = self.chunks(rows)
         shards = self.shards if rows is None else self.shards[rows]
-        return shards, units.offsets, units.chunks(), units.first, units.points
+        return shards, chunks.offsets, chunks.coordinates(), chunks.first, chunks.points
 
     def whole_shards(self) -> NDArray[np.bool_]:
         """bool[s]: every element of the shard that lies inside the array is selected (never so in a part of a shard)."""
@@ -142,17 +142,17 @@ class PointBatch:
         candidates = np.flatnonzero(np.diff(self._offsets) == chunks)
         whole = np.zeros(self.shard_count, np.bool_)
         if candidates.size:
-            units = self.units(candidates)
-            whole[candidates] = np.logical_and.reduceat(units.whole_inside(), units.offsets[:-1])
+            full = self.chunks(candidates)
+            whole[candidates] = np.logical_and.reduceat(full.whole_inside(), full.offsets[:-1])
         return whole
 
-    def places(self, rows: Columns | None = None) -> Columns:
-        """int64[p]: places in the one-dimensional result of the points of these rows of `shards` (None: all)."""
-        return self.units(rows).points[:, 1]
+    def result_index(self, rows: Columns | None = None) -> Columns:
+        """int64[p]: positions in the one-dimensional result of the points of these rows of `shards` (None: all)."""
+        return self.chunks(rows).points[:, 1]
 
 
 class PointPlan:
-    """The points of a selection, sorted. chunk_count: number of units; given_extents: those of the leaf chunks; chunk_extents: the same, at most the array's lengths."""
+    """The points of a selection, sorted. chunk_count: number of chunks; given_extents: those of the inner chunks; chunk_extents: the same, at most the array's lengths."""
 
     __slots__ = (
         "chunk_count",
@@ -168,8 +168,13 @@ class PointPlan:
     )
 
     def __init__(
-        self, selection: PointSelection, chunk_extents: tuple[int, ...], shard_extents: tuple[int, ...]
+        self,
+        selection: PointSelection,
+        chunk_extents: tuple[int, ...],
+        shard_extents: tuple[int, ...],
+        places: Columns | None = None,
     ) -> None:
+        """places: of the points in the result; None: 0, 1, 2, ..."""
         self.shape = selection.shape
         self.given_extents = chunk_extents
         self.chunk_extents = tuple(
@@ -178,19 +183,19 @@ class PointPlan:
         self.shard_extents = shard_extents
         chunks = [c // extent for c, extent in zip(selection.coordinates, self.chunk_extents, strict=True)]
         shards = [c // extent if extent > 1 else c for c, extent in zip(chunks, shard_extents, strict=True)]
-        order, new_unit = _sorted(selection.count, shards, chunks, any(extent > 1 for extent in shard_extents))
+        order, new_chunk = _sorted(selection.count, shards, chunks, any(extent > 1 for extent in shard_extents))
         self.points = np.empty((selection.count, 2), np.int64)
         self.points[:, 0] = _positions(selection, chunks, chunk_extents, self.chunk_extents)[order]
-        self.points[:, 1] = order
-        begin = np.flatnonzero(new_unit)
+        self.points[:, 1] = order if places is None else places[order]
+        begin = np.flatnonzero(new_chunk)
         self.first = np.append(begin, selection.count)
         representatives = order[begin]
         self.chunks = _columns(chunks, representatives)
-        of_unit = _columns(shards, representatives)
-        new_shard = np.append(begin[:1] == 0, (of_unit[1:] != of_unit[:-1]).any(axis=1))
+        of_chunk = _columns(shards, representatives)
+        new_shard = np.append(begin[:1] == 0, (of_chunk[1:] != of_chunk[:-1]).any(axis=1))
         shard_begin = np.flatnonzero(new_shard)
         self.offsets = np.append(shard_begin, begin.size)
-        self.shards = of_unit[shard_begin]
+        self.shards = of_chunk[shard_begin]
         self.chunk_count = begin.size
 
     def batches(self, chunk_bytes: int, max_bytes: int, max_chunks: int) -> Iterator[PointBatch]:
@@ -207,8 +212,8 @@ class PointPlan:
             stop = int(self.offsets[low + 1])
             parts = -(-(stop - begin) // limit)
             for part in range(parts):
-                units = (begin + part * limit, min(begin + (part + 1) * limit, stop))
-                yield PointBatch(self, slice(low, low + 1), units, part, parts)
+                bounds = (begin + part * limit, min(begin + (part + 1) * limit, stop))
+                yield PointBatch(self, slice(low, low + 1), bounds, part, parts)
             low += 1
 
 
@@ -225,7 +230,7 @@ def point_plan(
 def _positions(
     selection: PointSelection, chunks: list[Columns], extents: Sequence[int], within: Sequence[int]
 ) -> Columns:
-    """The number of each point's element in the C order of its leaf chunk. `within` are the extents cut off at the array's end."""
+    """The number of each point's element in the C order of its inner chunk. `within` are the extents cut off at the array's end."""
     positions = np.zeros(selection.count, np.int64)
     stride = 1
     for dimension in reversed(range(len(chunks))):

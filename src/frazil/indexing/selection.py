@@ -1,4 +1,4 @@
-"""What a user wrote between brackets, checked against a shape and turned into values. Chunks are not known here (axes.py, points.py)."""
+"""Selections between brackets, checked against a shape and normalised. Chunks are not known here (axes.py, points.py)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The short way: a basic selection that lies within one leaf chunk, in plain Python integers. All else goes the general way
-(selection.py, box.py), which also says what is wrong with it."""
+"""The short path: a basic selection that lies within one inner chunk, in plain Python integers. All else takes the general path (selection.py, box.py), which also raises the errors."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ _WHOLE = slice(None)
 
 
 class SingleChunk(Record):
-    """chunk: coordinates of the leaf chunk; starts, counts, steps: the elements within it, for each dimension; shape: the result's."""
+    """chunk: coordinates of the inner chunk; starts, counts, steps: the elements within it, for each dimension; shape: the result's."""
 
     chunk: tuple[int, ...]
     starts: tuple[int, ...]
@@ -21,8 +20,11 @@ class SingleChunk(Record):
     shape: tuple[int, ...]
 
 
-def single_chunk(selection: object, shape: tuple[int, ...], extents: tuple[int, ...]) -> SingleChunk | None:
-    """None where it does not apply: more than one chunk, nothing selected, another kind of selection, or out of bounds."""
+def single_chunk(selection: object, shape: tuple[int, ...], extents: tuple[int, ...] | None) -> SingleChunk | None:
+    """None where it does not apply: more than one chunk, nothing selected, another kind of selection, out of bounds, or chunks of several shapes (extents
+    None)."""
+    if extents is None:
+        return None
     items: tuple[object, ...] = selection if type(selection) is tuple else () if selection is Ellipsis else (selection,)
     missing = len(shape) - len(items)
     if missing:

@@ -1,21 +1,29 @@
-"""Chunk grids: where chunks lie (Zarr v3.1 core, Chunk grids and Regular grids). Which chunks a selection needs is indexing's matter."""
+"""Chunk grids: where chunks lie (Zarr v3.1 core, Chunk grids and Regular grids). Which chunks a selection needs is indexing's matter.
+
+Grids of chunks of several shapes are in rectilinear.py."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from frazil.errors import MetadataError
+from frazil.late import LateModule
 from frazil.metadata.extensions import Extension, NamedExtension
 from frazil.metadata.json_text import Json, member
 from frazil.metadata.members import Members, lengths_from_user
 from frazil.metadata.value import Value, assign
 
+if TYPE_CHECKING:
+    from frazil.metadata import rectilinear
+else:
+    rectilinear = LateModule("frazil.metadata.rectilinear")
+
 
 class ChunkGrid(Protocol):
     """A division of an array into chunks; a value, compared with ==.
 
-    Arrays are read and written through grids of chunks of one shape: through a RegularGrid and what derives from it, and through any grid with an
-    attribute `chunk_shape` (elements along each dimension) whose chunks begin at the origin."""
+    Arrays are read and written through a RegularGrid and what derives from it, through any grid with an attribute `chunk_shape` (elements along each dimension)
+    whose chunks begin at the origin, and through a RectilinearGrid."""
 
     def extension(self) -> Extension:
         """The extension that names this grid."""
@@ -99,4 +107,10 @@ def _read_regular(extension: Extension, path: str) -> ChunkGrid:
     return RegularGrid(chunk_shape, path=members.at("chunk_shape"))
 
 
+def _read_rectilinear(extension: Extension, path: str) -> ChunkGrid:
+    return rectilinear.read(extension, path)
+
+
 REGULAR = NamedExtension[ChunkGrid]("regular", _read_regular)
+RECTILINEAR = NamedExtension[ChunkGrid]("rectilinear", _read_rectilinear)
+RECTANGULAR = NamedExtension[ChunkGrid]("rectangular", _read_rectilinear)

@@ -67,6 +67,12 @@ class Layout(Protocol):
     def document_key(self, path: str, kind: type[Metadata]) -> str:
         """Where the document of a node of this kind is."""
 
+    def attributes_key(self, path: str) -> str | None:
+        """Where the attributes of a node are; None where its document has them."""
+
+    def copies_key(self, path: str) -> str | None:
+        """Where the copies of the documents below a group are; None where its document has them."""
+
     def documents_prefix(self, path: str) -> str:
         """The prefix of all documents of nodes below this one."""
 
@@ -82,11 +88,14 @@ class Layout(Protocol):
     def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
         """All nodes below that the keys of documents_prefix show, depth first, each level sorted; where at_once."""
 
-    def parse(self, key: str, value: bytes, known: KnownExtensions) -> Metadata:
-        """The metadata of a document. Raises MetadataError, UnknownExtensionError, with the key."""
+    def parse(self, key: str, value: bytes, known: KnownExtensions, attributes: bytes | None = None) -> Metadata:
+        """The metadata of a document, and of that of its attributes. Raises MetadataError, UnknownExtensionError, with the key."""
 
     def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
         """Lets `parse` give this metadata for a document that was emitted of it; a dialect that remembers nothing does nothing."""
 
     def emit(self, metadata: Metadata) -> bytes:
         """The document; MetadataError where the dialect cannot say it."""
+
+    def emit_attributes(self, metadata: Metadata) -> bytes | None:
+        """The document of the attributes; None where the other one has them, or there are none."""

@@ -15,14 +15,14 @@ from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
-from frazil.metadata.json_text import Json, item
+from frazil.metadata.json_text import Json, copied, item
 from frazil.metadata.members import json_object, lengths_from_user, refusal
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
 from frazil.metadata.value import Value, assign
 
 ZarrFormat: TypeAlias = Literal[3, "draft", "draft-2021", 2]
-FORMATS: Final[tuple[ZarrFormat, ...]] = (3, "draft", "draft-2021")  # those that can be read and written
+FORMATS: Final[tuple[ZarrFormat, ...]] = (3, 2, "draft", "draft-2021")  # those that can be read and written
 
 
 def known_format(value: object) -> ZarrFormat | None:
@@ -139,6 +139,11 @@ class ArrayMetadata(NodeMetadata):
         return self.data_type.dtype
 
     @property
+    def fill_is_undefined(self) -> bool:
+        """Whether the document leaves it to the reader what elements are that were never written, as those of Zarr v2 with a fill value of null do."""
+        return self.zarr_format == 2 and self.document is not None and self.document.get("fill_value", 0) is None
+
+    @property
     def grid_shape(self) -> tuple[int, ...]:
         """Chunks (shards, where there are) along each dimension."""
         return self.chunk_grid.grid_shape(self.shape)
@@ -148,6 +153,9 @@ class ArrayMetadata(NodeMetadata):
         lengths = lengths_from_user(shape, "shape", low=0)
         if len(lengths) != self.ndim:
             raise refusal("shape", f"{self.ndim} lengths, one for each dimension", list(lengths))
+        grown = getattr(self.chunk_grid, "grown", None)  # a rectilinear grid gets the chunks that a longer array needs
+        if grown is not None and (grid := grown(lengths)) is not self.chunk_grid:
+            return self.with_members(shape=lengths, chunk_grid=grid)
         _check_grid(self.chunk_grid, lengths)
         return self.with_plain_members(lengths, json_object(self.attributes, "attributes"))
 
@@ -175,9 +183,9 @@ class GroupMetadata(NodeMetadata):
     """The metadata of one group. Raises MetadataError where attributes are not JSON.
 
     attributes    plain JSON, copied; None: none
-    consolidated  the member `consolidated_metadata` as it was found, or None. It repeats the documents of the nodes below and is never
-                  read as their metadata; it stays right when the group's own attributes change, and goes stale when a node below
-                  does: the code that changes one drops it with `without_consolidated`
+    consolidated  the member `consolidated_metadata` as it was found, or None. It repeats the documents of the nodes below. It stays right when
+                  the group's own attributes change, and goes stale when a node below does: the code that changes one drops it with
+                  `without_consolidated`
     zarr_format   the dialect that the document has, as users name it
     unknown       unknown members of the document that readers may ignore; they are written back
     implicit      the group has no document: it is there because nodes lie below it (draft of 2022, Group metadata)"""
@@ -192,13 +200,13 @@ class GroupMetadata(NodeMetadata):
         self,
         *,
         attributes: Mapping[str, object] | None = None,
-        consolidated: Mapping[str, object] | None = None,
+        consolidated: Mapping[str, Json] | None = None,
         zarr_format: ZarrFormat = 3,
         unknown: Mapping[str, object] | None = None,
         implicit: bool = False,
     ) -> None:
         self.attributes = json_object({} if attributes is None else attributes, "attributes")
-        self.consolidated = None if consolidated is None else json_object(consolidated, "consolidated_metadata")
+        self.consolidated = None if consolidated is None else copied(dict(consolidated))
         self.zarr_format = zarr_format
         self.unknown = json_object({} if unknown is None else unknown, None)
         self.implicit = implicit
@@ -211,7 +219,13 @@ class GroupMetadata(NodeMetadata):
 
     def without_consolidated(self) -> GroupMetadata:
         """The same group without the copies of the documents below it."""
-        return GroupMetadata(attributes=self.attributes, zarr_format=self.zarr_format, unknown=self.unknown)
+        return self.with_consolidated(None)
+
+    def with_consolidated(self, consolidated: Mapping[str, Json] | None) -> GroupMetadata:
+        """The same group with these copies of the documents below it, in the form of its dialect."""
+        return GroupMetadata(
+            attributes=self.attributes, consolidated=consolidated, zarr_format=self.zarr_format, unknown=self.unknown
+        )
 
 
 _BESIDE_SHAPE: Final = attrgetter(*[name for name in ArrayMetadata.__slots__ if name not in ("shape", "attributes")])

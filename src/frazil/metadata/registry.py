@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 import numpy as np
 
 from frazil.late import LateModule
-from frazil.metadata.chunk_grids import REGULAR, ChunkGrid, usable_grid
+from frazil.metadata.chunk_grids import RECTANGULAR, RECTILINEAR, REGULAR, ChunkGrid, usable_grid
 from frazil.metadata.chunk_keys import DEFAULT, V2, ChunkKeyEncoding
 from frazil.metadata.extension_guard import GRID, KEYS, ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
@@ -165,6 +165,8 @@ class MetadataExtensions(Value, excluded=("_parsed",)):
             return dtype
         if isinstance(dtype, Extension):
             return self.data_type(dtype)
+        if dtype is str or dtype is bytes:
+            return self.data_type(Extension("string" if dtype is str else "bytes"))
         if isinstance(dtype, dict) and "name" in dtype:
             return self.data_type(parse_extension(as_json(dtype, "data_type"), "data_type", may_ignore=False))
         if isinstance(dtype, str) and is_extension_name(dtype):
@@ -223,6 +225,12 @@ _SIMPLE: Final[tuple[DataTypeFamily, ...]] = (
     RawDataTypes(),
     LateTypes("frazil.metadata.types.datetimes", "DatetimeTypes"),
     LateTypes("frazil.metadata.types.strings", "StringTypes"),
+    LateTypes("frazil.metadata.types.small_numbers", "SmallNumberTypes"),
+    LateTypes("frazil.metadata.types.registered_complex", "RegisteredComplexTypes"),
 )
+_VARIABLE: Final = LateTypes("frazil.metadata.types.variable_length", "VariableLengthTypes")
 _STRUCTS: Final = LateTypes("frazil.metadata.types.structs", "StructTypes", _SIMPLE)
-CORE_EXTENSIONS: Final = MetadataExtensions((*_SIMPLE, _STRUCTS), (REGULAR,), (DEFAULT, V2))
+_OPTIONAL: Final = LateTypes("frazil.metadata.types.optional", "OptionalTypes", (*_SIMPLE, _STRUCTS, _VARIABLE))
+CORE_EXTENSIONS: Final = MetadataExtensions(
+    (*_SIMPLE, _STRUCTS, _VARIABLE, _OPTIONAL), (REGULAR, RECTILINEAR, RECTANGULAR), (DEFAULT, V2)
+)

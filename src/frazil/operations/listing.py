@@ -7,7 +7,9 @@ from typing import Literal
 
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.nodes import Metadata, Place, nodes_below
+from frazil.array.hierarchy.members import nodes_below
+from frazil.array.hierarchy.nodes import Metadata, Place
+from frazil.array.hierarchy.repository_places import MAIN_FILES
 from frazil.array.hierarchy.root import locate
 from frazil.array.info import human
 from frazil.codecs.registry import DEFAULT_REGISTRY
@@ -16,7 +18,6 @@ from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
 from frazil.runtime import DEFAULT
-from frazil.stores.repository_places import MAIN_FILES
 from frazil.stores.store import Store
 
 Kind = Literal["array", "group", "repository", "folder", "key", "unreadable"]
@@ -87,7 +88,7 @@ def _entry(name: str, metadata: Metadata | FrazilError, place: Place, sizes: boo
         entry = Entry(name, "array", node.shape, label, node.chunks, node.shards)
         if not sizes:
             return entry
-        info = node.info()
+        info = node.info
         return entry._replace(objects=info.stored_objects, nbytes=info.stored_nbytes)
     except (InvalidInputError, DataError) as error:
         return Entry(name, "unreadable", metadata.shape, label, reason=error.message)

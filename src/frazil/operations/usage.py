@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.nodes import Metadata, Place, nodes_below
+from frazil.array.hierarchy.members import nodes_below
+from frazil.array.hierarchy.nodes import Metadata, Place
 from frazil.array.info import human
 from frazil.errors import DataError, FrazilError, InvalidInputError, one_line
 from frazil.metadata.json_text import Json
@@ -64,7 +65,7 @@ def _of_node(path: str, metadata: Metadata | FrazilError, place: Place) -> NodeU
     try:
         array = as_node(place, metadata)
         assert isinstance(array, Array)
-        info = array.info()
+        info = array.info
     except (InvalidInputError, DataError) as error:
         return NodeUsage(path, "unreadable", unreadable=1, reason=error.message)
     return NodeUsage(path, "array", info.nbytes, info.stored_nbytes, info.stored_objects)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,22 @@ Values = NDArray[np.generic]
 Picks = range | tuple[int, ...]  # elements along one dimension, in the order of the result
 
 
+class Source(Protocol):
+    """Elements in place of those that an array stores, such as decoded ones: of the same shape, selected along each dimension on its own."""
+
+    dtype: np.dtype[np.generic]
+
+    def __getitem__(self, selection: tuple[slice | NDArray[np.int64], ...]) -> Values: ...
+
+
 class Window(Record):
-    """picks: for each dimension of the array the elements that are taken. kept: the dimensions that the result has, as an integer drops its own."""
+    """picks: for each dimension of the array the elements that are taken. kept: the dimensions that the result has, as an integer drops its own.
+    source: what is read; None: the array itself."""
 
     array: Array
     picks: tuple[Picks, ...]
     kept: tuple[int, ...]
+    source: Source | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -33,12 +44,18 @@ class Window(Record):
         return tuple(len(self.picks[dimension]) for dimension in self.kept)
 
     @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Of the result."""
+        return self.array.dtype if self.source is None else self.source.dtype
+
+    @property
     def nbytes(self) -> int:
-        return prod(self.shape) * self.array.dtype.itemsize
+        return prod(self.shape) * self.dtype.itemsize
 
     def read(self) -> Values:
-        """All of it. Raises DataError, StoreError."""
-        values = np.asarray(self.array.oindex[tuple(map(_index, self.picks))])
+        """All of it. Raises DataError, StoreError, and what the source raises."""
+        selection = tuple(map(_index, self.picks))
+        values = np.asarray(self.array.oindex[selection] if self.source is None else self.source[selection])
         return values.reshape(self.shape)
 
     def write(self, values: Values) -> None:
@@ -79,7 +96,7 @@ class Window(Record):
         most = [
             max(1, min(length, extents[dimension])) for length, dimension in zip(self.shape, self.kept, strict=True)
         ]
-        bytes_of_tile = prod(most) * self.array.dtype.itemsize
+        bytes_of_tile = prod(most) * self.dtype.itemsize
         for axis in reversed(range(len(most))):  # as wide as it may be, then as high
             grow = min(-(-self.shape[axis] // most[axis]), max_bytes // max(1, bytes_of_tile))
             if grow > 1:

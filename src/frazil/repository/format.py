@@ -6,6 +6,7 @@ manifests are the values of formats/, which every format shares."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from frazil.formats.ids import ObjectId
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from frazil._kernel import Buffer
     from frazil.errors import FrazilError
     from frazil.formats.json_values import Json
     from frazil.formats.manifests import Manifest
@@ -149,7 +151,8 @@ class NewCommit(Record):
     unlisted    manifests of arrays that were removed
     properties  JSON values by name, kept with the snapshot
     started_at  when the session began, in nanoseconds since 1970 in UTC
-    attribute_limit  bytes of attributes above which they go to a file of their own, where the rules allow it; None: never"""
+    attribute_limit  bytes of attributes above which they go to a file of their own, where the rules allow it; None: never
+    reusable    `Written.reusable` of an earlier attempt, whose branch had moved: a file that would have the same bytes is not written again"""
 
     base_id: ObjectId
     base: Snapshot
@@ -160,14 +163,19 @@ class NewCommit(Record):
     properties: Mapping[str, Json]
     started_at: int
     attribute_limit: int | None = None
+    reusable: Mapping[str, Buffer] = MappingProxyType({})
 
 
 class Written(Record):
-    """A commit that is written, and that no branch names yet. files: the names of what was written for it alone"""
+    """A commit that is written, and that no branch names yet.
+
+    files     the names of what was written for it alone
+    reusable  the bytes of those files that another attempt of the same commit may refer to, by name"""
 
     id: ObjectId
     snapshot: Snapshot
     files: tuple[str, ...]
+    reusable: Mapping[str, Buffer]
 
 
 class Documents(Protocol):

@@ -1,6 +1,7 @@
-"""Stores: keys <-> bytes, in batches, with versions. store.py is the port, locations.py says what a user may call a location.
+"""Stores: keys <-> bytes, in batches, with versions. port.py is the port, store.py what is written once on top of it, locations.py says what a user may call a location.
 
-local/, objects/ and memory.py are stores; caches/, transformer/ and operations/ are stores over stores; array_storage/ has the ports between arrays and stores, fetched/ the columns that stores return.
+local/, objects/ and memory.py are stores; caches/, transformer/, operations/ and wrappers.py are stores over stores; array_storage/ has the ports between arrays and stores,
+keys/ what a key is and how keys are listed and locked, transfer/ what moves bytes between stores and memory.
 Not here: what the bytes mean (codecs/, metadata/, formats/)."""
 
 from typing import TYPE_CHECKING

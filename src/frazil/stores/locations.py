@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
-from frazil.stores.keys import check_key
+from frazil.stores.keys.names import check_key
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores import memory
-    from frazil.stores.objects import clients, connections, object_store
+    from frazil.stores.objects import clients, connections, object_store, storage_options
     from frazil.stores.operations import adapted_store
 else:
     adapted_store = LateModule("frazil.stores.operations.adapted_store")
     memory = LateModule("frazil.stores.memory")
     clients = LateModule("frazil.stores.objects.clients")
     object_store = LateModule("frazil.stores.objects.object_store")
+    storage_options = LateModule("frazil.stores.objects.storage_options")
 
-__all__ = ["Location", "key_prefix", "location_text", "resolve"]
+__all__ = ["Location", "given_location", "key_prefix", "location_text", "resolve"]
 
 Location: TypeAlias = "str | os.PathLike[str] | Store | adapted_store.StoreWithPartialAccess | connections.ObjectClient | Mapping[str, Buffer]"
 
@@ -84,6 +85,26 @@ def resolve(
     raise InvalidInputError(
         f"no kind of store is called {scheme!r}", path=clients.shown_url(text), hint=f"allowed are {_ALLOWED}"
     )
+
+
+def given_location(location: Location | None, store: Location | None, options: Mapping[str, object] | None) -> Location:
+    """The location that is given by one of two names; with storage_options of zarr-python an ObjectStore. Raises InvalidInputError where none or both are given, and for
+    options that the location has no use for."""
+    if (location is None) == (store is None):
+        problem = "no location is given" if location is None else "the location is given twice, also as store="
+        raise InvalidInputError(problem, hint=f"allowed are {_ALLOWED}")
+    where = location if location is not None else store
+    assert where is not None
+    if options is None:
+        return where
+    if not isinstance(options, Mapping):
+        raise InvalidInputError(
+            f"storage_options is a {type(options).__name__}; it must be a mapping", hint='{"anon": True}'
+        )
+    if not options:
+        return where
+    chosen = storage_options.object_options(where, options)
+    return object_store.ObjectStore(where, **chosen)  # type: ignore[arg-type] # a URL, and options that are checked there
 
 
 def key_prefix(path: str) -> str:

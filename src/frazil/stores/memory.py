@@ -10,9 +10,9 @@ from weakref import WeakSet
 
 import numpy as np
 
-from frazil.stores.fetched.content import join_pieces
-from frazil.stores.listing import page_of
+from frazil.stores.keys.listing import page_of
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

@@ -1,6 +1,6 @@
 """The store port: what every store implements. Arrays, groups and chunk storage reach stores through it and through store.py, which is written on top of it.
 
-The values that pass through the port are in values.py, the rules of keys in keys.py."""
+The values that pass through the port are in values.py, the rules of keys in keys/names.py."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from frazil.late import LateModule
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 if TYPE_CHECKING:
-    from frazil.stores import value_copies
+    from frazil.stores.transfer import value_copies
 else:
-    value_copies = LateModule("frazil.stores.value_copies")
+    value_copies = LateModule("frazil.stores.transfer.value_copies")
 
 __all__ = ["KernelRoot", "StorePort"]
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from frazil.errors import ReadOnlyError, StoreError
 from frazil.late import LateModule
-from frazil.stores.fetched.content import read_values
-from frazil.stores.keys import check_key, check_prefix, distinct_keys
-from frazil.stores.local.documents import read_documents
+from frazil.stores.keys.names import check_key, check_prefix, distinct_keys
+from frazil.stores.local.kernel_results import file_version, read_documents
 from frazil.stores.port import KernelRoot, StorePort
 from frazil.stores.retry import FREE_FILES, WRITES, attempts, when_files_are_free
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import (
     ABSENT,
     ANY,
@@ -38,10 +38,10 @@ from frazil.stores.values import (
 
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
-    from frazil.stores import append
     from frazil.stores.operations import partial_access
+    from frazil.stores.transfer import append
 else:
-    append = LateModule("frazil.stores.append")
+    append = LateModule("frazil.stores.transfer.append")
     partial_access = LateModule("frazil.stores.operations.partial_access")
 
 __all__ = ["NO_SPANS", "KernelRoot", "Store"]
@@ -61,8 +61,9 @@ class Store(StorePort):
     @final
     def get(self, key: str) -> bytes | None:
         """The value of a key, or None."""
-        found = self.get_versioned(key)
-        return None if found is None else found[0]
+        check_key(key)
+        self.require("readable")
+        return self._read([key], WHOLE)[0]
 
     @final
     def get_versioned(self, key: str) -> tuple[bytes, Version | None] | None:
@@ -90,8 +91,10 @@ class Store(StorePort):
             values += when_files_are_free(partial(self._read, names, whole_spans(len(names), length)), FREE_FILES)
         return values
 
-    def _read(self, names: builtins.list[str], spans: Columns) -> builtins.list[bytes | None]:
-        return read_values(self.fetch(names, spans), names, spans)
+    def _read(self, names: Sequence[str], spans: Columns) -> builtins.list[bytes | None]:
+        # Sizes and versions are not wanted; but of local files the kernel alone could read an answer without them.
+        single_read = self.kernel_root() is None and not self.capabilities.local
+        return read_values(self.fetch(names, spans, single_read=single_read), names, spans)
 
     @final
     def get_partial_values(
@@ -121,9 +124,12 @@ class Store(StorePort):
 
     @final
     def has_version(self, key: str, version: Version) -> bool:
-        """Whether the value of a key has this version. One request; an array asks it of its document before it writes. The key is valid.
+        """Whether the value of a key has this version. One request, or a look at the file; an array asks it of its document before it writes. The key is valid.
 
         A store may answer False of a value that has it: then read the value."""
+        root = self.kernel_root()
+        if root is not None:
+            return file_version(root.fd, key) == version
         return self.fetch([key], NO_SPANS).versions[0] == version
 
     # --- writing -------------------------------------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil.errors import InvalidInputError, ReadOnlyError
-from frazil.stores.fetched.content import ResumableBuffers, as_buffers
-from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.keys import is_prefix
+from frazil.stores.keys.names import is_prefix
 from frazil.stores.operations.partial_access import PartialWriter, Writes, write_by_put, write_parts
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import ResumableBuffers, as_buffers
+from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.values import Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
 __all__ = ["BufferedStore", "ReadOnlyStore", "WrappedStore", "read_only"]

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from frazil.array.array import Array as StoredArray
-from frazil.array.array_creation import new_array
+from frazil.array.creation.array_creation import new_array
 from frazil.array.hierarchy.nodes import Place
 from frazil.codecs import ArrayToArray, ArrayToBytes, Bytes, BytesToBytes, ChunkSpec, Codec, Crc32c
 from frazil.codecs.codec import Array

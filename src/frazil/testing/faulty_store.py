@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.stores.fetched.content import ResumableBuffers
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import ResumableBuffers
 from frazil.stores.values import Changed, Columns, Fetched, Page, Pieces, Sources, Version, flat_buffer
 from frazil.stores.wrappers import BufferedStore
 

@@ -204,7 +204,7 @@ class MemoryFormat(AlphaSnapshots):
             state.branches[name] = (number + 1, encode_id(snapshot))
             return None
 
-        return self._changed(name, change)
+        return self._changed(name, encode_id(snapshot), change)
 
     def reset_branch(self, name: str, snapshot: ObjectId, expect: ObjectId | None = None) -> Tip:
         self.read_snapshot(snapshot)
@@ -226,11 +226,26 @@ class MemoryFormat(AlphaSnapshots):
                 state.branches[name] = (number + 1, snapshot)
             return None
 
-        return self._changed(name, change)
+        return self._changed(name, snapshot, change)
 
-    def _changed(self, name: str, change: Callable[[_State], Answer | None]) -> Tip:
+    def _changed(self, name: str, snapshot: str | None, change: Callable[[_State], Answer | None]) -> Tip:
+        """Points a branch to a snapshot (None: deletes it). Where an answer is lost and others changed the branch meanwhile, nothing says whether this change came first."""
         check_commits(self)
-        answer = self._update(change, lambda state: _tip(state, name) if name in state.branches else None)
+        tried = -1  # the number that this change gives the branch
+
+        def numbered(state: _State) -> Answer | None:
+            nonlocal tried
+            refused = change(state)
+            tried = state.branches[name][0]
+            return refused
+
+        def done(state: _State) -> Tip | None:
+            number, present = state.branches.get(name, (-1, None))
+            if number > tried or (number == tried and present != snapshot):
+                raise CommitUnknownError(f"whether the branch {name!r} was changed is not known")
+            return _tip(state, name) if number == tried else None
+
+        answer = self._update(numbered, done)
         if answer.tip is None:
             raise CommitUnknownError(f"whether the branch {name!r} was changed is not known")
         return answer.tip

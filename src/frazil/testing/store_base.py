@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from frazil.stores.fetched.content import read_values
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import Columns, Fetched, Version
 from frazil.testing.store_profiles import ANY_KEYS, StoreProfile
 

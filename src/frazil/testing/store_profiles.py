@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.stores.fetched.content import ResumableBuffers, join_pieces, read_values
-from frazil.stores.keys import is_prefix
-from frazil.stores.listing import first_level, page_of, with_details
+from frazil.stores.keys.listing import first_level, page_of, with_details
+from frazil.stores.keys.names import is_prefix
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import ResumableBuffers, join_pieces, read_values
 from frazil.stores.values import (
     ABSENT,
     ANY,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores.fetched.content import read_values
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import ABSENT, ABSENT_KEY, FOUND, MISSING, STALE, UNKNOWN, Page
 from frazil.testing.checks import refusal
 from frazil.testing.store_base import NINE_BAD_KEYS, StoreTestBase, columns

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
-from frazil.stores.append import append_many
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
-from frazil.stores.value_copies import put_parts
+from frazil.stores.transfer.append import append_many
+from frazil.stores.transfer.value_copies import put_parts
 from frazil.stores.values import ABSENT, ANY, WHOLE, Capabilities, Changed, Pieces, Sources, pieces_of
 from frazil.stores.wrappers import read_only
 from frazil.testing.checks import refusal

@@ -192,7 +192,7 @@ def test_the_chunk_without_dimensions(store: Store, dialect: str, there: str | N
     default = "c0" if dialect == "draft-2021" else "c"
     assert [key for key in store.list() if key.startswith("data")] == [base + (there or default)]
     assert frazil.open_array(store, path="z")[()] == 9
-    assert array.nchunks_initialized() == 1
+    assert array.nchunks_initialized == 1
 
 
 class Prefixed(WrappedStore):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import frazil
-from frazil.codecs.leaf import decode_units
+from frazil.codecs.leaf import decode_chunks
 from frazil.errors import ChunkDecodeError, DataError
 from frazil.stores import LocalStore
 from frazil.stores.wrappers import WrappedStore
@@ -64,9 +65,9 @@ def test_shards_that_are_rewritten_in_place_while_they_are_read_are_all_read_aga
             for shard in range(SHARDS):
                 with (tmp_path / "a" / "c" / f"{shard}").open("wb") as file:
                     file.write((tmp_path / "b" / "c" / f"{shard}").read_bytes())
-        return decode_units(*given)  # type: ignore[arg-type]
+        return decode_chunks(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("frazil.array.io.read.decode_units", decode)
+    monkeypatch.setattr(sys.modules["frazil.array.io.read"], "decode_chunks", decode)
     out = np.full(length, -7, "i4")
     store = WrappedStore(LocalStore(tmp_path / "a"))  # whose files are open before the kernel reads them
     assert (frazil.open_array(store).read(out=out) == values).all()

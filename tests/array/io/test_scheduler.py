@@ -28,7 +28,7 @@ def test_tasks_are_admitted_while_they_fit() -> None:
     assert not budget.begin(2, 1)
     budget.end(0)
     assert budget.begin(2, 60) and not budget.begin(3, 1)
-    assert budget.held == 100
+    assert budget.nbytes == 100
 
 
 def test_a_task_larger_than_the_budget_runs_alone() -> None:
@@ -47,11 +47,11 @@ def test_a_task_that_waits_keeps_its_bytes_and_goes_on_when_others_end() -> None
         assert budget.begin(task, 5)
     for task in range(3):
         budget.wait(task)
-    assert budget.resume(0, 80) and budget.held == 90
+    assert budget.resume(0, 80) and budget.nbytes == 90
     assert not budget.resume(1, 80), "it would be 165"
     assert budget.resume(2, 15), "a younger one that fits goes on"
     budget.end(0)
-    assert budget.resume(1, 80) and budget.held == 95
+    assert budget.resume(1, 80) and budget.nbytes == 95
 
 
 def test_the_oldest_that_waits_goes_on_alone_however_large_it_is() -> None:
@@ -102,9 +102,9 @@ def test_all_tasks_end_and_more_than_the_limit_is_of_one_and_of_waiting_ones(
                 waiting[task], kept[task] = cost, running[task]
             del running[task]
         held = sum(running.values()) + sum(kept.values())
-        assert budget.held == held
+        assert budget.nbytes == held
         assert held <= limit or len(running) <= 1 or sum(kept.values()) > limit // 4 or max(running.values()) > limit
-    assert budget.held == 0
+    assert budget.nbytes == 0
 
 
 # --- the scheduler alone -----------------------------------------------------------------------------------------------------------------

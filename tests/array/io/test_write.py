@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -232,7 +233,7 @@ def test_what_a_codec_cannot_encode_is_no_damage_of_stored_bytes(monkeypatch: py
         return Encoded((), np.zeros((0, 3), np.int64), [(0, _kernel.FAILED_ENCODE, "blosc: could not encode 20 bytes")])
 
     array = frazil.create_array(MemoryStore(), shape=(7, 9), dtype="i4", chunks=(5, 5))
-    monkeypatch.setattr("frazil.array.io.write.encode_units", refuse)
+    monkeypatch.setattr(sys.modules["frazil.array.io.write"], "encode_chunks", refuse)
     with pytest.raises(InvalidInputError, match="a chunk could not be encoded: blosc") as caught:
         array[:5, :9] = 1
     assert (caught.value.key, caught.value.chunk) == ("c/0/1", (0, 1))

@@ -12,15 +12,15 @@ from tests.codecs.users import Delta as Differences
 
 import frazil
 from frazil.codecs import (
-    BitRound,
     Bytes,
     ChunkSpec,
     Codec,
     Crc32c,
     Delta,
     Gzip,
+    NumcodecsBitRound,
+    NumcodecsPackBits,
     OnBytes,
-    PackBits,
     Registry,
     ShardingIndexed,
     Transpose,
@@ -57,7 +57,7 @@ def test_elements_of_several_bytes() -> None:
 
 @pytest.mark.rule("D28")
 @pytest.mark.parametrize(
-    "codec", [PackBits(), Widen(), Hexadecimal(), BitRound(3), Delta("i1", "<i2"), Transpose([1, 0])]
+    "codec", [NumcodecsPackBits(), Widen(), Hexadecimal(), NumcodecsBitRound(3), Delta("i1", "<i2"), Transpose([1, 0])]
 )
 def test_codecs_of_other_sizes_or_arrays_are_refused(codec: Codec) -> None:
     with pytest.raises(MetadataError, match="as many bytes as it gets") as caught:

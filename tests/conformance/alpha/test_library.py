@@ -374,7 +374,7 @@ def test_references_that_the_library_mixed_up_are_refused(length: int) -> None:
             lambda name=name: session.root[name][...],
             lambda name=name: session.root[name][0],
             lambda name=name: session.store.get(f"{name}/c/0"),
-            lambda name=name: session.root[name].nchunks_initialized(),
+            lambda name=name: session.root[name].nchunks_initialized,
         ):
             with pytest.raises(FormatError, match="418") as caught:
                 read()

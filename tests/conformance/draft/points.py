@@ -74,9 +74,9 @@ def works(store: Store, path: str = "x") -> frazil.Array:
         assert handle[5, 3] == 43
         assert not handle[6:].any()
         assert dict(handle.attrs) == {"units": "m"}
-    assert array.nchunks_initialized() == 4
+    assert array.nchunks_initialized == 4
     array[4:, 4:] = 0
-    assert array.nchunks_initialized() == 3
+    assert array.nchunks_initialized == 3
     return array
 
 

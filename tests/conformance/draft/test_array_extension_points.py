@@ -243,7 +243,7 @@ def test_a_chunk_grid_that_derives_from_no_other(store: Store, sharded: bool) ->
     assert not again[6:].any()
     assert (again.chunks, again.metadata) == ((4, 4), array.metadata)
     assert frazil.open_group(store, registry=registry)["x"][5, 7] == 47  # type: ignore[index]
-    assert again.nchunks_initialized() == 4
+    assert again.nchunks_initialized == 4
 
 
 @pytest.mark.rule("D44")

@@ -154,7 +154,7 @@ def looked_into(store: MemoryStore, path: str) -> FrazilError | None:
     try:
         node = frazil.open(store, path=path)
         if isinstance(node, frazil.Array):
-            node.info()
+            assert node.info is not None
             node[(slice(0, 1),) * node.ndim]
         else:
             str(node.tree())

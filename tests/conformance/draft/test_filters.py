@@ -13,7 +13,6 @@ import frazil
 from frazil.codecs import (
     Adler32,
     AsType,
-    BitRound,
     Blosc,
     Bytes,
     Bz2,
@@ -26,8 +25,9 @@ from frazil.codecs import (
     Gzip,
     Lz4,
     Lzma,
+    NumcodecsBitRound,
+    NumcodecsPackBits,
     OnBytes,
-    PackBits,
     Quantize,
     Shuffle,
     Transpose,
@@ -61,8 +61,8 @@ CHAINS: list[tuple[str, Sequence[Codec]]] = [
     ("f8", [FixedScaleOffset(0, 8, "<f8", "<i2"), Delta("<i2"), Bytes("little"), Blosc("zstd", 1, "bitshuffle")]),
     ("f8", [AsType("<f4", "<f8"), Bytes("big")]),
     ("f8", [Quantize(3, "<f8", "<f4"), Bytes("little"), Zlib(1)]),
-    ("f4", [BitRound(10), Bytes("little"), Gzip(5)]),
-    ("bool", [PackBits(), Bytes(), Gzip(1)]),
+    ("f4", [NumcodecsBitRound(10), Bytes("little"), Gzip(5)]),
+    ("bool", [NumcodecsPackBits(), Bytes(), Gzip(1)]),
 ]
 
 

@@ -93,10 +93,10 @@ def test_paths() -> None:
     store = tree()
     for path in ("foo/baz/qux", "/foo/baz/qux", "foo/baz/qux/", "/foo/baz/qux/"):
         assert frazil.open(store, path=path).path == "foo/baz/qux"
-        assert frazil.open_group(store)[path].name == "qux"
+        assert frazil.open_group(store)[path].basename == "qux"
     for path in ("", "/"):
         root = frazil.open(store, path=path)
-        assert (root.path, root.name) == ("", "")
+        assert (root.path, root.basename) == ("", "")
     before = contents(store)
     for path in ("//", "foo//baz", "/foo//baz/qux", "//foo", "foo//", "foo/./baz", "foo/../foo"):
         with pytest.raises(InvalidInputError):

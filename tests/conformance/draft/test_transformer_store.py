@@ -431,7 +431,7 @@ def test_sharded_arrays_are_read_and_written_through_the_transformer(case: tuple
         array = frazil.open_array(store, "r+", path=expected.path)
         assert array.shards is None
         assert same(array[...], expected.values), expected.path
-        assert array.nchunks_initialized() == with_shards.nchunks_initialized()
+        assert array.nchunks_initialized == with_shards.nchunks_initialized
         box = tuple(slice(length // 3, None) for length in shape)
         array[box] = expected.values[box][tuple(slice(None, None, -1) for _ in shape)]
         assert same(with_shards[...], array[...]), expected.path

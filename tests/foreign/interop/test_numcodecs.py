@@ -46,6 +46,11 @@ CASES = [
     Case("bitround", (10, 12), (5, 4), [codec("bitround", keepbits=5), LITTLE], "float32"),
     Case("astype", (10, 12), (5, 4), [codec("astype", encode_dtype="<u2", decode_dtype="<f4"), LITTLE], "float32"),
     Case("packbits", (10, 12), (5, 4), [codec("packbits"), RAW], "bool", False),
+    Case("blosc", (10, 12), (5, 4), [LITTLE, codec("blosc", cname="zstd", clevel=3, shuffle=2, blocksize=0)]),
+    Case("gzip", (10, 12), (5, 4), [LITTLE, codec("gzip", level=3)]),
+    Case("zstd", (10, 12), (5, 4), [LITTLE, codec("zstd", level=3)]),
+    Case("jenkins_lookup3", (10, 12), (5, 4), [LITTLE, codec("jenkins_lookup3", initval=3)]),
+    Case("pcodec", (10, 12), (5, 4), [codec("pcodec", level=6)], "float32"),
 ]
 CASE = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 

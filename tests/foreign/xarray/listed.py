@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-_LENGTH: Final = (
-    "text of any length is stored with a fixed length: longer text cannot be appended, and the error names the variable"
-)
 _ZARR: Final = "opens the target with zarr-python, which cannot open a {}"
 _LATER: Final = "on a branch, what is computed later cannot be committed now; a session does it"
 _FORK: Final = "in a session, what is computed later is a fork to be merged; the test computes it and looks"
@@ -18,17 +15,14 @@ LISTED: dict[str, str] = {
     "test_invalid_dataarray_names_raise": "the names are refused by the same classes of errors, with a text of ours",
     "test_read_non_consolidated_warning": _WARNS,
     "test_to_zarr_not_consolidated": _WARNS,
-    "test_to_zarr_no_redundant_computation": "frazil.dask fuses into each write what two variables are computed of",
     "test_compressor_encoding": _DICTS,
     "test_zarr_encoding": _DICTS,
-    "test_write_persistence_modes": _LENGTH,
-    "test_check_encoding_is_consistent_after_append": _LENGTH,
-    "test_append_with_append_dim_no_overwrite": _LENGTH,
-    "test_to_zarr_append_compute_false_roundtrip": _LENGTH,
     "TestSession::test_pickle": "arrays of a session with changes do not pickle; session.fork() does",
     "TestSession::test_pickle_dataarray": "arrays of a session with changes do not pickle; session.fork() does",
     "TestSession::test_to_zarr_compute_false_roundtrip": _FORK,
+    "TestSession::test_to_zarr_append_compute_false_roundtrip": _FORK,
     "TestBranch::test_to_zarr_compute_false_roundtrip": _LATER,
+    "TestBranch::test_to_zarr_append_compute_false_roundtrip": _LATER,
     "TestBranch::test_write_preexisting_override_metadata": _LATER,
     "TestBranch::test_zarr_fill_value_setting": _LATER,
     **{

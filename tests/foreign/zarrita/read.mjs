@@ -1,7 +1,7 @@
 // Reads arrays over HTTP with zarrita.js, as a page in a browser would, and prints what it found as JSON.
 //
 // node read.mjs URL_OF_ZARRITA JOBS
-// JOBS: JSON, a list of {url, path, suffix, selection}: suffix says whether a range may count from the end (else its size is asked for first);
+// JOBS: JSON, a list of {url, path, suffix, selection, list}: list asks for the nodes in the consolidated metadata, as {contents}; suffix says whether a range may count from the end (else its size is asked for first);
 // selection has for each dimension null, an integer or [start, stop, step].
 // Prints a list of {attributes, shape, dtype, data}, data in C order; of {error} where reading failed.
 
@@ -11,8 +11,9 @@ const zarr = await import(zarrita);
 // BigInts and what JSON has no word for become text.
 const plain = (value) => (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value)) ? String(value) : value);
 
-async function read({ url, path, suffix, selection }) {
+async function read({ url, path, suffix, selection, list }) {
 	const store = new zarr.FetchStore(url, { useSuffixRequest: suffix });
+	if (list) return { contents: (await zarr.withConsolidatedMetadata(store)).contents() };
 	const root = zarr.root(store);
 	const array = await zarr.open(path ? root.resolve(path) : root, { kind: "array" });
 	const picked = selection && selection.map((one) => (Array.isArray(one) ? zarr.slice(...one) : one));

@@ -82,6 +82,22 @@ def test_a_folder(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values(one), SEA[0:2, 3:5])
 
 
+def test_a_group_is_listed(tmp_path: Path) -> None:
+    fill(frazil.create_group(tmp_path / "sea.zarr"))
+    with serve(tmp_path / "sea.zarr") as server:
+        (found,) = read({**job(server.url), "list": True})
+    contents = found["contents"]
+    assert isinstance(contents, list)
+    kinds = {node["path"]: node["kind"] for node in contents}
+    assert kinds == {
+        "/": "group",
+        "/level1": "group",
+        "/level1/plain": "array",
+        "/level1/sharded": "array",
+        "/counts": "array",
+    }
+
+
 def test_old_snapshots_of_a_repository(tmp_path: Path) -> None:
     repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
     with repo.transaction(message="first") as root:

@@ -222,6 +222,21 @@ def test_several_arrays_are_one_commit(repo: frazil.Repository) -> None:
     np.testing.assert_array_equal(root["u"][...], VALUES * 2)
 
 
+def test_what_several_arrays_need_is_computed_once(repo: frazil.Repository) -> None:
+    computed: list[object] = []
+
+    def load(block_info: Any = None) -> Any:
+        computed.append(block_info[None]["chunk-location"])
+        return np.ones(block_info[None]["chunk-shape"], "i4")
+
+    common = da.map_blocks(load, chunks=lazy().chunks, dtype="i4", meta=np.empty((0, 0), "i4"))
+    frazil.dask.store([common + 1, common * 3], ["t", "u"], into=repo, message="both")
+    assert len(computed) == len(set(computed)) == common.npartitions
+    root = repo.readonly_session().root
+    assert (root["t"][...] == 2).all()
+    assert (root["u"][...] == 3).all()
+
+
 def test_on_another_branch(repo: frazil.Repository) -> None:
     repo.create_branch("dev", "main")
     frazil.dask.store(lazy(), "t", into=repo, branch="dev", message="x")

@@ -15,24 +15,24 @@ from tests.beside import data
 from xarray.backends.zarr import FillValueCoder
 
 import frazil
-from frazil.integrations.files.importer import How, folder_prefix, import_scanned
+from frazil.integrations.files.imports.importer import Mode, folder_prefix, import_scanned
 from frazil.integrations.files.missing_values import set_missing_values
 from frazil.integrations.files.scanned import Skipped
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
 
-HOW: tuple[How, ...] = ("copy", "virtual", "adopt")
+HOW: tuple[Mode, ...] = ("copy", "virtual", "adopt")
 
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 KINDS = ("NETCDF3_CLASSIC", "NETCDF3_64BIT", "NETCDF4", "NETCDF4_CLASSIC")
 
 
-def imported(file: Path, how: How) -> tuple[frazil.Repository, tuple[Skipped, ...]]:
+def imported(file: Path, how: Mode) -> tuple[frazil.Repository, tuple[Skipped, ...]]:
     repo = frazil.Repository.create(MemoryStore(), virtual_prefixes=[folder_prefix(str(file))])
     session = repo.writable_session()
-    done = import_scanned(session, scan_file(file), str(file), how=how)
+    done = import_scanned(session, scan_file(file), str(file), mode=how)
     session.commit("imported")
     return repo, done.skipped
 

@@ -14,7 +14,7 @@ from tests.cli.conftest import TEMP, write_netcdf
 
 import frazil
 from frazil.errors import DataError, FormatError, InvalidInputError, StoreError
-from frazil.integrations.files.importer import import_scanned
+from frazil.integrations.files.imports.importer import import_scanned
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores.memory import MemoryStore
 from frazil.stores.values import Columns, Fetched, Version
@@ -55,7 +55,7 @@ def test_a_small_part_of_the_file_is_read(large: bytes) -> None:
     repo = frazil.Repository.create(MemoryStore(), virtual_prefixes=prefixes)
     session = repo.writable_session()
     scanned = scan_file(URL, virtual_prefixes=prefixes)
-    done = import_scanned(session, scanned, URL, how="virtual", virtual_prefixes=prefixes)
+    done = import_scanned(session, scanned, URL, mode="virtual", virtual_prefixes=prefixes)
     session.commit("references")
     assert sorted(done.arrays) == ["large", "t"] and done.skipped == ()
     assert store.bytes_read < len(large) / 10
@@ -78,7 +78,7 @@ def test_both_ways_of_import(how: str, tmp_path: Path) -> None:
     prefixes = {"s3://sea/": store}
     repo = frazil.Repository.create(MemoryStore(), virtual_prefixes=prefixes)
     session = repo.writable_session()
-    import_scanned(session, scan_file(URL, virtual_prefixes=prefixes), URL, how=how, virtual_prefixes=prefixes)  # type: ignore[arg-type]
+    import_scanned(session, scan_file(URL, virtual_prefixes=prefixes), URL, mode=how, virtual_prefixes=prefixes)  # type: ignore[arg-type]
     session.commit("imported")
     root = repo.readonly_session().root
     assert np.array_equal(root["level1/temp"][...], TEMP)
@@ -95,7 +95,7 @@ def test_adopting_is_refused_by_name(tmp_path: Path) -> None:
     scanned = scan_file(URL, virtual_prefixes=prefixes)
     session = frazil.Repository.create(MemoryStore()).writable_session()
     with pytest.raises(InvalidInputError, match="cannot be adopted") as caught:
-        import_scanned(session, scanned, URL, how="adopt", virtual_prefixes=prefixes)
+        import_scanned(session, scanned, URL, mode="adopt", virtual_prefixes=prefixes)
     assert caught.value.key == URL and not session.has_changes
 
 
@@ -107,7 +107,7 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path) -> None:
     store.set("data/ocean.nc", data)
     session = frazil.Repository.create(MemoryStore(), virtual_prefixes=prefixes).writable_session()
     with pytest.raises(StoreError, match="changed while it was imported"):
-        import_scanned(session, scanned, URL, how="virtual", virtual_prefixes=prefixes)
+        import_scanned(session, scanned, URL, mode="virtual", virtual_prefixes=prefixes)
 
 
 class FailingStore(CountingStore):

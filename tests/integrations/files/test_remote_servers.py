@@ -14,7 +14,7 @@ from tests.servers.web import WebServer
 
 import frazil
 from frazil.cli.main import main
-from frazil.integrations.files.importer import import_scanned
+from frazil.integrations.files.imports.importer import import_scanned
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores import ObjectStore
 from frazil.stores.memory import MemoryStore
@@ -31,7 +31,7 @@ def test_a_file_in_a_bucket(kind: str, s3: S3, tmp_path: Path) -> None:
     session = repo.writable_session()
     scanned = scan_file(url, virtual_prefixes=prefixes)
     assert scanned.state.tag and scanned.state.place == "", "it lies under its own name"
-    import_scanned(session, scanned, url, how="virtual", virtual_prefixes=prefixes)
+    import_scanned(session, scanned, url, mode="virtual", virtual_prefixes=prefixes)
     session.commit("references")
     assert store.bytes_read < len(data) / 10
     assert store.count() < 20
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_told_in_a_line(
     s3.store(bucket).set("notes.txt", b"no such file")
     for url, message in (
         (f"s3://{bucket}/missing.nc", "nothing is there"),
-        (f"s3://{bucket}/notes.txt", "none of NetCDF classic"),
+        (f"s3://{bucket}/notes.txt", "none of NetCDF, HDF5"),
         (f"s3://{bucket}-not/a.nc", "nothing is there"),
         (f"s3://{s3.key}:{s3.secret}@{bucket}/a.nc", "no bucket or host"),
     ):

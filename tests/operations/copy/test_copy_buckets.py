@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.operations.copy.test_copy import Forgetful
 from tests.servers.buckets import S3
 from tests.servers.proxy import FaultProxy
 from tests.servers.web import WebServer
@@ -16,6 +17,7 @@ from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.operations.copy.copy import prepare_copy
 from frazil.operations.copy.note import NOTE_NAME
 from frazil.stores import LocalStore, Store
+from frazil.testing import CountingStore
 
 VALUES = np.random.default_rng(3).integers(0, 2**16, (600, 700), np.uint16)
 
@@ -66,6 +68,45 @@ def test_between_buckets_digests_tell_what_is_there(source: LocalStore, s3: S3) 
     done = frazil.copy(first, second)
     assert (done.keys, done.found) == (1, len(first.list()) - 1)
     assert content(second) == content(first)
+
+
+def test_verifying_by_digests_reads_nothing_twice(tmp_path: Path, source: LocalStore, s3: S3) -> None:
+    first, second = CountingStore(s3.store()), CountingStore(s3.store())
+    chunks = {key for key in source.list() if "/c/" in key}
+    frazil.copy(source, first, verify=True, runtime=frazil.Runtime(bytes_in_flight=2**22))
+    assert chunks.isdisjoint(read(first))
+    assert "large" in read(first), "of what was put in parts there is no digest"
+    for target in (second, LocalStore(tmp_path / "back")):
+        first.clear()
+        frazil.copy(first, target, verify=True)
+        assert content(target) == content(source)
+        assert sorted(key for key in read(first) if key in chunks) == sorted(chunks)
+    second.clear()
+    frazil.copy(first, second, verify=True, overwrite=True)
+    assert chunks.isdisjoint(read(second))
+
+
+@pytest.mark.parametrize("of_bucket", [False, True])
+def test_verifying_by_digests_finds_other_bytes(of_bucket: bool, source: LocalStore, s3: S3) -> None:
+    origin: Store = source
+    if of_bucket:
+        origin = s3.store()
+        frazil.copy(source, origin)
+    with pytest.raises(StoreError, match="other bytes than the source"):
+        frazil.copy(origin, Forgetful(s3.store()), verify=True)
+    wrong = s3.store()
+    frazil.copy(origin, wrong)
+    value = wrong.get("a/c/0/0") or b""
+    wrong.set("a/c/0/0", bytes(len(value)))
+    wrong.set(NOTE_NAME, prepare_copy(origin, s3.store()).note.emit())
+    done = frazil.copy(origin, wrong, verify=True)
+    assert done.keys >= 1
+    assert content(wrong) == content(source)
+
+
+def read(store: CountingStore) -> list[str]:
+    """The keys of which bytes were read, once for each time."""
+    return [done.key for done in store.requests if done.operation == "fetch"]
 
 
 def test_after_a_server_failed_the_rest_is_copied(source: LocalStore, s3: S3) -> None:

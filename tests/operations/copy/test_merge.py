@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
-from frazil.operations.copy.merge import Pair, merge
+from frazil.operations.copy.merge import Pair, merge, with_found
 from frazil.operations.copy.note import NOTE_NAME, Note
 from frazil.operations.copy.plan import Seen
-from frazil.operations.location_overlap import origin_of
+from frazil.stores.location_overlap import origin_of
 from frazil.stores.memory import MemoryStore
 from frazil.stores.values import Page
 from frazil.testing import CountingStore
@@ -46,6 +46,13 @@ def test_listings_of_any_pages(here: dict[str, int], there: dict[str, int], low:
     ]
     assert [name for part in parts for name in part.others] == sorted(there.keys() - here.keys())
     assert all(len(part.pairs) <= low for part in parts)
+
+
+@given(LISTINGS, LISTINGS, st.integers(1, 7))
+def test_a_later_listing_of_the_destination(here: dict[str, int], there: dict[str, int], length: int) -> None:
+    pairs = [Pair(name, Seen(size), Seen(99)) for name, size in sorted(here.items())]
+    expected = [pair._replace(found=seen(there[pair.name], False) if pair.name in there else None) for pair in pairs]
+    assert not pairs or with_found(pairs, pages(there, "x/", length), "x/") == expected
 
 
 def test_listings_without_details() -> None:

@@ -21,7 +21,7 @@ from frazil.operations.serve.requests import (
     resolve_range,
     share,
 )
-from frazil.stores.keys import check_key
+from frazil.stores.keys.names import check_key
 from frazil.stores.values import clip_span
 
 HOST = ("Host", "127.0.0.1:8000")

@@ -37,6 +37,58 @@ def test_files_of_others_that_look_like_chunks(kind: str, tmp_path: Path) -> Non
             assert client.ask(f"/{folder}/", Accept="text/html").status == 404, folder
 
 
+KEYS = ("c/1/1", "c.1.1", "1/1", "1.1", "c1/1", "c1.1", "c", "c/1", "c/1/1/1", "1", "c0", "0")
+
+
+def final(encoding: object) -> bytes:
+    return json.dumps({"node_type": "array", "shape": [4, 4], "chunk_key_encoding": encoding}).encode()
+
+
+def other(**members: object) -> bytes:
+    return json.dumps({"shape": [4, 4], **members}).encode()
+
+
+@pytest.mark.parametrize(
+    ("document", "value", "prefix", "served"),
+    [
+        ("a/zarr.json", final("default"), "a/", {"c/1/1"}),
+        ("a/zarr.json", final({"name": "default", "configuration": {"separator": "."}}), "a/", {"c.1.1"}),
+        ("a/zarr.json", final({"name": "v2"}), "a/", {"1.1"}),
+        ("a/zarr.json", final({"name": "v2", "configuration": {"separator": "/"}}), "a/", {"1/1"}),
+        ("a/zarr.json", final({"name": "of.others"}), "a/", set(KEYS)),
+        ("a/.zarray", other(dimension_separator="."), "a/", {"1.1"}),
+        ("a/.zarray", other(), "a/", {"1.1", "1/1"}),
+        ("meta/a.array.json", other(chunk_grid={"separator": "/"}), "data/a/", {"c1/1"}),
+        ("meta/root/a.array.json", other(chunk_grid={"separator": "."}), "data/root/a/", {"c1.1"}),
+        ("meta/root/a.array.json", other(chunk_grid={}), "data/root/a/", {"c1.1", "c1/1", "1/1", "1.1"}),
+    ],
+)
+@pytest.mark.parametrize("remote", [False, True])
+def test_keys_of_the_form_that_the_array_has(
+    document: str, value: bytes, prefix: str, served: set[str], remote: bool
+) -> None:
+    memory = MemoryStore()
+    memory.set(document, value)
+    store, nodes = CountingStore(memory) if remote else memory, ServedNodes()
+    for _ in range(2):
+        assert {key for key in KEYS if nodes.serves(store, prefix + key)} == served
+
+
+def test_a_page_lists_keys_of_that_form_alone(tmp_path: Path) -> None:
+    frazil.create_array(
+        tmp_path,
+        data=np.ones((2, 2), "i2"),
+        chunks=(1, 1),
+        chunk_key_encoding={"name": "v2", "configuration": {"separator": "/"}},
+    )
+    (tmp_path / "1" / "2.5").write_bytes(b"secret")
+    with serve(tmp_path) as server:
+        page = Client(server).ask("/1/", Accept="text/html").body
+        assert b"2.5" not in page
+        assert Client(server).ask("/1/2.5").status == 404
+        assert Client(server).ask("/1/1").status == 200
+
+
 @pytest.mark.parametrize("suffix", [".json", ".txt"])
 def test_nodes_of_the_draft(suffix: str) -> None:
     store = MemoryStore()

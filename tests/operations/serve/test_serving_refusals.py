@@ -220,12 +220,17 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     frazil.create_array(tmp_path / "a.zarr", data=[1, 2, 3])
     (tmp_path / "a.zarr" / "out").symlink_to(tmp_path / "secret")
     (tmp_path / "a.zarr" / "key").symlink_to(tmp_path / "secret" / "key")
+    (tmp_path / "a.zarr" / "c" / "7").symlink_to(tmp_path / "secret" / "key")
+    frazil.create_array(tmp_path / "other", data=[1, 2, 3])
+    (tmp_path / "a.zarr" / "b").symlink_to(tmp_path / "other")
     told: list[str] = []
     with serve(tmp_path / "a.zarr", tell=told.append) as server:
-        for target in ("/out/key", "/key", "/out/../secret/key"):
-            reply = Client(server).ask(target)
-            assert reply.status != 200
-            assert b"hidden" not in reply.body
+        for target in ("/out/key", "/key", "/out/../secret/key", "/c/7", "/b/zarr.json", "/b/c/0", "/b/"):
+            for method in ("GET", "HEAD"):
+                reply = Client(server).ask(target, method, Accept="text/html")
+                assert reply.status in {400, 404}, target
+                assert b"hidden" not in reply.body
+    assert told == []
 
 
 # --- what fails ----------------------------------------------------------------------------------------------------------------------

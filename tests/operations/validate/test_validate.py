@@ -316,7 +316,7 @@ def test_every_reader_restores_a_torn_shard(tmp_path: Path, reader: str) -> None
     if reader == "elements":
         assert (array[...] == VALUES).all()
     elif reader == "count":
-        assert array.nchunks_initialized() == 24
+        assert array.nchunks_initialized == 24
     elif reader == "shards":
         assert [found.error for found in frazil.shards(tmp_path / "a").shards] == [None] * 4
     elif reader == "convert":

@@ -71,6 +71,25 @@ def test_small_pictures_are_enlarged() -> None:
     assert (picture[:170, 340:510] == colour_table("dusk")[255]).all()
 
 
+@given(st.sets(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=8), st.booleans())
+def test_few_values_have_a_legend(values: set[float], transparent: bool) -> None:
+    """Each value has a colour of its own, which is in the picture and in the legend; evenly spaced, so that near values differ."""
+    ordered = np.array([*sorted(values), np.nan])
+    picture = draw(ordered[None], "grey", transparent=transparent)
+    side = 512 // len(ordered)
+    shown = [tuple(picture[0, side * i + side // 2].tolist()) for i in range(len(values))]
+    spaced = colour_table("grey")[np.arange(len(values)) * 255 // (len(values) - 1)]
+    np.testing.assert_array_equal(np.array(shown)[:, :3], spaced)
+    legend = {tuple(colour) for colour in picture[:, side * len(ordered) :].reshape(-1, picture.shape[2]).tolist()}
+    assert legend == {*shown, (255,) * picture.shape[2], (40, 40, 40, 255)[: picture.shape[2]]}
+
+
+def test_many_values_and_given_limits_have_a_bar() -> None:
+    for values, low in ((np.arange(9.0), None), (np.arange(3.0), 0.0), (np.array([0, 1, np.inf]), None)):
+        picture = draw(values[None], "grey", low=low)
+        assert len(np.unique(picture[:, 512 // len(values) * len(values) :, 0])) > 40
+
+
 @pytest.mark.parametrize(
     "values",
     [[[math.nan]], [[0.0]], [[7.0, 7.0]], [[math.inf]], [[1e308, -1e308]], [[5e-324, 0.0]], [[1.0, 1.0 + 2**-52]]],

@@ -32,7 +32,6 @@ from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue
-from frazil.metadata.types.variable_length import with_variable_length
 from frazil.metadata.v3.documents import emit_node, node_document, parse_node
 from frazil.repository.alpha import documents
 from frazil.repository.alpha.documents import from_attributes, from_metadata, to_attributes, to_metadata
@@ -330,7 +329,7 @@ def test_keys_with_points() -> None:
     ("name", "fill", "json"), [("string", "ün", "ün"), ("bytes", b"\0\xff", "AP8="), ("bytes", b"", "")]
 )
 def test_strings_and_bytes_have_documents(name: str, fill: str | bytes, json: str) -> None:
-    known = with_variable_length(CORE_EXTENSIONS)
+    known = CORE_EXTENSIONS
     data = ZarrArrayMetadata((3,), name, (2,), "Slash", fill, (NamedConfiguration("vlen-bytes", {}),))
     metadata = to_metadata(data, None, known)
     assert node_document(metadata)["fill_value"] == json

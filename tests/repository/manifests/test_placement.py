@@ -88,7 +88,7 @@ class Repository:
         wanted = placing.wanted()
         assert len(wanted) == len(set(wanted))
         assert {*wanted} <= {reference.id for change in changes for reference in change.manifests}
-        placed = placing.place({name: self.files[name] for name in wanted}, lambda: next(self.ids))
+        placed = placing.place({name: self.files[name] for name in wanted}, lambda _: next(self.ids))
         before = {reference.id for change in changes for reference in change.manifests}
         after = {reference.id for references in placed.references for reference in references}
         assert placed.unlisted == before - after
@@ -267,7 +267,7 @@ def big_array(grid: tuple[int, ...], rows: int) -> tuple[ArrayPlacement, dict[Ob
     none = np.zeros((0, len(grid)), np.int64)
     ids = fresh_ids()
     first = ArrayPlacement(1, len(grid), grid, (), written, none, "/a")
-    placed = Placing([first], freedoms=True, trusted=True).place({}, lambda: next(ids))
+    placed = Placing([first], freedoms=True, trusted=True).place({}, lambda _: next(ids))
     assert all(manifest.size <= SPLIT for _, manifest in placed.files)
     return first._replace(manifests=placed.references[0], written=manifest_of(1, {}, len(grid))), dict(placed.files)
 
@@ -278,7 +278,7 @@ def test_one_reference_more_loads_nothing() -> None:
     for chunk in ((110, 3), (5, 5)):
         change = base._replace(written=manifest_of(1, {chunk: b"x"}, 2))
         assert Placing([change], freedoms=True, trusted=True).wanted() == []
-        placed = Placing([change], freedoms=True, trusted=True).place({}, lambda: b"n" * 12)
+        placed = Placing([change], freedoms=True, trusted=True).place({}, lambda _: b"n" * 12)
         assert [manifest.size for _, manifest in placed.files] == [1]
         assert placed.references[0][1:] == base.manifests
         assert placed.unlisted == frozenset()
@@ -290,7 +290,7 @@ def test_a_shrunk_grid_drops_what_lies_outside_unread() -> None:
     change = base._replace(grid=(10, 1000))
     (wanted,) = Placing([change], freedoms=True, trusted=True).wanted()
     assert wanted == ids[0]
-    placed = Placing([change], freedoms=True, trusted=True).place({wanted: files[wanted]}, lambda: b"n" * 12)
+    placed = Placing([change], freedoms=True, trusted=True).place({wanted: files[wanted]}, lambda _: b"n" * 12)
     assert [manifest.size for _, manifest in placed.files] == [10_000]
     assert placed.unlisted == {*ids}
 
@@ -307,9 +307,9 @@ def test_what_is_written_whole_is_dropped_unread() -> None:
     wanted = Placing([change], freedoms=True, trusted=True).wanted()
     neighbours = [base.manifests[at].id for at in (2, 4)]
     assert wanted == neighbours
-    placed = Placing([change], freedoms=True, trusted=True).place(
-        {name: files[name] for name in wanted}, fresh_ids().__next__
-    )
+    ids = fresh_ids()
+    loaded = {name: files[name] for name in wanted}
+    placed = Placing([change], freedoms=True, trusted=True).place(loaded, lambda _: next(ids))
     assert base.manifests[3].id in placed.unlisted
     every = base._replace(written=manifest_of(1, dict.fromkeys(product(range(2), range(3)), b""), 2), grid=(2, 3))
     for freedoms in (True, False):
@@ -321,7 +321,8 @@ def test_small_results_share_a_file() -> None:
         Kept(node, 1, (100,)).change((100,), {(at,): b"x" for at in range(rows)}, [])
         for node, rows in ((7, 3), (2, 3), (5, 6), (3, 2), (4, 1))
     ]
-    placed = Placing(changes, freedoms=True, trusted=True, split=LIMIT).place({}, fresh_ids().__next__)
+    ids = fresh_ids()
+    placed = Placing(changes, freedoms=True, trusted=True, split=LIMIT).place({}, lambda _: next(ids))
     nodes = sorted(sorted({*manifest.nodes.tolist()}) for _, manifest in placed.files)
     assert nodes == [[2, 3, 4], [5], [7]]
     for change, references in zip(changes, placed.references, strict=True):
@@ -360,10 +361,10 @@ def test_what_is_not_loaded_is_told() -> None:
     base, _ = big_array((100, 1000), 1000)
     removal = base._replace(removed=np.array([[0, 5]]))
     with pytest.raises(InvalidInputError, match="not loaded") as error:
-        Placing([removal], freedoms=True, trusted=True).place({}, lambda: b"n" * 12)
+        Placing([removal], freedoms=True, trusted=True).place({}, lambda _: b"n" * 12)
     assert error.value.path == "/a"
     with pytest.raises(InvalidInputError, match="not loaded"):
-        Placing([base], freedoms=False, trusted=True).place({}, lambda: b"n" * 12)
+        Placing([base], freedoms=False, trusted=True).place({}, lambda _: b"n" * 12)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_a_chunk_that_became_empty() -> None:
     finished(session, fork, [wrote(fork, "a", slice(0, 2), 0), wrote(fork, "a", slice(2, 4), 5)])
     session.commit("y")
     assert session.root["a"][...].tolist() == [0, 0, 5, 5]
-    assert session.root["a"].nchunks_initialized() == 1
+    assert session.root["a"].nchunks_initialized == 1
 
 
 def test_nothing() -> None:

@@ -16,6 +16,7 @@ from tests.repository.plain_history import CHUNK, PlainSession, State, delta_of,
 from tests.repository.stored import empty_files, info, put_manifests, snapshot, some_id
 
 from frazil.errors import NotFoundError
+from frazil.formats.alpha.attributes import encode_attributes
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot
 from frazil.formats.alpha.zarr_metadata import NamedConfiguration, ZarrArrayMetadata
 from frazil.formats.json_values import Json
@@ -202,8 +203,8 @@ def test_metadata_shapes_and_ranks() -> None:
 def test_attributes_wherever_they_lie() -> None:
     files = empty_files()
     one, other = some_id(), some_id()
-    files.write_attributes(one, [{"a": 1}, {"a": 1.0}])
-    files.write_attributes(other, [{"a": 1}])
+    files.write_attributes(one, encode_attributes([{"a": 1}, {"a": 1.0}]))
+    files.write_attributes(other, encode_attributes([{"a": 1}]))
     absent = AttributesReference(some_id(), 0)
     values: list[Mapping[str, Json] | AttributesReference | None] = [
         {"a": 1}, AttributesReference(one, 0), AttributesReference(other, 0), AttributesReference(one, 1), {"a": 1.0}, None, {}

@@ -46,9 +46,9 @@ def add(root: frazil.Group) -> None:
 
 READS: list[tuple[str, Callable[[frazil.Session], object], list[Callable[[frazil.Group], None]]]] = [
     ("values", lambda session: array(session, "a")[4], [write]),
-    ("nchunks_initialized", lambda session: array(session, "a").nchunks_initialized(), [write, erase, grow]),
-    ("info", lambda session: array(session, "a").info(), [write, erase, grow]),
-    ("stored bytes", lambda session: array(session, "a").stored_nbytes(), [write, erase]),
+    ("nchunks_initialized", lambda session: array(session, "a").nchunks_initialized, [write, erase, grow]),
+    ("info", lambda session: array(session, "a").info, [write, erase, grow]),
+    ("stored bytes", lambda session: array(session, "a").nbytes_stored(), [write, erase]),
     ("list", lambda session: list(session.store.list_prefix("")), [write, erase, add]),
     ("list of an array", lambda session: list(session.store.list_prefix("a/")), [write, erase]),
     ("list_dir", lambda session: session.store.list_dir("a/c/"), [write, erase]),

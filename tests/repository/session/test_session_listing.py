@@ -16,7 +16,7 @@ import frazil
 from frazil.errors import ReadOnlyError, UnknownExtensionError
 from frazil.metadata.v3.documents import parse_node
 from frazil.stores import ABSENT, MemoryStore, Store
-from frazil.stores.listing import first_level
+from frazil.stores.keys.listing import first_level
 from frazil.stores.values import pieces_of
 
 parts = st.sampled_from(["a", "a!", "b", "c", "0", "7", "z", "zz", "é", "\U0001f600", "a b", "d", "0!"])

@@ -17,8 +17,8 @@ import frazil
 from frazil.errors import DataError, InvalidInputError, StoreError
 from frazil.repository.virtual.prefixes import StoreAt
 from frazil.repository.virtual.virtual_fetch import open_places
-from frazil.stores.fetched.merged_spans import GAP
 from frazil.stores.memory import MemoryStore
+from frazil.stores.transfer.merged_spans import GAP
 from frazil.stores.values import Columns, Fetched, Version
 from frazil.stores.wrappers import BufferedStore
 from frazil.testing import CountingStore

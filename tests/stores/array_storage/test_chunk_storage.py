@@ -27,10 +27,10 @@ from frazil.stores.array_storage.chunk_storage import (
     PlainChunks,
 )
 from frazil.stores.array_storage.shared_objects import fetch_located, object_spans
-from frazil.stores.fetched.content import read_values
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -104,7 +104,7 @@ def test_a_store_without_conditions_is_given_none(shards: int | None) -> None:
     array.resize(10)
     again = frazil.open_array(array.store)
     assert again[...].tolist() == [0, 0, 0, 1, 1, 2, 1, 1, 0, 0]
-    assert again.nchunks_initialized() == 2
+    assert again.nchunks_initialized == 2
 
 
 def test_plain_chunks_are_objects_under_the_prefix() -> None:

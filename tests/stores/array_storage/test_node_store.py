@@ -19,9 +19,9 @@ from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import parse_node
 from frazil.stores import ABSENT, ANY, Changed, ChunkStorage, MemoryStore, PlainChunks, Store
-from frazil.stores.append import append_many
 from frazil.stores.array_storage.node_store import NodeStore
-from frazil.stores.fetched.content import read_values
+from frazil.stores.transfer.append import append_many
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, WHOLE, pieces_of
 
 

@@ -31,7 +31,7 @@ from frazil.stores import (
     WrappedStore,
 )
 from frazil.stores.caches.cached_ranges import MemoryRanges, Part
-from frazil.stores.fetched.content import as_buffers, read_values
+from frazil.stores.transfer.content import as_buffers, read_values
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, Columns
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, StoreTests
 from frazil.testing.checks import refusal, run_threads

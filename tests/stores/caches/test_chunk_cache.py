@@ -17,7 +17,7 @@ from frazil.errors import StoreError
 from frazil.stores import LocalStore, MemoryStore, Store
 from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.caches.chunk_cache import RememberingStore
-from frazil.stores.fetched.content import read_values
+from frazil.stores.transfer.content import read_values
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore
 from frazil.testing.store_base import columns
 

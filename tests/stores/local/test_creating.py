@@ -23,7 +23,7 @@ from tests.stores.lacking import lack, require_filters
 from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
-from frazil.stores.values import ABSENT
+from frazil.stores.values import ABSENT, CREATE_ONLY, Changed
 from frazil.testing.checks import refusal
 
 Make = Callable[[LocalStore, str, bytes], bool]
@@ -416,3 +416,15 @@ def test_too_many_open_files_are_waited_for(tmp_path: Path) -> None:
 
     run_processes([run])
     assert {*os.listdir(tmp_path / "d")} == {"0", "1"}
+
+
+def test_a_creation_tells_the_version_of_its_file(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    made = store.put("a/b", b"one", CREATE_ONLY)
+    assert store.get_versioned("a/b") == (b"one", made)
+    assert isinstance(made, bytes)
+    assert store.has_version("a/b", made)
+    assert store.put("a/b", b"two", CREATE_ONLY) == Changed(made)
+    assert not store.has_version("a/c", made)
+    store.set("a/b", b"two")
+    assert not store.has_version("a/b", made)

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.stores.listing import first_level
+from frazil.stores.keys.listing import first_level
 from frazil.stores.local.folders import clear_below, has_keys, page_below
 
 component = st.text(st.sampled_from("ab!/-.0é\U0001f600\uffff"), min_size=1, max_size=4).filter(

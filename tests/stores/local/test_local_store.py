@@ -18,9 +18,9 @@ from tests.stores.disk import fork, locked
 
 from frazil import _kernel
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
-from frazil.stores.fetched.content import read_values
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, FOUND, NO_SPANS, STALE, UNKNOWN, WHOLE, Changed
 from frazil.testing.checks import refusal
 from frazil.testing.store_base import columns

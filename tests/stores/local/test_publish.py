@@ -18,7 +18,7 @@ from tests.stores.disk import Folder, fork, has_open, locked, mounted, pack_vers
 
 from frazil import _kernel
 from frazil.stores import LocalStore
-from frazil.stores.value_copies import put_parts
+from frazil.stores.transfer.value_copies import put_parts
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ import numpy as np
 from frazil.stores import LocalStore
 store = LocalStore(sys.argv[1])
 names = [f"{i}" for i in range(400)]
-from frazil.stores.value_copies import put_parts
+from frazil.stores.transfer.value_copies import put_parts
 from frazil.stores.values import pieces_of
 pieces = pieces_of([b"%d" % i for i in range(400)])
 from frazil import _kernel

@@ -197,9 +197,9 @@ def test_what_is_stored_of_an_array_costs_the_listing(count: int) -> None:
     with bucket.serving() as url:
         array = frazil.open_array(store_at(url))
         for use, wanted in (
-            (lambda: array.info()[-2:], (count, count)),
-            (array.stored_nbytes, count),
-            (array.nchunks_initialized, count),
+            (lambda: array.info[-3:-1], (count, count)),
+            (array.nbytes_stored, count),
+            (lambda: array.nchunks_initialized, count),
             (lambda: [entry[-3:-1] for entry in entries_of_node(array, sizes=True)], [(count, count)]),
             (lambda: [(node.objects, node.stored_nbytes) for node in usage(array)], [(count, count)]),
         ):

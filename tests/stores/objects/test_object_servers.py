@@ -24,7 +24,7 @@ from frazil.errors import DataError, ReadOnlyError, StoreError
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.store import Store
-from frazil.stores.value_copies import put_parts
+from frazil.stores.transfer.value_copies import put_parts
 from frazil.stores.values import NO_SPANS
 from frazil.testing import StoreProfile, StoreTests
 from frazil.testing.checks import refusal

@@ -18,7 +18,7 @@ from tests.stores.tables import Table, subset, subsets
 import frazil
 from frazil.errors import InvalidInputError, ReadOnlyError, StoreError
 from frazil.stores import ABSENT, AdaptedStore, Changed, MemoryStore, Store, StoreWithPartialAccess, adapt, read_only
-from frazil.stores.fetched.content import read_values
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, WHOLE
 from frazil.testing import StoreTests
 from frazil.testing.checks import refusal, run_threads
@@ -136,7 +136,7 @@ def test_arrays_and_groups(names: tuple[str, ...]) -> None:
             assert again[20, 20] == values[20, 20]
     if store.capabilities.listable:
         assert list(group) == ["plain", "sharded"]
-        assert group["sharded"].nchunks_initialized() == (40 if store.capabilities.erasable else 48)  # type: ignore[union-attr]
+        assert group["sharded"].nchunks_initialized == (40 if store.capabilities.erasable else 48)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("make", [dict, UserDict, PartialAlone, WholeAlone], ids=lambda make: make.__name__)
@@ -291,7 +291,24 @@ def test_versions_of_the_object() -> None:
     for wrong in ("text", b"", 5):
         bad = adapt(SimpleNamespace(get=lambda key: b"1", version=lambda key, wrong=wrong: wrong))
         refusal(StoreError, lambda bad=bad: bad.get_versioned("a"))  # type: ignore[misc]
-        refusal(StoreError, lambda bad=bad: bad.get("a"))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "names", [("get", "version"), ("get_partial_values", "version"), ("get", "get_partial_values", "size", "version")]
+)
+def test_a_version_that_is_not_wanted_is_not_asked_for(names: tuple[str, ...]) -> None:
+    table = Table()
+    table.set("a", b"one")
+    asked: list[str] = []
+    operations = {name: getattr(table, name) for name in names}
+    operations["version"] = lambda key: asked.append(key) or table.version(key)
+    store = adapt(SimpleNamespace(**operations))
+    assert store.get("a") == b"one"
+    assert store.get_many(["a", "b"]) == [b"one", None]
+    assert store.get_partial_values([("a", (1, None))]) == [b"ne"]
+    assert asked == []
+    assert store.get_versioned("a") == (b"one", b"v1")
+    assert asked == ["a"]
 
 
 def test_a_value_without_a_version() -> None:

@@ -21,7 +21,7 @@ from frazil.stores import (
     Version,
     WrappedStore,
 )
-from frazil.stores.append import append_by_put
+from frazil.stores.transfer.append import append_by_put
 from frazil.stores.values import Columns, pieces_of
 from frazil.testing import CountingStore
 from frazil.testing.checks import refusal

@@ -25,7 +25,7 @@ from frazil.stores import (
     Version,
     WrappedStore,
 )
-from frazil.stores.listing import first_level, page_of, with_details
+from frazil.stores.keys.listing import first_level, page_of, with_details
 from frazil.stores.operations.partial_access import PartialWriter, Writes
 from frazil.stores.values import Capabilities, Columns, Page, pieces_of
 from frazil.testing import CountingStore, StoreTests

@@ -1,9 +1,9 @@
-"""Renaming a node with everything below it: through a port, or key by key in a store. What is where is said by a Layout; nodes are created in nodes.py.
+"""Moves a node with everything below it: through a NodeStorage, or key by key in a store. A Layout gives the keys; nodes.py creates nodes.
 
-A store renames nothing, so all keys of the node get their new names first, as links where the store can (copy_in with `shares`): chunks and foreign
-keys, then the documents of nodes below, the deepest first, and last the document of the node itself, which makes it one. Only then the old node goes, its own
-document first. A crash leaves the old node whole until the new one is, then both, then the new one and remains of the old one at a path where no node
-is. Where groups need no document (draft of 2022), members that have arrived already show as a group at the new path before."""
+Stores cannot rename. So all keys first get their new names, as links where the store can (copy_in with `shares`), in this order: chunks and unknown keys, documents of nodes
+below (the deepest first), and last the document of the node itself, which makes the new node exist. Then the old node is removed, its own document first. A crash leaves the old
+node whole; or both; or the new node, and keys without a document at the old path. Where groups need no document (draft of 2022), members that are moved already show as a group
+at the new path."""
 
 from __future__ import annotations
 

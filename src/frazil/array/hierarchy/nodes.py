@@ -1,14 +1,14 @@
-"""Nodes of a place: reads, creates, changes and removes them, as documents in a store, or through a NodeStorage, without a store.
+"""Reads, creates, changes and removes nodes, as documents in a store or through a NodeStorage.
 
 Not here: keys and documents of a dialect (metadata/layout.py), the dialect of a hierarchy (root.py), moves (move.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from frazil.array.arguments import check_flag, check_transformers
-from frazil.array.shard_options import ShardOptions
+from frazil.array.shards.shard_options import ShardOptions
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry, RuntimeTransformer
 from frazil.errors import (
     AlreadyExistsError,
@@ -20,7 +20,6 @@ from frazil.errors import (
     StoreError,
     UnknownExtensionError,
 )
-from frazil.late import LateModule
 from frazil.metadata.layout import Candidate, Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors, normalise
@@ -28,16 +27,11 @@ from frazil.metadata.v3.documents import emit_node
 from frazil.metadata.v3.layout import V3
 from frazil.record import Record
 from frazil.runtime import DEFAULT, Runtime
-from frazil.stores.array_storage.node_storage import NodeStorage
+from frazil.stores.array_storage.node_storage import NodeReader, NodeStorage
 from frazil.stores.caches.byte_cache import ByteCache
-from frazil.stores.keys import check_key
+from frazil.stores.keys.names import check_key
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, NO_SPANS, Changed, Version, pieces_of
-
-if TYPE_CHECKING:
-    from frazil.metadata.types import variable_length
-else:
-    variable_length = LateModule("frazil.metadata.types.variable_length")
 
 Metadata = ArrayMetadata | GroupMetadata
 M = TypeVar("M", ArrayMetadata, GroupMetadata)
@@ -50,6 +44,7 @@ class Place(Record):
 
     entry_store  the store without the generic extensions of the hierarchy, which have no say in its entry point; None: there are none
     nodes        what keeps the nodes instead of documents in the store, which then is for display alone; None: documents. Layout is then that of V3
+    copies       copies of the documents, which are read in place of them (consolidated metadata); None: the documents are read
     memory       what all that is opened from here remembers; None: each array for itself;  shard_options: how its arrays write shards"""
 
     store: Store
@@ -61,8 +56,14 @@ class Place(Record):
     transformers: tuple[RuntimeTransformer, ...] = ()
     entry_store: Store | None = None
     nodes: NodeStorage | None = None
+    copies: NodeReader | None = None
     memory: ByteCache | None = None
     shard_options: ShardOptions = ShardOptions()
+
+    @property
+    def reader(self) -> NodeReader | None:
+        """What gives nodes without documents of the store; None: the documents do."""
+        return self.copies if self.nodes is None else self.nodes
 
     def at(self, path: str) -> Place:
         return self._replace(path=path)
@@ -118,9 +119,9 @@ def find_node(place: Place, *, to_create: bool = False) -> Metadata | None:
     to_create  the caller creates what is not there: a group without a document counts as none where the store cannot list
     Raises MetadataError where its document breaks the rules, what a port gives in place of a node, and StoreError where only a listing could tell of
     a group without a document, and the store cannot list."""
-    if place.nodes is not None:
-        return _readable(_decodable(place.nodes.find(place.path), place.path))
-    found = _look_up(place, [Candidate(place.path, place.layout.document_keys(place.path))])
+    if (reader := place.reader) is not None:
+        return _readable(reader.find(place.path))
+    found = look_up(place, [Candidate(place.path, place.layout.document_keys(place.path))])
     node = _readable(found.get(place.path))
     if node is None and not (to_create and not place.store.capabilities.listable and place.path) and _is_implied(place):
         return GroupMetadata(zarr_format=place.layout.zarr_format, implicit=True)
@@ -131,11 +132,6 @@ def _readable(node: Metadata | FrazilError | None) -> Metadata | None:
     if isinstance(node, FrazilError):
         raise node
     return node
-
-
-def _decodable(node: Metadata | FrazilError | None, path: str) -> Metadata | FrazilError | None:
-    """A node that a port gave; the error for an array whose elements nobody here can read."""
-    return (variable_length.undecodable(node, path) or node) if isinstance(node, ArrayMetadata) else node
 
 
 def _is_implied(place: Place) -> bool:
@@ -158,16 +154,18 @@ def _is_implied(place: Place) -> bool:
 def find_nodes(place: Place, paths: Sequence[str]) -> dict[str, Metadata]:
     """The nodes at these paths that have a document, in one batch of requests. Raises MetadataError where one breaks the rules."""
     asked: Mapping[str, Metadata | FrazilError | None]
-    if place.nodes is not None:
-        asked = {path: _decodable(place.nodes.find(path), path) for path in paths}
+    if (reader := place.reader) is not None:
+        asked = {path: reader.find(path) for path in paths}
     else:
-        asked = _look_up(place, [Candidate(path, place.layout.document_keys(path)) for path in paths])
+        asked = look_up(place, [Candidate(path, place.layout.document_keys(path)) for path in paths])
     return {path: node for path, found in asked.items() if (node := _readable(found)) is not None}
 
 
-def _look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
+def look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadata | FrazilError]:
     """What is there of these, in one batch of requests; what is wrong with a document stands in its place."""
+    layout = place.layout
     keys = [key for candidate in candidates for key in candidate.keys]
+    keys += [key for candidate in candidates if (key := layout.attributes_key(candidate.path)) is not None]
     values = place.store.get_many(keys)
     stored = dict(zip(keys, values, strict=True))
     found: dict[str, Metadata | FrazilError] = {}
@@ -176,7 +174,8 @@ def _look_up(place: Place, candidates: Sequence[Candidate]) -> dict[str, Metadat
             value = stored[key]
             if value is not None:
                 try:
-                    found[candidate.path] = place.layout.parse(key, value, place.registry)
+                    beside = stored.get(layout.attributes_key(candidate.path) or "")
+                    found[candidate.path] = layout.parse(key, value, place.registry, beside)
                 except (MetadataError, UnknownExtensionError) as error:
                     found[candidate.path] = error
                 break
@@ -190,69 +189,26 @@ def as_stored(place: Place, metadata: M) -> M:
     """The metadata of a new node as whoever opens it will find it. Raises MetadataError for what the dialect cannot say, InvalidInputError for storage
     transformers where chunks do not lie in a store."""
     if place.nodes is None:
-        return _parsed(place, type(metadata), place.layout.emit(metadata))
+        return _parsed(place, metadata, place.layout.emit(metadata))
     if isinstance(metadata, ArrayMetadata) and metadata.storage_transformers:
         raise no_transformers(place)
-    return _parsed(place, type(metadata), emit_node(metadata, None))  # which nobody keeps
+    return _parsed(place, metadata, emit_node(metadata, None))  # which nobody keeps
 
 
-def _parsed(place: Place, kind: type[M], document: bytes) -> M:
-    node = place.layout.parse(place.layout.document_key(place.path, kind), document, place.registry)
+def _parsed(place: Place, metadata: M, document: bytes) -> M:
+    """What is read of the documents of metadata; document: the first of them."""
+    kind, layout = type(metadata), place.layout
+    key, attributes = layout.document_key(place.path, kind), layout.emit_attributes(metadata)
+    node = layout.parse(key, document, place.registry, attributes)
     assert isinstance(node, kind)
     return node
-
-
-# --- what lies below ---------------------------------------------------------------------------------------------------------------
-
-
-def nodes_below(place: Place, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
-    """The nodes below a group by path, depth first, each level sorted by name; an error stands for a document that cannot be read.
-    max_depth: 0 for the direct members, None for all."""
-    if place.nodes is not None:
-        for path, node in place.nodes.below(place.path, max_depth):
-            yield path, _decodable(node, path) or node
-        return
-    layout = place.layout
-    if layout.at_once and max_depth != 0:
-        keys = place.store.list_prefix(layout.documents_prefix(place.path))
-        deep = place.path.count("/") + (place.path != "") + (max_depth or 0)
-        below = layout.descendants(place.path, keys)
-        if max_depth is not None:
-            below = [candidate for candidate in below if candidate.path.count("/") <= deep]
-        yield from _look_up(place, below).items()
-        return
-    levels = [iter(_look_up(place, _children(place)).items())]  # a loop: a hierarchy may be deeper than Python's stack
-    while levels:
-        for path, metadata in levels[-1]:
-            yield path, metadata
-            if isinstance(metadata, GroupMetadata) and (max_depth is None or len(levels) <= max_depth):
-                levels.append(iter(_look_up(place, _children(place.at(path))).items()))
-                break
-        else:
-            levels.pop()
-
-
-def member_paths(place: Place) -> list[str]:
-    """Paths of the direct members of a group, sorted, also of such as cannot be read. One listing, and one batch of look-ups where it does not say all."""
-    if place.nodes is not None:
-        return list(place.nodes.children(place.path))
-    candidates = _children(place)
-    if place.layout.implicit_groups:  # a listing shows documents themselves
-        return [candidate.path for candidate in candidates]
-    keys = [candidate.keys[0] for candidate in candidates]
-    sizes = place.store.sizes(keys).tolist()
-    return [candidate.path for candidate, size in zip(candidates, sizes, strict=True) if size >= 0]
-
-
-def _children(place: Place) -> list[Candidate]:
-    return place.layout.children(place.path, *place.store.list_dir(place.layout.documents_prefix(place.path)))
 
 
 def node_exists(place: Place) -> bool:
     """Whether an array or a group is there, whatever its document says. One request a document that it may have; one more for a group without one.
     Raises StoreError where only a listing could tell, and the store cannot list."""
-    if place.nodes is not None:
-        return place.nodes.exists(place.path)
+    if (reader := place.reader) is not None:
+        return reader.exists(place.path)
     keys = place.layout.document_keys(place.path)
     there = place.store.exists(keys[0]) if len(keys) == 1 else bool((place.store.sizes(keys) >= 0).any())
     return there or _is_implied(place)
@@ -269,8 +225,10 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, length
     place = place._replace(registry=place.registry.silent())
     key = place.layout.document_key(place.path, kind)
     if place.nodes is not None:
-        changed = place.nodes.change(place.path, lambda stored: change(_of_kind(place, key, stored, kind)))
-        return _of_kind(place, key, changed, kind)
+        changed = place.nodes.change(place.path, lambda stored: change(of_kind(place, key, stored, kind)))
+        return of_kind(place, key, changed, kind)
+    if place.layout.attributes_key(place.path) is not None:
+        return _change_two_documents(place, kind, change)
     written: list[M] = []
 
     def rewrite(value: bytes | None) -> bytes | None:
@@ -281,11 +239,11 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, length
             stored = GroupMetadata(zarr_format=place.layout.zarr_format, implicit=True)
         else:
             raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
-        changed = change(_of_kind(place, key, stored, kind))
+        changed = change(of_kind(place, key, stored, kind))
         document = place.layout.emit(changed)
         same = changed == stored and document == place.layout.emit(stored)  # Python's 1 == True
         resized = lengths_only and isinstance(changed, ArrayMetadata) and changed.document is None
-        written[:] = [changed if same or resized else _parsed(place, kind, document)]
+        written[:] = [changed if same or resized else _parsed(place, changed, document)]
         place.layout.remember(document, written[0], place.registry)
         return None if same else document
 
@@ -294,12 +252,54 @@ def change_node(place: Place, kind: type[M], change: Callable[[M], M], *, length
     return written[0]
 
 
-def _of_kind(place: Place, key: str, node: Metadata, kind: type[M]) -> M:
+def of_kind(place: Place, key: str, node: Metadata, kind: type[M]) -> M:
     if isinstance(node, kind):
         return node
     raise InvalidInputError(
         "another kind of node has taken this place", key=key, path=place.path or "/", hint="open it anew"
     )
+
+
+def _change_two_documents(place: Place, kind: type[M], change: Callable[[M], M]) -> M:
+    """As change_node, of a node that has a document for its attributes, as in Zarr v2. Each document is changed by what is stored of it now; `change` sees the other one as it was read before.
+
+    Copies in consolidated metadata, which are those of the group itself, too, are dropped."""
+    layout, store = place.layout, place.store
+    key, beside = layout.document_key(place.path, kind), layout.attributes_key(place.path)
+    assert beside is not None
+    found = find_node(place)
+    if found is None:
+        raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
+    stored = of_kind(place, key, found, kind)
+    changed = change(stored)
+    written = []
+    if _without_attributes(changed) != _without_attributes(stored):
+
+        def rewrite(value: bytes | None) -> bytes | None:
+            if value is None:
+                raise NotFoundError("the node is gone", key=key, path=place.path or "/", hint="somebody removed it")
+            now = of_kind(place, key, layout.parse(key, value, place.registry, store.get(beside)), kind)
+            return layout.emit(change(now))
+
+        written.append(store.update(key, rewrite))
+    if layout.emit_attributes(changed) != layout.emit_attributes(stored):
+
+        def rewrite_attributes(value: bytes | None) -> bytes | None:
+            document = layout.parse(key, layout.emit(stored), place.registry, value)
+            return layout.emit_attributes(change(of_kind(place, key, document, kind))) or b"{}"
+
+        written.append(store.update(beside, rewrite_attributes))
+    if any(version is not None for version in written):
+        drop_copies(place, {place.path: stored, **documents_above(place, [place.path] if place.path else [])})
+    now = find_node(place)
+    return changed if now is None else of_kind(place, key, now, kind)
+
+
+def _without_attributes(metadata: M) -> object:
+    none: Mapping[str, object] = {}
+    if isinstance(metadata, ArrayMetadata):
+        return metadata.with_members(attributes=none, dimension_names=None)
+    return metadata.with_attributes(none).without_consolidated()
 
 
 def create_nodes(
@@ -343,6 +343,10 @@ def create_nodes(
     for path, answer in zip(nodes, answers, strict=True):
         if isinstance(answer, Changed):
             raise already_there(place, path)
+    beside = {layout.attributes_key(path): layout.emit_attributes(node) for path, node in nodes.items()}
+    attributes = {key: text for key, text in beside.items() if key is not None and text is not None}
+    if attributes:
+        store.put_many(list(attributes), pieces_of(list(attributes.values())), [ANY] * len(attributes))
 
 
 def _write_entry(place: Place) -> None:
@@ -401,7 +405,10 @@ def documents_above(place: Place, paths: Iterable[str]) -> dict[str, Metadata]:
 def drop_copies(place: Place, above: Mapping[str, Metadata]) -> None:
     """Drops consolidated metadata of the groups above a node that changes: their copies of its document would be stale."""
     for path, node in above.items():
-        if isinstance(node, GroupMetadata) and node.consolidated is not None:
+        if (key := place.layout.copies_key(path)) is not None:
+            if place.store.exists(key):
+                place.store.erase(key)
+        elif isinstance(node, GroupMetadata) and node.consolidated is not None:
             change_node(place.at(path), GroupMetadata, GroupMetadata.without_consolidated)
 
 
@@ -429,9 +436,9 @@ def _make_room(place: Place, path: str, node: Metadata, overwrite: bool, told: b
     elif looks_below:
         if not store.is_empty(prefix):  # a document, or chunks that would show up in the new array
             raise already_there(place, path)
-    elif told:
+    elif told and len(layout.document_keys(path)) == 1:
         check_key(layout.document_keys(path)[0])
-    elif store.exists(layout.document_keys(path)[0]):
+    elif (store.sizes(layout.document_keys(path)) >= 0).any():
         raise already_there(place, path)
 
 
@@ -459,32 +466,6 @@ def already_there(place: Place, path: str) -> AlreadyExistsError:
         path=path or "/",
         hint="choose another place, or replace it with overwrite=True",
     )
-
-
-def remove_node(place: Place, *, keep_parent: bool = False) -> None:
-    """Removes a node with everything below it: its document first, so that it is never there in part. Raises NotFoundError.
-
-    keep_parent  a group above that would vanish with its last member gets a document of its own first"""
-    place.require_writable()
-    check_flag(keep_parent, "keep_parent")
-    if place.nodes is not None:
-        place.nodes.remove(place.path)
-        return
-    layout, store = place.layout, place.store
-    keys = layout.document_keys(place.path)
-    if not node_exists(place):
-        raise NotFoundError("there is nothing to remove", key=keys[0], path=place.path or "/")
-    parent = place.at(place.path.rpartition("/")[0])
-    if (
-        keep_parent
-        and parent.path
-        and layout.implicit_groups
-        and not store.exists(layout.document_key(parent.path, GroupMetadata))
-    ):
-        create_groups(place, [parent.path], ())
-    if place.path:
-        drop_copies(place, documents_above(place, [place.path]))
-    erase_node(place, place.path)
 
 
 def erase_node(place: Place, path: str) -> None:

@@ -1,9 +1,9 @@
-"""Which dialect a hierarchy has, and where its root is: found from `zarr.json`. What nodes are is in nodes.py."""
+"""Finds the dialect and the root of a hierarchy by its `zarr.json`. nodes.py has the nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from frazil.array.arguments import check_flag, check_mapping
 from frazil.array.hierarchy.nodes import Metadata, Place, find_node
@@ -13,20 +13,26 @@ from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import Json
 from frazil.metadata.members import Members, check_integer, check_object, json_object
-from frazil.metadata.model import FORMATS, ZarrFormat, known_format
+from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, known_format
 from frazil.metadata.paths import ancestors, join, normalise
 from frazil.metadata.v3.documents import DOCUMENT_NAME, is_draft_entry, parse_node, parsed_before, read_document
 from frazil.record import Record
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
+    from frazil.array.hierarchy import consolidated
     from frazil.metadata.draft import entry_point
     from frazil.metadata.draft import layout as draft_layout
+    from frazil.metadata.v2 import layout as v2_layout
     from frazil.stores.operations import adapted_store
 else:
+    consolidated = LateModule("frazil.array.hierarchy.consolidated")
     entry_point = LateModule("frazil.metadata.draft.entry_point")
+    v2_layout = LateModule("frazil.metadata.v2.layout")
     draft_layout = LateModule("frazil.metadata.draft.layout")
     adapted_store = LateModule("frazil.stores.operations.adapted_store")
+
+_V2_NODES: Final = (".zgroup", ".zarray")  # the documents of which one makes a node of Zarr v2
 
 
 def locate(
@@ -45,7 +51,10 @@ def locate(
         return kept, find_node(kept)
     lenient = normalise(path, str)
     whole = join(place.path, lenient)
-    if not lenient or known == 3:
+    first: _Document | None = None
+    if known == 2:
+        found = _in_v2(place, path)
+    elif not lenient or known == 3:
         found = _node_at(place, whole, _documents(place, [whole])[0], to_create) or (
             place.at(join(place.path, normalise(path))),
             None,
@@ -57,19 +66,46 @@ def locate(
             found = _inside(place, place.path, entry, lenient, to_create)
         else:
             found = _node_at(place, whole, last, to_create) or _below(place, path, lenient, first, to_create)
+    if found[1] is None and known != 2 and found[0].layout is place.layout:
+        there = _in_v2(place, path)
+        found = found if there[1] is None else there
     node = found[1]
     if known is not None and node is not None and node.zarr_format != known:
         raise InvalidInputError(
             f"a node of zarr_format {node.zarr_format!r} is there, not of {known!r}", path=path or "/"
         )
+    if isinstance(node, GroupMetadata) and place.read_only and not found[0].store.capabilities.listable:
+        return _through_copies(place, first, found[0], node), node
     return found
+
+
+def _in_v2(place: Place, path: str) -> tuple[Place, Metadata | None]:
+    """The place of a node of Zarr v2, and the node; None where none is there. One batch of requests."""
+    top = place._replace(layout=v2_layout.V2)
+    found = top.at(top.below(path))
+    return found, find_node(found)
+
+
+def _through_copies(top: Place, first: _Document | None, place: Place, group: GroupMetadata) -> Place:
+    """The place of a group where nothing can be listed: its nodes are those in its consolidated metadata, or in that of the group at the location, whose zarr.json is
+    `first`, where there is any."""
+    copies = consolidated.copies_at(place, group)
+    if copies is None and place.layout.zarr_format == 2 and place.path != top.path:
+        copies = consolidated.copies_at(place.at(top.path), GroupMetadata(zarr_format=2))
+    elif copies is None and first is not None and place.path != top.path and place.layout is top.layout:
+        above = _node_at(top, top.path, first, False)
+        if above is not None and isinstance(above[1], GroupMetadata):
+            copies = consolidated.copies_at(top, above[1])
+    return place if copies is None else place._replace(copies=copies)
 
 
 def _without_documents(place: Place, path: str, known: ZarrFormat | None) -> Place:
     """The place of a node in a NodeStorage, which has one dialect. Raises InvalidInputError for another dialect."""
     if known not in (None, place.layout.zarr_format):
         raise InvalidInputError(
-            f"nodes of a repository are of zarr_format {place.layout.zarr_format!r}, not of {known!r}", path=path or "/"
+            f"nodes of a repository are of zarr_format {place.layout.zarr_format!r}, not of {known!r}",
+            path=path or "/",
+            hint="frazil.convert makes final Zarr v3 of a hierarchy of another dialect",
         )
     return place.at(place.below(path))
 
@@ -158,12 +194,12 @@ def _inside(place: Place, root: str, entry: Json, path: str, to_create: bool) ->
 
 
 def _entry_at(place: Place) -> tuple[Place | None, bool]:
-    """The root of the hierarchy of the draft that begins at a location, or None where none does; and whether a zarr.json is there at all. Raises
+    """The root of the hierarchy of the draft or of Zarr v2 (an array alone, maybe) that begins at a location, or None where none does; and whether a zarr.json is there at all. Raises
     MetadataError for a zarr.json that is neither the draft's nor a final document."""
     key = join(place.path, DOCUMENT_NAME)
-    value = place.store.get_many([key])[0]
+    value, *nodes = place.store.get_many([key, *(join(place.path, name) for name in _V2_NODES)])
     if value is None:
-        return None, False
+        return None if nodes == [None, None] else place._replace(layout=v2_layout.V2), False
     entry = read_document(value, key)
     if is_draft_entry(entry):
         return drafted(place, place.path, entry, key), True
@@ -242,6 +278,8 @@ def for_creation(
         check_mapping(entry_point, "entry_point")
     if entry_point is not None and chosen == 3:
         raise InvalidInputError("entry_point is for hierarchies of the draft of 2022 alone", path=path or "/")
+    if entry_point is not None and chosen == 2:
+        raise InvalidInputError("entry_point is for hierarchies of the draft of 2022 alone", path=path or "/")
     if place.nodes is not None:
         if entry_point is not None:
             raise InvalidInputError("a repository has no entry_point", path=path or "/")
@@ -257,6 +295,11 @@ def for_creation(
         there, taken, broken = None, True, True
     root, new = place.path, None
     prefix = f"{root}/" if root else ""
+    if chosen == 2 and (there is None or replaced):
+        if taken and not replaced:
+            raise _final_there(root, path, broken)
+        made = place._replace(layout=v2_layout.V2)
+        return made.at(made.below(path)), prefix if there is not None or taken else None
     if chosen in ("draft", "draft-2021"):
         new = drafted(place, root, _new_entry(chosen == "draft-2021", entry_point), join(root, DOCUMENT_NAME))
     if there is not None and not (replaced and _differs(there, new, entry_point is not None)):
@@ -266,22 +309,32 @@ def for_creation(
                 path=path or "/",
                 hint="leave zarr_format out, or choose another location",
             )
+        if there.layout.zarr_format == 2:
+            return there.at(there.below(path)), None
         _check_entry(there, entry_point)
         return there.at(normalise(path, there.layout.check_name)), None
+    if there is None and not taken and lenient:
+        _refuse_v2_below(place, [*ancestors(lenient)[1:], *(() if overwrite else (lenient,))])
     if new is None:
         if entry_point is not None:
             raise InvalidInputError("entry_point needs a zarr_format, of the draft of 2022", path=path or "/")
         return place.at(join(root, normalise(path))), prefix if there is not None else None
     if there is None and not replaced and taken:
-        raise AlreadyExistsError(
-            "something is there already" if broken else "a node of the final Zarr v3 is there already",
-            key=join(root, DOCUMENT_NAME),
-            path=path or "/",
-            hint="choose another location, or replace it with overwrite=True"
-            if broken
-            else "choose another location, or convert it with frazil.convert",
-        )
+        raise _final_there(root, path, broken)
     return new.at(normalise(path, new.layout.check_name)), prefix if replaced else None
+
+
+def _refuse_v2_below(place: Place, paths: Sequence[str]) -> None:
+    """Refuses a new node of another dialect at or below nodes of Zarr v2: it would hide them. paths: from the location. One batch of requests."""
+    keys = {join(join(place.path, path), name): path for path in paths for name in _V2_NODES}
+    for (key, path), size in zip(keys.items(), place.store.sizes(list(keys)).tolist(), strict=True):
+        if size >= 0:
+            raise InvalidInputError(
+                f"a node of Zarr v2 is at /{path}, and one of another dialect cannot lie in its place or in it",
+                key=key,
+                path=path,
+                hint="zarr_format=2 makes one of Zarr v2; or choose another path",
+            )
 
 
 def _format(zarr_format: object) -> ZarrFormat | None:
@@ -294,6 +347,18 @@ def _format(zarr_format: object) -> ZarrFormat | None:
             hint="Zarr v2 cannot be written yet" if isinstance(zarr_format, int) and zarr_format == 2 else None,
         )
     return chosen
+
+
+def _final_there(root: str, path: str, broken: bool) -> AlreadyExistsError:
+    """The error for a location that has a zarr.json already."""
+    return AlreadyExistsError(
+        "something is there already" if broken else "a node of the final Zarr v3 is there already",
+        key=join(root, DOCUMENT_NAME),
+        path=path or "/",
+        hint="choose another location, or replace it with overwrite=True"
+        if broken
+        else "choose another location, or convert it with frazil.convert",
+    )
 
 
 def _new_entry(old: bool, members: Mapping[str, object] | None) -> dict[str, Json]:

@@ -1,8 +1,7 @@
-"""Where an array's chunks are read from and written to: the hierarchy's store, through the storage transformers of the document and of the user; or what
-the port of the nodes gives.
+"""The chunk storage of an array: the hierarchy's store, behind the storage transformers of the document and of the user; or what a NodeStorage gives.
 
-The sharding transformer next to the array is not among them: it was read as the sharding codec, which the engine plans (metadata/draft/transformers.py). Behind a
-transformer of the user's it runs as a store."""
+A sharding transformer directly at the array is not among them: it is read as the sharding codec, which the engine plans (metadata/draft/transformers.py). Behind a transformer
+of the user it runs as a store."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The document of an open array as it is stored by now, which a write compares with the one that the handle was opened from.
+"""Compares the stored document of an open array with the one that the handle was opened from, for each write.
 
-A handle keeps the layout of its chunks for as long as it lives. Others may change the lengths and the attributes meanwhile, which a handle tolerates; where they put
-another array in its place, chunks of the old layout would make the new array unreadable; where they made it smaller, what is written behind the end would be seen
-when it grows again (docs/design/024-handles.md). Nodes in repositories have a storage that refuses to write to another array itself. How documents are read and changed is in nodes.py."""
+A handle keeps the layout of its chunks. Others may change lengths and attributes; the handle tolerates both. If others replaced the array, chunks of the old layout would make
+the new array unreadable. If others made it smaller, chunks beyond the end would become visible when it grows again (docs/design/024-handles.md). Nodes in repositories have a
+storage that checks this itself. nodes.py reads and changes documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.errors import ConflictError, NotFoundError
 from frazil.late import LateModule
 from frazil.metadata.model import ArrayMetadata
 from frazil.record import Record
-from frazil.stores.fetched.content import read_values
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import WHOLE, Version
 
 if TYPE_CHECKING:
@@ -42,9 +42,15 @@ def check_same_array(stored: object, opened: ArrayMetadata, path: str) -> ArrayM
         raise NotFoundError("the array is gone", path=path or "/", hint="somebody removed it; open or create another")
     for member in _FIXED:
         now, then = getattr(stored, member), getattr(opened, member)
-        if now is not then and now != then:
+        if now is not then and now != then and not _grows(now, then):
             raise ConflictError("another array has taken this place", path=path or "/", hint="open it anew")
     return stored
+
+
+def _grows(now: object, then: object) -> bool:
+    """Whether both are chunk grids of one array, which gets more chunks as it grows."""
+    continues = getattr(now, "continues", None)
+    return continues is not None and continues(then)
 
 
 class _Known(Record):

@@ -1,4 +1,4 @@
-"""A hierarchy as a drawing of characters. The nodes are read elsewhere."""
+"""A hierarchy printed as a tree of characters. It is given the nodes."""
 
 from __future__ import annotations
 

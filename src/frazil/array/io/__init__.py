@@ -1,3 +1,3 @@
-"""From plans to bytes and back: reading, writing, shard look-up, shard assembly.
+"""Reading and writing: from plans to values and back, through tasks within one budget of bytes.
 
-Plans are made in indexing/, bytes are kept in stores/."""
+Plans are made in indexing/, shards are looked up and put together in shards/, bytes are kept in stores/."""

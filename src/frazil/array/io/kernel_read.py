@@ -1,7 +1,7 @@
-"""Reading where the kernel does a whole batch in one call: chunks in files of a local disk, and codecs that it all knows. It opens the shards, reads and checks the indexes that are
-not remembered, finds the inner chunks, decodes them and puts them in place.
+"""Reads batches with one kernel call each: chunks in files on a local disk, with codecs that the kernel knows. The kernel opens shards, reads and checks indexes that are not
+remembered, finds, decodes and scatters the inner chunks.
 
-Nothing is done for each shard here but to look up what is remembered of it. Other stores and codecs are read by read.py."""
+Python looks up the remembered index of each shard, and nothing else per shard. read.py reads other stores and codecs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
-from frazil.array.io.shard_indexes import IndexTables, Slot
+from frazil.array.shards.shard_indexes import IndexTables, Slot
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxBatch, PointBatch
 from frazil.late import LateModule
@@ -28,9 +28,9 @@ from frazil.stores.values import NO_SPANS, Columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.array.io import shard_append
+    from frazil.array.shards import shard_append
 else:
-    shard_append = LateModule("frazil.array.io.shard_append")
+    shard_append = LateModule("frazil.array.shards.shard_append")
 
 __all__ = ["read_with_kernel"]
 

@@ -1,11 +1,11 @@
-"""Reading: from a plan to values in a caller's memory. What is not stored is the fill value; what cannot be read is an error.
+"""Reads a plan into memory of the caller. Missing chunks are the fill value; what cannot be read is an error.
 
-Which chunks and where they go is settled by the plan (indexing); how shards are walked is in shard_lookup.py, which tasks go on at the same time in scheduler.py."""
+indexing/ makes plans, shards/shard_lookup.py finds inner chunks, scheduler.py admits tasks."""
 
 from __future__ import annotations
 
 from _thread import allocate_lock  # threading's Lock, without the module
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,22 +14,9 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.array.access import Access, failure
-from frazil.array.io.chunk_regions import StoredRegion
+from frazil.array.indexer import check_out, empty_values
 from frazil.array.io.kernel_read import read_with_kernel
 from frazil.array.io.scheduler import Cost, Scheduler, Task, finish
-from frazil.array.io.shard_indexes import IndexTables, Slot
-from frazil.array.io.shard_lookup import (
-    Batch,
-    Shards,
-    Step,
-    Units,
-    fetch_indexes,
-    first_step,
-    index_names,
-    open_shards,
-    replaced_since,
-    walk,
-)
 from frazil.array.io.task_costs import (
     OPEN_OBJECTS,
     index_bytes,
@@ -39,10 +26,24 @@ from frazil.array.io.task_costs import (
     shard_bytes,
     shards_per_task,
 )
-from frazil.codecs.leaf import decode_units
+from frazil.array.shards.chunk_regions import StoredRegion
+from frazil.array.shards.shard_indexes import IndexTables, Slot
+from frazil.array.shards.shard_lookup import (
+    Batch,
+    Chunks,
+    Shards,
+    Step,
+    fetch_indexes,
+    first_step,
+    index_names,
+    open_shards,
+    replaced_since,
+    walk,
+)
+from frazil.codecs.leaf import decode_chunks
 from frazil.codecs.shard import StackedIndex
 from frazil.errors import ConflictError, DataError
-from frazil.indexing import BoxBatch, BoxPlan, PointPlan
+from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import Located
 from frazil.stores.retry import READS, attempts, when_files_are_free
@@ -74,16 +75,64 @@ class SharedIndex:
 
 
 class Found(Record):
-    """Shards whose indexes are at hand. rows: int64[m], of the batch; names: what they are remembered under; located: where they lie; units, first: of those that are
+    """Shards whose indexes are at hand. rows: int64[m], of the batch; names: what they are remembered under; located: where they lie; chunks, first: of those that are
     there; expect: a version a row; fetched: the answer that brought the indexes, None where they were remembered."""
 
     rows: Columns
     names: Sequence[Hashable]
     located: Located
-    units: Units
+    chunks: Chunks
     first: Step
     expect: Sequence[Version | None]
     fetched: Fetched | None
+
+
+Plans: TypeAlias = Callable[[Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
+
+
+def read_selection(
+    access: Access,
+    plans: Plans,
+    selection: BoxSelection | PointSelection,
+    dtype: np.dtype[np.generic],
+    fill: np.generic,
+    out: Out | None,
+) -> Out:
+    """What a selection has; in `out`, where it is given.
+
+    plans: of the selection, one for each shape of chunks, each with the access to these;  fill: the fill value as an element. Raises InvalidInputError for another `out`; as `read`."""
+    shape, path = selection.result_shape, access.path or "/"
+    if out is not None:
+        check_out(out, shape, dtype, path)
+    if access.variable is None:
+        values = empty_values(shape, dtype, path) if out is None else out
+        _read_to(access, plans, selection, fill, values)
+        return values
+    elements: Out = np.zeros(shape, access.variable.data_type.element)  # a heap compacts what its views point to
+    bound = access.with_heap(elements)
+    heap = bound.chain.leaf.heap
+    assert heap is not None, "with_heap"
+    _read_to(bound, plans, selection, fill, elements)
+    values = access.variable.data_type.values_of(elements, heap)
+    if out is None:
+        return values
+    out[...] = values
+    return out
+
+
+def _read_to(
+    access: Access,
+    plans: Plans,
+    selection: BoxSelection | PointSelection,
+    fill: np.generic,
+    out: Out,
+) -> None:
+    view = selection.out_view(out)
+    target = empty_values(out.shape, out.dtype, access.path or "/").reshape(-1) if view is None else view
+    for shaped, plan in plans(access):
+        read(shaped, plan, target, fill)
+    if view is None:
+        out[...] = target.reshape(out.shape)
 
 
 def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: np.generic) -> None:
@@ -113,7 +162,7 @@ def _general_tasks(
     access: Access, target: Target, batch: Batch, shared: SharedIndex | None, nbytes: int
 ) -> Iterator[Task]:
     if not access.chain.levels:
-        cost = read_chunks_cost(access, batch.unit_count)
+        cost = read_chunks_cost(access, batch.chunk_count)
         yield Task(np.arange(batch.shard_count), cost, partial(_read_chunks, access, target, batch))
         return
     most, index = shards_per_task(access, nbytes), index_bytes(access)
@@ -137,30 +186,30 @@ def _read_chunks(access: Access, target: Target, batch: Batch, rows: Columns | N
     """Chunks without inner ones: each is opened, read and decoded by the kernel, or is the fill value. Objects that chunks share are open while all are read,
     so no more than so many at a time."""
     located = access.storage.locate(batch.shards if rows is None else batch.shards[rows])
-    units = batch.units(rows)
+    chunks = batch.chunks(rows)
     if located.plain or len(located.names) <= OPEN_OBJECTS:
-        when_files_are_free(partial(_decode_chunks, access, target, located, units))
+        when_files_are_free(partial(_decode_chunks, access, target, located, chunks))
     else:
         for part in located.parts(OPEN_OBJECTS):
             of_part = part if rows is None else rows[part]
-            _decode_chunks(access, target, located.take(part), batch.units(of_part))
+            _decode_chunks(access, target, located.take(part), batch.chunks(of_part))
     return iter(())
 
 
-def _decode_chunks(access: Access, target: Target, located: Located, units: Units) -> None:
-    """A unit for each row of `located`."""
-    spans = np.zeros((units.count, 3), np.int64)
-    spans[:, 0], spans[:, 2] = np.arange(units.count), -1
+def _decode_chunks(access: Access, target: Target, located: Located, chunks: Chunks) -> None:
+    """An inner chunk for each row of `located`."""
+    spans = np.zeros((chunks.count, 3), np.int64)
+    spans[:, 0], spans[:, 2] = np.arange(chunks.count), -1
     fetched = access.storage.fetch(located, spans, single_read=True)
-    for unit, code, text in decode(access, target, fetched.sources, fetched.rows, None, units):
-        raise failure(access, code, text, located.key(unit), chunk_of(units, unit))
+    for i, code, text in decode(access, target, fetched.sources, fetched.rows, None, chunks):
+        raise failure(access, code, text, located.key(i), chunk_of(chunks, i))
 
 
 def _fill(target: Target, batch: Batch, rows: Columns) -> None:
     """Fills what lies in shards that are not there."""
     for i in range(len(rows)):
-        place = batch.place(int(rows[i])) if isinstance(batch, BoxBatch) else batch.places(rows[i : i + 1])
-        target.out[place] = target.fill
+        index = batch.result_index(int(rows[i])) if isinstance(batch, BoxBatch) else batch.result_index(rows[i : i + 1])
+        target.out[index] = target.fill
 
 
 def _read_shards(
@@ -171,7 +220,7 @@ def _read_shards(
     for _ in attempts(READS):
         found, stale = _find(access, target, batch, shared, rows)
         if found:
-            costs = [read_cost(access, one.first, one.units) for one in found]
+            costs = [read_cost(access, one.first, one.chunks) for one in found]
             yield Cost(*map(sum, zip(*costs, strict=True)))
         for one in found:
             stale += _read_found(access, target, one)
@@ -233,7 +282,7 @@ def _find_all(
 def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, slots: Sequence[Slot]) -> Found:
     """Shards whose indexes are remembered, a slot each."""
     expect = [tables.version(row) for tables, row in slots]
-    units, names = batch.units(rows), index_names(access, batch.shards[rows], located)
+    chunks, names = batch.chunks(rows), index_names(access, batch.shards[rows], located)
     region = StoredRegion(access.storage, located, expect, None)
     spans = np.zeros((len(rows), 3), np.int64)
     spans[:, 0] = np.arange(len(rows))
@@ -241,8 +290,8 @@ def _remembered(access: Access, batch: Batch, rows: Columns, located: Located, s
         stacked = slots[0][0].tables[slots[0][1]][None]
     else:
         stacked = np.stack([tables.tables[row] for tables, row in slots])
-    first = first_step(access, units, Shards(region, spans, StackedIndex(stacked, spans[:, 0])), spans[:, 0])
-    return Found(rows, names, located, units, first, expect, None)
+    first = first_step(access, chunks, Shards(region, spans, StackedIndex(stacked, spans[:, 0])), spans[:, 0])
+    return Found(rows, names, located, chunks, first, expect, None)
 
 
 def _fetch(
@@ -264,15 +313,15 @@ def _fetch(
         return [], []
     names = index_names(access, batch.shards[rows], located)
     opened.remember(access, names)
-    units = batch.units(rows[present])
-    first = first_step(access, units, Shards(region, spans[present], StackedIndex(tables, slot[present])), present)
-    return [Found(rows, names, located, units, first, opened.versions, fetched)], []
+    chunks = batch.chunks(rows[present])
+    first = first_step(access, chunks, Shards(region, spans[present], StackedIndex(tables, slot[present])), present)
+    return [Found(rows, names, located, chunks, first, opened.versions, fetched)], []
 
 
 def _read_found(access: Access, target: Target, found: Found) -> list[int]:
     """Reads inner chunks of shards. Answers which rows changed while they were read; what is remembered of them is forgotten."""
     try:
-        changed = _read_units(access, target, found.units, found.located, found.first, found.expect)
+        changed = _read_inner_chunks(access, target, found.chunks, found.located, found.first, found.expect)
     except DataError:
         if found.fetched is None or not replaced_since(access, found.located, found.fetched):
             raise
@@ -283,25 +332,25 @@ def _read_found(access: Access, target: Target, found: Found) -> list[int]:
     return rows
 
 
-def _read_units(
+def _read_inner_chunks(
     access: Access,
     target: Target,
-    units: Units,
+    chunks: Chunks,
     located: Located,
     first: Step,
     expect: Sequence[Version | None],
 ) -> list[int]:
-    """Fetches and decodes the leaf chunks of units. Answers the objects that changed while they were read."""
-    steps, spans = walk(access, units, located, first)
+    """Fetches and decodes the inner chunks of chunks. Answers the objects that changed while they were read."""
+    steps, spans = walk(access, chunks, located, first)
     sources, rows = steps[-1].shards.region.rows(spans)
     watched = None if sources.files is None else located.expected_objects(expect)
-    failures = decode(access, target, sources, rows, watched, units)
+    failures = decode(access, target, sources, rows, watched, chunks)
     changed = set(first.shards.region.stale)
-    changed |= {int(first.origin[first.shard[unit]]) for unit, code, _ in failures if code == _kernel.FAILED_STALE}
-    for unit, code, text in failures:
-        place = int(first.origin[first.shard[unit]])
-        if place not in changed:
-            raise failure(access, code, text, located.key(place), chunk_of(units, unit))
+    changed |= {int(first.origin[first.shard[i]]) for i, code, _ in failures if code == _kernel.FAILED_STALE}
+    for i, code, text in failures:
+        row = int(first.origin[first.shard[i]])
+        if row not in changed:
+            raise failure(access, code, text, located.key(row), chunk_of(chunks, i))
     return sorted(changed)
 
 
@@ -311,14 +360,16 @@ def decode(
     sources: Sources,
     rows: Columns,
     expect: Sequence[Version | None] | None,
-    units: Units,
+    chunks: Chunks,
 ) -> _kernel.Failures:
-    """Decodes the encoded bytes of units, int64[n, 3], into the target; what was refused. expect: versions of the files."""
-    files, buffers = sources
+    """Decodes the encoded bytes of chunks, int64[n, 3], into the target; what was refused. expect: versions of the files."""
+    (files, buffers), leaf = sources, access.chain.leaf
     with target.kernel:
-        return decode_units(access.chain.leaf, files, buffers, rows, expect, units, target.out, access.runtime.threads)
+        if leaf.heap is not None:
+            leaf.heap.compact()
+        return decode_chunks(leaf, files, buffers, rows, expect, chunks, target.out, access.runtime.threads)
 
 
-def chunk_of(units: Units, unit: int) -> tuple[int, ...]:
-    """Coordinates of a unit's leaf chunk in the array's grid of them."""
-    return tuple(units.chunks(np.array([unit], np.int64))[0].tolist())
+def chunk_of(chunks: Chunks, number: int) -> tuple[int, ...]:
+    """Coordinates of one of the chunks in the array's grid of inner chunks."""
+    return tuple(chunks.coordinates(np.array([number], np.int64))[0].tolist())

@@ -1,6 +1,6 @@
-"""The tasks of one read or write: what each holds in bytes, and which of them go on, within one budget of bytes.
+"""Runs the tasks of one read or write within one budget of bytes.
 
-`Budget` is the rule, without threads; `Scheduler` applies it. What a task does in its stages is in read.py and write.py, what they cost in task_costs.py."""
+`Budget` is the rule, without threads; `Scheduler` applies it. read.py and write.py have the stages of a task, task_costs.py their costs."""
 
 from __future__ import annotations
 
@@ -68,22 +68,22 @@ class Budget:
     A task that is alone is always admitted; so is the oldest that waits where none is under way, else all might wait for ever. What waits holds a quarter of the
     limit at most: more than that there is only of one task that is larger than what is left."""
 
-    __slots__ = ("_limit", "_running", "_waiting", "held")
+    __slots__ = ("_limit", "_running", "_waiting", "nbytes")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._running: dict[int, int] = {}
         self._waiting: dict[int, int] = {}
-        self.held = 0
+        self.nbytes = 0
 
     def begin(self, task: int, nbytes: int) -> bool:
         """Admits a new task, if it may begin."""
-        if self.held:
+        if self.nbytes:
             waiting = sum(self._waiting.values())
-            if self.held + nbytes > self._limit or (waiting and waiting + nbytes > self._limit // 4):
+            if self.nbytes + nbytes > self._limit or (waiting and waiting + nbytes > self._limit // 4):
                 return False
         self._running[task] = nbytes
-        self.held += nbytes
+        self.nbytes += nbytes
         return True
 
     def wait(self, task: int) -> None:
@@ -94,16 +94,16 @@ class Budget:
         """Admits a waiting task, if it may go on with so many bytes in all."""
         before = self._waiting[task]
         alone = not self._running and task == min(self._waiting)
-        if not alone and nbytes > before and self.held - before + nbytes > self._limit:
+        if not alone and nbytes > before and self.nbytes - before + nbytes > self._limit:
             return False
         del self._waiting[task]
         self._running[task] = nbytes
-        self.held += nbytes - before
+        self.nbytes += nbytes - before
         return True
 
     def end(self, task: int) -> None:
         """The task is over."""
-        self.held -= self._running.pop(task)
+        self.nbytes -= self._running.pop(task)
 
 
 class Scheduler:

@@ -1,4 +1,4 @@
-"""The short path of a read or a write within one chunk: the same plan, of one row. What it cannot do at once takes the general path.
+"""The short path of a read or a write within one chunk: the general plan, with one row. It returns at once where the general path is needed.
 
 Both stay because measurement shows that they matter. A read of 8 KiB from a shard on a local disk takes 105 microseconds instead of 150. A write of one element of a zstd
 chunk in memory, which small commits consist of, takes 119 Python calls and 79 microseconds of CPU instead of 486 calls and 580 microseconds."""
@@ -145,7 +145,7 @@ def _replace_single(
     encoded = np.empty(1, np.int64)
     segments, _, failures = _kernel.encode_chunks(
         leaf.program, source, _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, old,
-        _ONE, not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
+        _ONE, access.stores_fill or not (expect[0] in {ANY, ABSENT} or storage.conditional_erase), 1, encoded,
     )  # fmt: skip
     if failures:
         return False

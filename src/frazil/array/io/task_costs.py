@@ -1,4 +1,4 @@
-"""What tasks cost in bytes, from the compiled chain before an index is there, from the index afterwards. Pure; the budget is in scheduler.py."""
+"""The costs of tasks in bytes: estimated from the compiled chain, then exact once shard indexes are read. Pure; scheduler.py has the budget."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.io.scheduler import Cost
-from frazil.stores.fetched.merged_spans import merge_spans
+from frazil.stores.transfer.merged_spans import merge_spans
 
 if TYPE_CHECKING:
     from frazil.array.access import Access
-    from frazil.array.io.shard_lookup import Opened, Step, Units
+    from frazil.array.shards.shard_lookup import Chunks, Opened, Step
 
 __all__ = [
     "INNER_CHUNK_BYTES",
@@ -76,7 +76,7 @@ def _decoded(access: Access) -> int:
     return INNER_CHUNK_BYTES + (0 if access.chain.leaf.middle is None else access.chain.leaf.nbytes)
 
 
-def read_cost(access: Access, first: Step, units: Units) -> Cost:
+def read_cost(access: Access, first: Step, chunks: Chunks) -> Cost:
     """Of reading inner chunks whose outermost indexes are at hand. In nested shards the inner ones are counted whole."""
     fetched = 0
     if not access.storage.direct and access.chain.levels[0].addressable:
@@ -84,7 +84,7 @@ def read_cost(access: Access, first: Step, units: Units) -> Cost:
         merged = merge_spans(spans[spans[:, 1] >= 0])
         lengths = spans[:, 2] if merged is None else merged.spans[:, 2]
         fetched = int(np.maximum(lengths, 0).sum())
-    return Cost(len(first.shards.spans) * index_bytes(access), fetched, 0, units.count * _decoded(access))
+    return Cost(len(first.shards.spans) * index_bytes(access), fetched, 0, chunks.count * _decoded(access))
 
 
 def write_cost(access: Access, opened: Opened, count: int) -> Cost:

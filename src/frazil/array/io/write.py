@@ -1,13 +1,12 @@
-"""Writing: from values in a caller's memory to chunks that are published whole.
+"""Writes values from memory of the caller; every chunk or shard is published whole.
 
-A chunk or shard that is covered whole is never read. Of others only what is needed is: inner chunks that a write does not touch are
-carried over as encoded bytes, and the replacement names the version that it replaces; it is done again when somebody else was quicker.
+A chunk or shard that is covered whole is never read. Otherwise inner chunks that the write does not touch are carried over as encoded bytes. The replacement names the version
+that was read; if another writer was faster, the work is repeated.
 
-A chunk that reaches beyond the array's end is covered whole only as long as nobody makes the array longer, which the handle may not know. It is replaced whole in
-this order: its version is read, then the document, and then it is published expecting that version (docs/design/024-handles.md).
+A chunk that reaches beyond the end of the array is covered whole only while the array does not grow, which this handle may not know. So its version is read first, then the
+document; then it is published if it still has that version (docs/design/024-handles.md).
 
-Others may also make the array shorter. So each part of a write looks at the document before it is published, and behind the versions that it read, where a look takes
-no request. Where it takes one, the request runs beside those for the chunks."""
+Others may also make the array smaller. So each task compares the document before it publishes. If that takes a request, it runs in parallel with the requests for chunks."""
 
 from __future__ import annotations
 
@@ -22,24 +21,8 @@ import numpy as np
 from frazil import _kernel
 from frazil.array.access import Access, failure
 from frazil.array.hierarchy.stored_document import Confirmation
-from frazil.array.io.chunk_regions import Gathering, MemoryRegion
 from frazil.array.io.read import chunk_of
 from frazil.array.io.scheduler import Cost, Scheduler, Task
-from frazil.array.io.shard_assembly import Call, assembled, keep, outer_values, touched
-from frazil.array.io.shard_lookup import (
-    Batch,
-    Keyed,
-    Opened,
-    Shards,
-    Units,
-    Unlocated,
-    fetch_indexes,
-    first_step,
-    index_names,
-    open_shards,
-    replaced_since,
-    walk,
-)
 from frazil.array.io.task_costs import (
     OPEN_OBJECTS,
     index_bytes,
@@ -49,8 +32,24 @@ from frazil.array.io.task_costs import (
     write_chunks_cost,
     write_cost,
 )
-from frazil.array.io.write_parts import EncodedUnits, Part, Source, Values, parts_of
-from frazil.codecs.leaf import encode_units
+from frazil.array.io.write_parts import EncodedSource, Part, Source, Values, parts_of
+from frazil.array.shards.chunk_regions import BlobTable, MemoryRegion
+from frazil.array.shards.shard_assembly import Call, assembled, keep, outer_values, touched
+from frazil.array.shards.shard_lookup import (
+    Batch,
+    Chunks,
+    Keyed,
+    Opened,
+    Shards,
+    Unlocated,
+    fetch_indexes,
+    first_step,
+    index_names,
+    open_shards,
+    replaced_since,
+    walk,
+)
+from frazil.codecs.leaf import encode_chunks
 from frazil.codecs.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
@@ -61,10 +60,10 @@ from frazil.stores.store import NO_SPANS
 from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Pieces, Sources, Version, pieces_of
 
 if TYPE_CHECKING:
-    from frazil.array.io import shard_append
+    from frazil.array.shards import shard_append
     from frazil.codecs import whole_shard
 else:
-    shard_append = LateModule("frazil.array.io.shard_append")
+    shard_append = LateModule("frazil.array.shards.shard_append")
     whole_shard = LateModule("frazil.codecs.whole_shard")
 
 _NO_VALUES: Final[Values] = np.empty(0, np.uint8)
@@ -78,17 +77,19 @@ def write(
     *,
     confirmed: bool = False,
     in_part: bool = False,
+    keep_fill: bool = False,
 ) -> None:
     """Writes `values` (d dimensions for a box, one for points; the array's dtype) to what `plan` selects.
 
     confirm    StoredDocument.confirm with its arguments
     confirmed  the array's document has just been read, or written: the first task needs no look at it
+    keep_fill  chunks that are all fill value are stored like others
     in_part    no chunk is taken to be covered whole: each is read, and replaced only if it still has the version that was read
 
     Raises StoreError, DataError (a chunk that has to be kept in part cannot be decoded), ConflictError, also where another array has taken the place or the array has
     become smaller, NotFoundError where the array was removed. Then the task in which this is found, and those behind it, are not written."""
     scheduler = Scheduler(access.runtime, direct=access.storage.direct)
-    source = Source(values, scheduler.kernel, confirm)
+    source = Source(values, scheduler.kernel, confirm, keep_fill=keep_fill)
     if not confirmed and not plan.chunk_count:
         confirm()
     try:
@@ -101,7 +102,7 @@ def write(
 def publish_encoded(
     access: Access,
     plan: PointPlan,
-    encoded: EncodedUnits,
+    encoded: EncodedSource,
     confirm: Callable[[], None],
     *,
     whole: bool,
@@ -139,18 +140,18 @@ def _tasks(
                 if sharded and not part.whole:
                     cost = Cost(index_bytes(access) * len(some))
                 else:
-                    cost = write_chunks_cost(access, min(len(some) * inner, batch.unit_count), kept=not part.whole)
+                    cost = write_chunks_cost(access, min(len(some) * inner, batch.chunk_count), kept=not part.whole)
                 yield Task(some, cost, partial(_write_shards, access, source, part._replace(confirmed=confirmed)))
                 confirmed = False
 
 
 def _write_shards(access: Access, source: Source, part: Part, rows: Columns | None) -> Iterator[Cost]:
-    """Replaces chunks or shards. After the first failure writers of this array take turns, and what another attempt holds is not asked for."""
+    """Replaces chunks or shards. After the first failure one writer of this array at a time repeats; the bytes of repeated attempts are not counted."""
     assert rows is not None
     changed = yield from _attempt(access, part, rows, source._replace(confirm=None) if part.confirmed else source)
     if not changed:
         return
-    with access.turn:
+    with access.retry_lock:
         for _ in attempts(WRITES):
             rows = rows[changed]
             changed = _answer(
@@ -235,8 +236,8 @@ def _publish_chunks(
     wanted     the versions that whole chunks replace; None: the chunks are kept in part
     keep_fill  chunks that are all fill value are written; else they are erased, if they can be"""
     coords = batch.shards[rows]
-    units = batch.units(rows)
-    gathering, old = Gathering(), None
+    chunks = batch.chunks(rows)
+    blobs, old = BlobTable(), None
     keyed: Keyed = Unlocated(access, coords)
     expect = wanted
     if expect is None:
@@ -244,15 +245,16 @@ def _publish_chunks(
         spans = np.zeros((len(rows), 3), np.int64)
         spans[:, 0], spans[:, 2] = np.arange(len(rows)), -1
         fetched = access.storage.fetch(located, spans)
-        old = gathering.add(fetched.sources, fetched.rows)
+        old = blobs.add(fetched.sources, fetched.rows)
         expect = expected(fetched.versions, fetched.status)
     # what cannot be erased on condition is kept, be it all fill value
+    keep_fill = keep_fill or access.stores_fill
     keep_fill = keep_fill or (not access.storage.conditional_erase and any(version is not ANY for version in expect))
-    groups = np.array([0, units.count], np.int64)
-    values = encode(access, units, source, gathering, old, groups, keyed, keep_fill=keep_fill)
+    groups = np.array([0, chunks.count], np.int64)
+    values = encode(access, chunks, source, blobs, old, groups, keyed, keep_fill=keep_fill)
     kept, empty = np.flatnonzero(values[:, 2] >= 0), np.flatnonzero(values[:, 2] < 0)
-    pieces = Pieces(gathering.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
-    yield _publish_cost(access, gathering, pieces)
+    pieces = Pieces(blobs.sources, np.ascontiguousarray(values[kept]), np.arange(len(kept) + 1, dtype=np.int64))
+    yield _publish_cost(access, blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     if not len(empty) or access.storage.erasable:
@@ -285,16 +287,16 @@ def _change_shards(access: Access, batch: Batch, rows: Columns, source: Source, 
     coords = batch.shards[rows]
     located = access.storage.locate(coords)
     if not whole and source.encoded is None and access.options.shard_writes == "append":
-        units = batch.units(rows)
-        yield write_chunks_cost(access, units.count)
-        encoded = partial(encode, access, units, source, old=None, groups=units.offsets, keyed=located)
-        answers = shard_append.append_remembered(access, units, coords, located.names, encoded, source.confirm)
+        chunks = batch.chunks(rows)
+        yield write_chunks_cost(access, chunks.count)
+        encoded = partial(encode, access, chunks, source, old=None, groups=chunks.offsets, keyed=located)
+        answers = shard_append.append_remembered(access, chunks, coords, located.names, encoded, source.confirm)
         if answers is not None:
             return (yield from _replace_others(access, batch, rows, source, *answers))
     fetched = fetch_indexes(access, located)
     try:
         opened = open_shards(access, located, coords, fetched)
-        yield write_cost(access, opened, batch.units(rows).count)
+        yield write_cost(access, opened, batch.chunks(rows).count)
         expect = [
             version if slot >= 0 else ABSENT
             for version, slot in zip(opened.versions, opened.shards.indexes.slot.tolist(), strict=True)
@@ -316,10 +318,10 @@ def _change_in_place(
     access: Access, batch: Batch, rows: Columns, located: Located, opened: Opened, source: Source
 ) -> Attempt:
     """Shards that are changed in place, so far as that is possible; as _change_shards."""
-    units = batch.units(rows)
+    chunks = batch.chunks(rows)
     region, sizes, (stacked, slot) = opened.shards.region, opened.shards.spans[:, 2], opened.shards.indexes
-    first = first_step(access, units, opened.shards, np.arange(len(rows)))
-    steps, spans = walk(access, units, located, first)
+    first = first_step(access, chunks, opened.shards, np.arange(len(rows)))
+    steps, spans = walk(access, chunks, located, first)
     group, number = touched(steps, 0)
     worth = shard_append.is_worth_appending(access, sizes, opened.versions, stacked, slot, group, number)
     if not worth.all():  # those that are not worth it are replaced; the others are looked up again
@@ -329,21 +331,21 @@ def _change_in_place(
                 again = yield from _change_shards(access, batch, rows[some], source, whole=whole)
                 changed += some[again].tolist()
         return sorted(changed)
-    spans[units.whole() if source.encoded is None else slice(None)] = -1
-    gathering, order = Gathering(), None
-    kept = keep(steps, spans, gathering)
+    spans[chunks.whole() if source.encoded is None else slice(None)] = -1
+    blobs, order = BlobTable(), None
+    kept = keep(steps, spans, blobs)
     if region.stale:
         return list(range(len(rows)))
     appends = access.options.shard_writes == "append"
     if source.encoded is None:
-        values = encode(access, units, source, gathering, kept.old, units.offsets, located, keep_fill=not appends)
+        values = encode(access, chunks, source, blobs, kept.old, chunks.offsets, located, keep_fill=not appends)
     else:
-        values, order = source.encoded.rows(units, gathering)
-    values = outer_values(Call(access, steps, units, located, gathering, order), values, kept)
+        values, order = source.encoded.rows(chunks, blobs)
+    values = outer_values(Call(access, steps, chunks, located, blobs, order), values, kept)
     if source.confirm is not None:
         source.confirm()
     shards = shard_append.Shards(batch.shards[rows], located.names, sizes, opened.versions, stacked[slot])
-    answers = shard_append.change_chunks(access, shards, group, number, values, gathering.buffers)
+    answers = shard_append.change_chunks(access, shards, group, number, values, blobs.buffers)
     return (yield from _replace_others(access, batch, rows, source, *answers))
 
 
@@ -366,29 +368,29 @@ def _replace_shards(
     expect: Sequence[Version | None],
     source: Source,
 ) -> Attempt:
-    units = batch.units(rows)
-    first = first_step(access, units, shards, np.arange(len(rows)))
-    steps, spans = walk(access, units, keyed, first)
-    spans[units.whole() if source.encoded is None else slice(None)] = -1
-    gathering, order = Gathering(), None
-    kept = keep(steps, spans, gathering)
+    chunks = batch.chunks(rows)
+    first = first_step(access, chunks, shards, np.arange(len(rows)))
+    steps, spans = walk(access, chunks, keyed, first)
+    spans[chunks.whole() if source.encoded is None else slice(None)] = -1
+    blobs, order = BlobTable(), None
+    kept = keep(steps, spans, blobs)
     if shards.region.stale:  # what is kept would be kept of another version
         return list(range(len(rows)))
     if source.encoded is None:
-        values = encode(access, units, source, gathering, kept.old, units.offsets, keyed)
+        values = encode(access, chunks, source, blobs, kept.old, chunks.offsets, keyed)
     else:
-        values, order = source.encoded.rows(units, gathering)
-    there, pieces = assembled(Call(access, steps, units, keyed, gathering, order), values, kept)
+        values, order = source.encoded.rows(chunks, blobs)
+    there, pieces = assembled(Call(access, steps, chunks, keyed, blobs, order), values, kept)
     present, empty = np.flatnonzero(there), np.flatnonzero(~there)
-    yield _publish_cost(access, gathering, pieces)
+    yield _publish_cost(access, blobs, pieces)
     if source.confirm is not None:
         source.confirm()
     return replace(access, batch.shards[rows], pieces, present, empty, expect)
 
 
-def _publish_cost(access: Access, gathering: Gathering, pieces: Pieces) -> Cost:
+def _publish_cost(access: Access, blobs: BlobTable, pieces: Pieces) -> Cost:
     """What is held while pieces are published: where that is by requests, each value is joined."""
-    return Cost() if access.storage.direct else Cost(0, 0, gathering.nbytes, int(pieces.rows[:, 2].sum()))
+    return Cost() if access.storage.direct else Cost(0, 0, blobs.nbytes, int(pieces.rows[:, 2].sum()))
 
 
 def expected(versions: Sequence[Version | None], status: Sequence[int]) -> list[Version | None]:
@@ -426,27 +428,36 @@ def replace(
 
 def encode(
     access: Access,
-    units: Units,
+    chunks: Chunks,
     source: Source,
-    gathering: Gathering,
+    blobs: BlobTable,
     old: Columns | None,
     groups: Columns,
     keyed: Keyed,
     *,
     keep_fill: bool = False,
 ) -> Columns:
-    """Encodes units into buffers of `gathering`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
+    """Encodes chunks into buffers of `blobs`: int64[n, 3], where the bytes of each lie, length -1 where it is all fill value.
 
-    old: rows in `gathering` of the chunks that the units keep a part of (MISSING: nothing there), or None."""
-    before = None if old is None else (gathering.files, gathering.buffers, old)
+    old: rows in `blobs` of the chunks that the chunks keep a part of (MISSING: nothing there), or None."""
+    before, leaf = None if old is None else (blobs.files, blobs.buffers, old), access.chain.leaf
     with source.kernel:
-        encoded = encode_units(
-            access.chain.leaf, source.values, units, before, groups, access.runtime.threads, keep_fill=keep_fill
+        mark = 0 if leaf.heap is None else leaf.heap.mark()
+        encoded = encode_chunks(
+            leaf,
+            source.values,
+            chunks,
+            before,
+            groups,
+            access.runtime.threads,
+            keep_fill=keep_fill or source.keep_fill,
         )
-    _refuse(access, units, encoded.failures, keyed)
-    return gathering.add(Sources(None, encoded.buffers), encoded.rows)
+        if leaf.heap is not None:
+            leaf.heap.cut(mark)  # the bytes of old chunks
+    _refuse(access, chunks, encoded.failures, keyed)
+    return blobs.add(Sources(None, encoded.buffers), encoded.rows)
 
 
-def _refuse(access: Access, units: Units, failures: _kernel.Failures, keyed: Keyed) -> None:
-    for unit, code, text in failures:
-        raise failure(access, code, text, keyed.key(int(units.shard_rows()[unit])), chunk_of(units, unit))
+def _refuse(access: Access, chunks: Chunks, failures: _kernel.Failures, keyed: Keyed) -> None:
+    for i, code, text in failures:
+        raise failure(access, code, text, keyed.key(int(chunks.shard_rows()[i])), chunk_of(chunks, i))

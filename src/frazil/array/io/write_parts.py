@@ -1,4 +1,4 @@
-"""What one write consists of: the values, and the parts of a batch that are written in the same way. write.py writes them."""
+"""The values of one write, and its batches divided into parts that are written in the same way. write.py writes them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.io.chunk_regions import Gathering
-from frazil.array.io.shard_lookup import Batch, Units
+from frazil.array.shards.chunk_regions import BlobTable
+from frazil.array.shards.shard_lookup import Batch, Chunks
 from frazil.record import Record
 from frazil.stores.values import Columns
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 Values: TypeAlias = "NDArray[np.generic]"
 
 
-class EncodedUnits(Protocol):
+class EncodedSource(Protocol):
     """Inner chunks that are encoded already, none of which is kept in part."""
 
-    def rows(self, units: Units, gathering: Gathering) -> tuple[Columns, Columns]:
-        """int64[n, 3], where the bytes of each unit lie in `gathering`, length -1 where it is all fill value; and int64[n], which rises with the order in which they were written."""
+    def rows(self, chunks: Chunks, blobs: BlobTable) -> tuple[Columns, Columns]:
+        """int64[n, 3], where the bytes of each inner chunk lie in `blobs`, length -1 where it is all fill value; and int64[n], which rises with the order in which they were written."""
 
 
 class Source(Record):
@@ -32,12 +32,14 @@ class Source(Record):
 
     kernel   Scheduler.kernel
     confirm  called when versions are read, before anything is published; it raises where the stored document forbids the write. None: it was just read, or written
-    encoded  in place of values"""
+    encoded  in place of values
+    keep_fill  chunks that are all fill value are stored like others"""
 
     values: Values
     kernel: AbstractContextManager[object]
     confirm: Callable[[], None] | None
-    encoded: EncodedUnits | None = None
+    encoded: EncodedSource | None = None
+    keep_fill: bool = False
 
 
 class Part(Record):

@@ -1,4 +1,4 @@
-"""Floating-point numbers with fewer bits, under the name that zarr-python writes: `numcodecs.bitround`."""
+"""Numbers with fewer bits: the `bitround` codec (Zarr extensions registry, bitround), and `numcodecs.bitround`, as zarr-python writes it."""
 
 from __future__ import annotations
 
@@ -7,45 +7,85 @@ from typing import ClassVar
 import numpy as np
 
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec, integer
+from frazil.codecs.number_types import number_type
 from frazil.errors import MetadataError
 
-_BITS = {2: 10, 4: 23, 8: 52}  # of the fraction, by bytes of an element
+_FRACTIONS = {"float16": 10, "float32": 23, "float64": 52, "bfloat16": 7}  # bits
 
 
 class BitRound(ArrayToArray):
-    """keepbits: how many bits of the fraction are kept, the others being rounded to 0; decoding gives what was rounded."""
+    """keepbits: of a floating-point number that many bits of the fraction are kept, of an integer the highest ones from the first that is set. The others
+    are rounded to 0, ties to even. Decoding gives what was rounded."""
 
     __slots__ = ("keepbits",)
-    name: ClassVar[str] = "numcodecs.bitround"
+    name: ClassVar[str] = "bitround"
     required: ClassVar[tuple[str, ...]] = ("keepbits",)
+    fewest: ClassVar[int] = 1
 
     def __init__(self, keepbits: int) -> None:
-        self.keepbits = integer(keepbits, "keepbits", 0, 52)
+        self.keepbits = integer(keepbits, "keepbits", self.fewest, 64)
 
     def configuration(self) -> dict[str, object] | None:
         return {"keepbits": self.keepbits}
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
-        if spec.dtype.kind != "f" or spec.dtype.itemsize not in _BITS:
-            raise MetadataError(f"codec {self.name} rounds floating-point numbers, not {spec.dtype}", path=path)
-        if self.keepbits > _BITS[spec.dtype.itemsize]:
-            raise MetadataError(
-                f"keepbits is {self.keepbits}; {spec.dtype} has {_BITS[spec.dtype.itemsize]} bits",
-                path=f"{path}.configuration.keepbits",
-            )
+        number = number_type(spec.dtype)
+        if number is None or (number.name not in _FRACTIONS and number.kind not in "iu"):
+            raise MetadataError(f"codec {self.name} rounds numbers, not {spec.dtype}", path=path)
         return spec
 
     def encode(self, array: Array, spec: ChunkSpec) -> Array:
-        dropped = _BITS[spec.dtype.itemsize] - self.keepbits
-        if not dropped:
-            return array
-        bits = np.ascontiguousarray(array).reshape(array.shape).view(f"u{spec.dtype.itemsize}")
-        number = bits.dtype.type
-        half = ((bits >> number(dropped)) & number(1)) + number((1 << (dropped - 1)) - 1)  # ties to even
-        with np.errstate(all="ignore"):
-            rounded = (bits + half) >> number(dropped) << number(dropped)
-        made: Array = rounded.view(spec.dtype)
-        return made
+        number = number_type(spec.dtype)
+        assert number is not None, "encoded_spec has seen it"
+        bits = np.ascontiguousarray(array).reshape(-1).view(f"u{number.itemsize}")
+        if number.name in _FRACTIONS:
+            dropped = max(_FRACTIONS[number.name] - self.keepbits, 0)
+            made = _rounded(bits, np.full(1, dropped, bits.dtype)) if dropped else bits
+        else:
+            made = _rounded_integers(bits, self.keepbits, signed=number.kind == "i")
+        return made.view(spec.dtype).reshape(spec.shape)
 
     def decode(self, array: Array, spec: ChunkSpec) -> Array:
         return array
+
+
+class NumcodecsBitRound(BitRound):
+    """As numcodecs has it, for floating-point numbers alone."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "numcodecs.bitround"
+    fewest: ClassVar[int] = 0
+
+    def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
+        most = _FRACTIONS.get(spec.dtype.name)
+        if most is None or spec.dtype.kind != "f":
+            raise MetadataError(f"codec {self.name} rounds floating-point numbers, not {spec.dtype}", path=path)
+        if self.keepbits > most:
+            raise MetadataError(
+                f"keepbits is {self.keepbits}; {spec.dtype} has {most} bits", path=f"{path}.configuration.keepbits"
+            )
+        return spec
+
+
+def _rounded(bits: Array, dropped: Array) -> Array:
+    """Unsigned integers without their lowest bits: `dropped` of each, at least 1."""
+    one = bits.dtype.type(1)
+    half = ((bits >> dropped) & one) + ((one << (dropped - one)) - one)  # type: ignore[operator]  # ties to even
+    with np.errstate(all="ignore"):
+        made: Array = (bits + half) >> dropped << dropped
+    return made
+
+
+def _rounded_integers(bits: Array, keepbits: int, *, signed: bool) -> Array:
+    """Each keeps so many bits from its highest one on. What would be rounded up beyond its type, or into the sign, is rounded down."""
+    width = 8 * bits.dtype.itemsize
+    made = bits.copy()
+    for length in range(keepbits + 1, width + 1):  # of the number, up to its highest bit
+        low, high = 1 << (length - 1), (1 << length) - 1
+        here = (bits >= bits.dtype.type(low)) & (bits <= bits.dtype.type(high))  # type: ignore[operator]
+        if here.any():
+            part, dropped = bits[here], np.full(1, length - keepbits, bits.dtype)
+            down, rounded = part >> dropped << dropped, _rounded(part, dropped)  # type: ignore[operator]
+            most = bits.dtype.type(2 ** (width - 1) - 1 if signed and length < width else 2**width - 1)
+            made[here] = np.where((rounded < down) | (rounded > most), down, rounded)  # type: ignore[operator]
+    return made

@@ -1,4 +1,6 @@
-"""Booleans as bits, under the name that zarr-python writes: `numcodecs.packbits`."""
+"""Booleans as bits, under the name that zarr-python writes: `numcodecs.packbits`.
+
+The codec `packbits` of the registry is in array_to_bytes/packbits.py."""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 from frazil.errors import ChunkDecodeError, MetadataError
 
 
-class PackBits(ArrayToArray):
+class NumcodecsPackBits(ArrayToArray):
     """Bytes: how many bits of the last one are unused, then the elements in C order, eight to a byte, the first in the highest bit."""
 
     __slots__ = ()

@@ -35,6 +35,10 @@ class Bytes(ArrayToBytes):
         return Bytes("little") if self.endian is None and spec.swaps else self
 
     def check(self, spec: ChunkSpec, path: str) -> None:
+        if spec.views:
+            raise MetadataError(
+                "codec bytes encodes elements of a fixed size alone", path=path, hint="use vlen-utf8 or vlen-bytes"
+            )
         if self.endian is None and spec.swaps and spec.dtype.names is None:
             raise MetadataError(
                 f"codec bytes needs a member endian (little or big) for elements of {spec.dtype}",

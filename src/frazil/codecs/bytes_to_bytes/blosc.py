@@ -58,3 +58,24 @@ class Blosc(BytesToBytes):
         # blosc keeps the size of an element in one byte; it shuffles by single bytes where that does not hold it
         typesize = self.typesize or 1
         return (self.name, self.cname, self.clevel, shuffle, typesize if typesize <= 255 else 1, self.blocksize)
+
+
+class NumcodecsBlosc(BytesToBytes):
+    """blosc under the name that zarr-python writes for numcodecs, which shuffles single bytes. shuffle: -1 (bits), 0 (none), 1 (bytes) or 2 (bits)."""
+
+    __slots__ = ("blocksize", "clevel", "cname", "shuffle")
+    name: ClassVar[str] = "numcodecs.blosc"
+    optional: ClassVar[tuple[str, ...]] = ("cname", "clevel", "shuffle", "blocksize")
+    most_bytes: ClassVar[int | None] = Blosc.most_bytes
+
+    def __init__(self, cname: str = "lz4", clevel: int = 5, shuffle: int = 1, blocksize: int = 0) -> None:
+        self.cname = choice(cname, "cname", CNAMES)
+        self.clevel = integer(clevel, "clevel", 0, 9)
+        self.shuffle = integer(shuffle, "shuffle", -1, 2)
+        self.blocksize = integer(blocksize, "blocksize", 0, 2**31 - 1)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {name: getattr(self, name) for name in self.optional}
+
+    def native(self) -> NativeCodec | None:
+        return ("blosc", self.cname, self.clevel, self.shuffle % 3, 1, self.blocksize)

@@ -1,15 +1,17 @@
 """Checksums of four bytes before or behind the data, under the names that zarr-python writes: `numcodecs.crc32`, `numcodecs.adler32`,
-`numcodecs.fletcher32` and `numcodecs.crc32c` (which at the end is the core's `crc32c`)."""
+`numcodecs.fletcher32`, `numcodecs.jenkins_lookup3` and `numcodecs.crc32c` (which at the end is the core's `crc32c`)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from frazil import _kernel
-from frazil.codecs.codec import BytesToBytes, choice
+from frazil.codecs.codec import BytesToBytes, choice, integer
+from frazil.codecs.optional_package import required
 from frazil.errors import ChecksumError, ChunkDecodeError
 
 
@@ -29,6 +31,10 @@ class _Checksum(BytesToBytes):
     @abstractmethod
     def checksum(self, data: bytes) -> int: ...
 
+    def is_variant(self, data: bytes, stored: int) -> bool:
+        """Whether another implementation stores this checksum for such data."""
+        return False
+
     def encode(self, data: bytes) -> bytes:
         checksum = self.checksum(data).to_bytes(4, "little")
         return checksum + data if self.location == "start" else data + checksum
@@ -38,7 +44,7 @@ class _Checksum(BytesToBytes):
             raise ChecksumError(f"{len(data)} bytes are too short for the checksum of {self.name}")
         stored, body = (data[:4], data[4:]) if self.location == "start" else (data[-4:], data[:-4])
         found, expected = self.checksum(body), int.from_bytes(stored, "little")
-        if found != expected:
+        if found != expected and not self.is_variant(body, expected):
             raise ChecksumError(f"{self.name} is {found:#010x}, but {expected:#010x} was stored")
         if len(body) > limit:
             raise ChunkDecodeError(f"codec {self.name} got {len(body)} bytes; at most {limit} are possible")
@@ -94,6 +100,10 @@ class Fletcher32(_Checksum):
             first += int(part.sum())
         return _folded(second) << 16 | _folded(first)
 
+    def is_variant(self, data: bytes, stored: int) -> bool:
+        """Whether the last of an odd number of bytes is left out, as zarrs does."""
+        return len(data) % 2 == 1 and self.checksum(data[:-1]) == stored
+
 
 _WORDS = 2**20  # as many as can be summed twice without overflow
 
@@ -101,6 +111,32 @@ _WORDS = 2**20  # as many as can be summed twice without overflow
 def _folded(number: int) -> int:
     """The remainder by 2^16 - 1, as adding the carry finds it: 0 for 0 alone."""
     return number and (number - 1) % 0xFFFF + 1
+
+
+class JenkinsLookup3(_Checksum):
+    """Bob Jenkins' lookup3, as in HDF5; always at the end. initval: where it begins; prefix: bytes that are counted before the data. The package numcodecs has it."""
+
+    __slots__ = ("initval", "prefix")
+    name: ClassVar[str] = "numcodecs.jenkins_lookup3"
+    optional: ClassVar[tuple[str, ...]] = ("initval", "prefix")
+
+    def __init__(self, initval: int = 0, prefix: Sequence[int] | None = None) -> None:
+        super().__init__("end")
+        required("numcodecs", self.name, "numcodecs")
+        self.initval = integer(initval, "initval", 0, 2**32 - 1)
+        self.prefix = None if prefix is None else tuple(integer(byte, "prefix", 0, 255) for byte in prefix)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"initval": self.initval, "prefix": None if self.prefix is None else list(self.prefix)}
+
+    def checksum(self, data: bytes) -> int:
+        numcodecs = required("numcodecs.checksum32", self.name, "numcodecs")
+        whole = (
+            numcodecs.JenkinsLookup3(self.initval, bytes(self.prefix or ())).encode(data)
+            if data or self.prefix
+            else b""
+        )
+        return int.from_bytes(whole[-4:], "little")
 
 
 class NumcodecsCrc32c(_Checksum):

@@ -22,3 +22,18 @@ class Gzip(BytesToBytes):
 
     def native(self) -> NativeCodec | None:
         return (self.name, self.level)
+
+
+class NumcodecsGzip(Gzip):
+    """The same under the name that zarr-python writes for numcodecs."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "numcodecs.gzip"
+    required: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ("level",)
+
+    def __init__(self, level: int = 1) -> None:
+        super().__init__(level)
+
+    def native(self) -> NativeCodec | None:
+        return (Gzip.name, self.level)

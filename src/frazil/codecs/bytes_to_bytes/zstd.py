@@ -26,3 +26,13 @@ class Zstd(BytesToBytes):
 
     def native(self) -> NativeCodec | None:
         return (self.name, self.level, self.checksum)
+
+
+class NumcodecsZstd(Zstd):
+    """The same under the name that zarr-python writes for numcodecs."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "numcodecs.zstd"
+
+    def native(self) -> NativeCodec | None:
+        return (Zstd.name, self.level, self.checksum)

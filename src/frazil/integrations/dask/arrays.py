@@ -50,7 +50,7 @@ def from_array(
         raise InvalidInputError(f"{type(array).__name__} is no frazil.Array", hint="dask.array.from_array takes others")
     if isinstance(chunks, str) and chunks == "auto":
         limit: int = import_module("dask.utils").parse_bytes(import_module("dask").config.get("array.chunk-size"))
-        chunks = reading_chunks(array.shape, _unit(array), array.chunks, array.dtype.itemsize, limit)
+        chunks = reading_chunks(array.shape, array.shards or array.chunks, array.chunks, array.dtype.itemsize, limit)
     return da.from_array(array, chunks, name=name, **options)
 
 
@@ -207,7 +207,10 @@ def _identity(array: Array) -> object:
 def _unit(array: Array) -> tuple[int, ...]:
     """Extents of what is written as a whole: a shard, or a chunk where there are none."""
     grid = array.metadata.chunk_grid
-    assert isinstance(grid, RegularGrid)
+    if not isinstance(grid, RegularGrid):
+        raise InvalidInputError(
+            "dask cannot write into an array with chunks of several shapes", path=array.path or "/", hint="assign to it"
+        )
     return grid.chunk_shape
 
 
@@ -252,10 +255,10 @@ def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
         goal = goal_of(target, box, source.chunks, plain=shared.fork is None)
         delayed_goal = dask.delayed(goal, name=f"{name}-goal-{number}", traverse=False)
         written.append(_write(da, source, common, delayed_goal, f"{name}-{number}"))
-    if written:
-        written = list(dask.optimize(*written))
     keys = [key for blocks in written for key in dask.core.flatten(blocks.__dask_keys__())]
-    tasks: dict[object, object] = {}
+    graph = graphs.HighLevelGraph.merge(common.dask, *(blocks.dask for blocks in written))
+    # one graph for all arrays: optimised one by one, a block that several of them need would be computed for each
+    tasks: dict[object, object] = dict(da.Array.__dask_optimize__(graph, [*keys, common.key]))
     level = 0
     while len(keys) > _JOINED:
         groups = [keys[at : at + _JOINED] for at in range(0, len(keys), _JOINED)]
@@ -264,7 +267,7 @@ def _build(pieces: Sequence[Piece], shared: Shared) -> Delayed:
         level += 1
     last = f"{name}-all"
     tasks[last] = (forked, common.key, keys)
-    graph = graphs.HighLevelGraph.from_collections(last, tasks, dependencies=[*written, common])
+    graph = graphs.HighLevelGraph.from_collections(last, tasks)
     return delayed.Delayed(last, graph)
 
 

@@ -1,3 +1,3 @@
-"""Files of other formats (NetCDF, HDF5): scanned, and imported into repositories.
+"""Files of other formats: what is in them (`scanner.py`, `scanned.py`), and their import into repositories.
 
-The command is in cli/commands/write/import_.py."""
+Each format has a sub-package. The commands are in cli/commands/."""

@@ -1,6 +1,6 @@
 """What scanning a file of another format yields: arrays as Zarr v3 says them, and where their chunks lie in the file, in columns. Pure.
 
-Files are read beside: netcdf_classic.py, hdf5.py. What becomes of the values (references, a copy) is the caller's."""
+Files are scanned in netcdf/ and hdf5/. What becomes of the values (references, a copy) is the caller's."""
 
 from __future__ import annotations
 
@@ -31,6 +31,18 @@ class ChunkColumns(Record):
     lengths: Columns
 
 
+class Library(Record):
+    """What decodes an array whose chunks no codec here decodes. Such an array can be copied, but not be referred to.
+
+    name     of the reader in decoded_chunks.py;  place: of the array in the file, as the library names it
+    reason   why, in words;  filters: of HDF5, that the library must have"""
+
+    name: str
+    place: str
+    reason: str
+    filters: tuple[int, ...] = ()
+
+
 class ScannedArray(Record):
     """An array of the file.
 
@@ -41,6 +53,9 @@ class ScannedArray(Record):
     dimension_names  None where the file names none
     chunks           where they lie; what is in neither is the fill value
     given            chunks whose encoded bytes are here, as no span of the file is theirs: (coordinates, bytes)
+    chunked          whether the file itself has these chunks; else its data is one run, which the scan cuts
+    library          what decodes it; None: its codecs
+    urls             where each chunk lies, for those that lie in other files; (): in the scanned file
     """
 
     path: str
@@ -53,6 +68,9 @@ class ScannedArray(Record):
     dimension_names: tuple[str | None, ...] | None
     chunks: ChunkColumns
     given: tuple[tuple[tuple[int, ...], bytes], ...] = ()
+    chunked: bool = False
+    library: Library | None = None
+    urls: tuple[str, ...] = ()
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -91,6 +109,11 @@ class ScannedFile(Record):
     groups: Mapping[str, dict[str, Json]]
     arrays: tuple[ScannedArray, ...]
     skipped: tuple[Skipped, ...]
+
+    @property
+    def refers(self) -> bool:
+        """Whether it only says where chunks lie in other files."""
+        return any(array.urls for array in self.arrays)
 
     @property
     def size(self) -> int:

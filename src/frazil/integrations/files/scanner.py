@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from frazil.errors import FormatError, StoreError
-from frazil.integrations.files.netcdf_classic import scan_netcdf_classic
-from frazil.integrations.files.netcdf_header import MAGIC
-from frazil.integrations.files.ranged_file import RangedFile
-from frazil.integrations.files.scan_process import TIME_LIMIT, scan_in_process
-from frazil.integrations.files.source import open_file, source_of, state_of
+from frazil.integrations.files.hdf5.scan_process import TIME_LIMIT, scan_in_process
+from frazil.integrations.files.kerchunk.references import JSON, scan_references
+from frazil.integrations.files.netcdf.classic import scan_netcdf_classic
+from frazil.integrations.files.netcdf.header import MAGIC
+from frazil.integrations.files.numpy_files.arrays import NPY, ZIP, scan_npy, scan_npz
+from frazil.integrations.files.scanned import ScannedFile
+from frazil.integrations.files.sources.ranged_file import RangedFile
+from frazil.integrations.files.sources.source import open_file, source_of, state_of
+from frazil.integrations.files.tiff.series import TIFF, scan_tiff
 
 if TYPE_CHECKING:
-    from frazil.integrations.files.scanned import ScannedFile
     from frazil.repository.virtual.prefixes import Prefixes
 
 
 _HDF5: Final = b"\x89HDF\r\n\x1a\n"
+_SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFile]], ...]] = (
+    (tuple(MAGIC), scan_netcdf_classic),
+    ((NPY,), scan_npy),
+    ((ZIP,), scan_npz),
+    (TIFF, scan_tiff),
+    ((JSON,), scan_references),
+)
 
 
 def scan_file(
     file: str | os.PathLike[str], *, virtual_prefixes: Prefixes | None = None, time_limit: float = TIME_LIMIT
 ) -> ScannedFile:
-    """The arrays of a NetCDF classic, NetCDF4 or HDF5 file, and where their chunks lie.
+    """The arrays of a file of NetCDF, HDF5, NumPy or TIFF, or of kerchunk's references, and where their chunks lie.
 
     file  a path, or the URL of an object at a distance: of that, those ranges alone are read that say what is where
     virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment
     time_limit  seconds that the HDF5 library may take for one dataset: of some damaged files it never comes back. It runs in another process, which is ended then
-    Raises StoreError where it cannot be read, FormatError where it is none of these, is broken or takes longer, InvalidInputError where h5py or obstore is needed and not there."""
+    Raises StoreError where it cannot be read, FormatError where it is none of these, is broken or takes longer, InvalidInputError where a library is needed and not there."""
     source = source_of(file, virtual_prefixes)
     name = source.name
     try:
@@ -48,11 +59,14 @@ def scan_file(
 
 
 def _scan(file: BinaryIO, name: str, time_limit: float) -> ScannedFile:
-    if file.read(4) in MAGIC:
-        return scan_netcdf_classic(file, name)
+    begin = file.read(8)
+    file.seek(0)
+    for magics, scan in _SCANS:
+        if begin.startswith(magics):
+            return scan(file, name)
     if not _is_hdf5(file):
         raise FormatError(
-            "the file is none of NetCDF classic, NetCDF4 and HDF5, by its first bytes",
+            "the file is none of NetCDF, HDF5, NumPy, TIFF and kerchunk's references, by its first bytes",
             key=name,
             hint="of NetCDF classic there are CDF-1, CDF-2 and CDF-5",
         )

@@ -68,6 +68,8 @@ def _is_nan(value: object) -> bool:
 
 def encode_fill(value: object, dtype: np.dtype[np.generic]) -> object:
     """`_FillValue` as the attribute of an array of this dtype. Raises InvalidInputError for a value of another kind."""
+    if dtype.kind in "OT" and isinstance(value, str):  # text of any length, for which the zarr engine has no form
+        return str(value)
     try:
         return FillValueCoder.encode(value, dtype)  # type: ignore[arg-type] # which is checked there
     except (TypeError, ValueError) as error:

@@ -13,7 +13,7 @@ from frazil.array.group import Group
 from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError
 from frazil.stores.locations import Location
 
-__all__ = ["Place", "branch_of", "group_to_read", "joined", "store_of"]
+__all__ = ["Place", "at_main", "branch_of", "expanded", "group_to_read", "joined", "store_of"]
 
 Place: TypeAlias = "Location | Group | Session | Repository"
 _MAIN = "main"
@@ -33,7 +33,7 @@ def group_to_read(place: Place, path: str | None = None) -> Group:
     elif isinstance(place, Group):
         node = place[joined(path)] if joined(path) else place
     else:
-        node = _opened(_expanded(place), joined(path))
+        node = _opened(expanded(place), joined(path))
     if not isinstance(node, Group):
         raise InvalidInputError(
             "an array is there, not a group", path=node.path or "/", hint="open the group that it is in"
@@ -47,13 +47,13 @@ def _opened(location: Location, path: str) -> Group:
     except NotFoundError:
         if not isinstance(location, str | os.PathLike):
             raise
-        at_main = _at_main(os.fspath(location), path)
-        if at_main is None:
+        on_main = at_main(os.fspath(location), path)
+        if on_main is None:
             raise
-    return open_group(at_main)
+    return open_group(on_main)
 
 
-def _at_main(text: str, path: str) -> str | None:
+def at_main(text: str, path: str) -> str | None:
     """The same place by its name on the branch `main`, where a repository is there or above it."""
     if has_repository(text):
         return f"{text}@{_MAIN}/{path}".rstrip("/")
@@ -63,7 +63,8 @@ def _at_main(text: str, path: str) -> str | None:
     return None
 
 
-def _expanded(place: Location) -> Location:
+def expanded(place: Location) -> Location:
+    """The location with the home folder in place of a "~" that it begins with."""
     return os.path.expanduser(place) if isinstance(place, str) and "://" not in place else place
 
 
@@ -73,7 +74,7 @@ def branch_of(place: Place) -> tuple[Session, str] | None:
         return place.writable_session(_MAIN), ""
     if not isinstance(place, str | os.PathLike) or "@" not in os.fspath(place):
         return None
-    named = split_reference(_expanded(place))
+    named = split_reference(expanded(place))
     if named is None:
         return None
     return Repository.open(named.repository).writable_session(named.reference or _MAIN), named.path
@@ -88,7 +89,7 @@ def store_of(place: Place) -> tuple[Location, str]:
                 hint='open it with mode="r+", or use repo.writable_session("main")',
             )
         return place.store, "" if isinstance(place, Session) else place.path
-    location = _expanded(place)  # type: ignore[arg-type] # a Repository is a branch
+    location = expanded(place)  # type: ignore[arg-type] # a Repository is a branch
     if isinstance(location, str | os.PathLike) and has_repository(location):
         raise InvalidInputError(
             "a repository is written on a branch",

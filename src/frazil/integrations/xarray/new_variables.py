@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from inspect import signature
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from frazil.codecs.defaults import default_codecs
 from frazil.errors import FrazilError, InvalidInputError, shown
 from frazil.integrations.xarray.attributes import encode_attributes
 from frazil.integrations.xarray.layout import Layout, laid_out
+from frazil.metadata.types.variable_length import STRING, STRINGS
 from frazil.record import Record
 from frazil.stores.memory import MemoryStore
 
@@ -37,7 +39,10 @@ __all__ = [
 _AUTO: Final = "auto"
 _ENGINE_ONLY: Final = ("cache_metadata", "write_empty_chunks")  # encodings of zarr-python that have no meaning here
 _CODECS: Final = ("filters", "serializer", "compressors")
-_TEXT: Final = "OT"  # kinds of text without a fixed length
+_TEXT: Final = "OT"  # kinds of text of any length
+_FORMAT: Final[Mapping[str, Literal[3]]] = (  # older versions of xarray have no such parameter
+    {"zarr_format": 3} if "zarr_format" in signature(encode_zarr_variable).parameters else {}
+)
 
 
 class Target(Record):
@@ -81,42 +86,50 @@ def check_new_names(target: Target, new: Sequence[str]) -> None:
 
 
 def encoded_variable(variable: Variable, name: str) -> Variable:
-    """A variable as it is stored, by CF conventions; text of any length as text of the length of the longest. Raises InvalidInputError for what has no data type."""
-    encoded: Variable = encode_zarr_variable(variable, name=name)
-    if encoded.dtype.kind not in _TEXT:
-        return encoded
-    if encoded.chunks is not None:
-        raise InvalidInputError(
-            f"variable {name!r} is a dask array of text without a fixed length",
-            path=name,
-            hint='astype("U20") gives it one',
-        )
-    values = np.asarray(encoded.data, dtype=object)
-    fixed = values.astype(np.str_)
-    if fixed.dtype.itemsize == 0:
-        fixed = fixed.astype("U1")
-    if not all(isinstance(value, str) and value == kept for value, kept in zip(values.flat, fixed.flat, strict=True)):
-        raise InvalidInputError(
-            f"variable {name!r} has elements that text of fixed length cannot hold: text that ends in NUL, or no text",
-            path=name,
-            hint="encode it as bytes or numbers",
-        )
-    return Variable(encoded.dims, fixed, encoded.attrs, encoded.encoding, fastpath=True)
+    """A variable as it is stored, by CF conventions. Text of any length is `string`, as in the zarr engine. Raises InvalidInputError for what has no data type."""
+    if variable.dtype.kind == "O" and variable.encoding.get("dtype") == STRINGS:
+        variable = variable.copy(deep=False)  # the dtype that an opened variable had does not turn None into text
+        variable.encoding = {key: value for key, value in variable.encoding.items() if key != "dtype"}
+    encoded: Variable = encode_zarr_variable(variable, name=name, **_FORMAT)
+    return _as_strings(encoded, name) if encoded.dtype.kind in _TEXT else encoded
+
+
+def _as_strings(variable: Variable, name: str) -> Variable:
+    """Text of any length in the dtype of the data type `string`. Raises InvalidInputError for elements that are no text."""
+    if variable.dtype == STRINGS and STRINGS.kind == "T":
+        return variable
+    data = variable._data if variable.chunks is not None else np.asarray(variable.data)
+    if (
+        isinstance(data, np.ndarray)
+        and data.dtype.kind == "O"
+        and not all(isinstance(value, str) for value in data.flat)
+    ):
+        raise _no_text(name)
+    try:
+        converted = data.astype(STRINGS)  # type: ignore[union-attr] # an array of NumPy or of dask
+    except (TypeError, ValueError) as error:
+        raise _no_text(name) from error
+    return Variable(variable.dims, converted, variable.attrs, variable.encoding, fastpath=True)
+
+
+def _no_text(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"variable {name!r} has elements that are not Unicode text", path=name, hint="encode it as bytes or numbers"
+    )
 
 
 def matched_to_existing(name: str, variable: Variable, existing: Variable, array: Array, target: Target) -> Variable:
     """A variable encoded as the array that exists is, its dimensions in the array's order. existing: what the array holds, decoded. Raises InvalidInputError where
     it does not fit."""
     simple = variable.dtype.kind in "biufcmMO"
-    if not simple and variable.dtype != existing.dtype and variable.dtype.kind not in _TEXT:
+    strings = array.metadata.data_type.name == STRING
+    if not simple and variable.dtype != existing.dtype and variable.dtype.kind not in ("UT" if strings else _TEXT):
         raise _mismatch(name, existing.dtype, variable.dtype)
     copied = variable.copy(deep=False)
     copied.encoding = dict(existing.encoding)
-    if variable.dtype.kind in "SUOT" and array.dtype.kind in "SU":
-        copied.encoding.pop("dtype", None)  # which would cut text that is too long
-    encoded = encoded_variable(copied, name)
-    if encoded.dtype.kind in "SU" and not np.can_cast(encoded.dtype, array.dtype):
-        raise _mismatch(name, array.dtype, encoded.dtype)
+    if strings or (variable.dtype.kind in "SUOT" and array.dtype.kind in "SU"):
+        copied.encoding.pop("dtype", None)  # it would cut text that is too long, and make text of numbers
+    encoded = _encoded_like(encoded_variable(copied, name), name, array)
     if encoded.dims != existing.dims:
         if set(encoded.dims) != set(existing.dims):
             raise InvalidInputError(
@@ -139,6 +152,33 @@ def matched_to_existing(name: str, variable: Variable, existing: Variable, array
             hint="region= writes a part of what exists",
         )
     return encoded
+
+
+def _encoded_like(encoded: Variable, name: str, array: Array) -> Variable:
+    """An encoded variable with text in the form of the array that exists. Raises InvalidInputError where the array cannot hold it."""
+    kind = encoded.dtype.kind
+    if array.metadata.data_type.name == STRING:
+        if kind == "U":
+            return _as_strings(encoded, name)
+        if kind not in _TEXT:
+            raise _mismatch(name, array.dtype, encoded.dtype)
+        return encoded
+    if kind in _TEXT and array.dtype.kind == "U":
+        encoded = _with_fixed_length(encoded, name)
+    if encoded.dtype.kind in "SUOT" and not np.can_cast(encoded.dtype, array.dtype):
+        raise _mismatch(name, array.dtype, encoded.dtype)
+    return encoded
+
+
+def _with_fixed_length(variable: Variable, name: str) -> Variable:
+    """Text as text of the length of the longest. Raises InvalidInputError for text that ends in NUL."""
+    values = np.asarray(variable.data, dtype=object)
+    fixed = values.astype(np.str_)
+    if any(value != kept for value, kept in zip(values.flat, fixed.flat, strict=True)):
+        raise InvalidInputError(
+            f"variable {name!r} has text that ends in NUL, which the array cannot hold", path=name, hint="encode it"
+        )
+    return Variable(variable.dims, fixed, variable.attrs, variable.encoding, fastpath=True)
 
 
 def _mismatch(name: str, stored: object, new: object) -> InvalidInputError:
@@ -205,7 +245,7 @@ def _check_aligned(
 def _arguments(name: str, variable: Variable, encoding: Mapping[str, object], fill: object) -> dict[str, object]:
     arguments: dict[str, object] = {
         "shape": variable.shape,
-        "dtype": variable.dtype,
+        "dtype": STRING if variable.dtype.kind in _TEXT else variable.dtype,
         "dimension_names": variable.dims,
         "attributes": encode_attributes(variable.attrs, variable.dtype),
         "fill_value": fill,

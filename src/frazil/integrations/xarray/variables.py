@@ -44,15 +44,20 @@ def group_attributes(attributes: Mapping[str, object]) -> dict[str, object]:
     )
 
 
-def variable_of(array: Array, *, fill_as_mask: bool | None = None) -> xarray.Variable:
+def variable_of(
+    array: Array, *, fill_as_mask: bool | None = None, dimensions: tuple[str, ...] | None = None
+) -> xarray.Variable:
     """The variable, not decoded.
 
     fill_as_mask  whether the array's fill value marks missing values, as `_FillValue` does; None: in other dialects than Zarr v3, where the document gives one
+    dimensions    their names; None: those of the array
     Raises NotFoundError where the dimensions have no names, MetadataError for a `_FillValue` that is none."""
-    dimensions = dimensions_of(array)
+    dimensions = dimensions_of(array) if dimensions is None else dimensions
     metadata = array.metadata
     attributes = decode_attributes(array.attrs.asdict())
     encoding = _encoding(array, dimensions)
+    if array.dtype.kind == "T":
+        encoding["dtype"] = array.dtype  # without it, xarray decodes StringDType as objects
     if metadata.zarr_format != 3:
         attributes = {
             name: value

@@ -110,6 +110,24 @@ def parse_chain(
     return DraftChain(builder.finished(), rest, filters)
 
 
+def parse_numcodecs_chain(
+    entries: Sequence[tuple[str, Json]],
+    *,
+    reverse_axes: int,
+    big: bool,
+    swaps: bool,
+    itemsize: int,
+    kinds: KnownExtensions,
+) -> tuple[Extension, ...]:
+    """The chain of codecs as numcodecs configures them, as documents of Zarr v2 have them; entries: with their places in the document. Otherwise as parse_chain."""
+    builder = _Builder(_Elements(itemsize, (">" if big else "<") if swaps else "|"), big, True)
+    if reverse_axes > 1:
+        builder.made.append(Extension("transpose", {"order": list(range(reverse_axes - 1, -1, -1))}))
+    for path, value in entries:
+        builder.add(parse_filter(check_object(value, path), path, itemsize=builder.itemsize, kinds=kinds))
+    return builder.finished()
+
+
 def _filters(attributes: dict[str, Json]) -> list[Json] | None:
     """The filters that zarr-python 2 kept among the attributes; None where the name is the user's own."""
     value = attributes.get("filters")
@@ -299,6 +317,14 @@ def emit_chain(
         emit_entry(codec, _path(codecs, codec)) for n, codec in enumerate(rest) if n != at or (said and endian_codec)
     ]
     return EmittedChain(entries, None, None, layout, endian == "big" and not endian_codec)
+
+
+def emit_numcodecs_chain(codecs: Sequence[Extension], *, ndim: int, itemsize: int) -> EmittedChain:
+    """As emit_chain, with the compressor as numcodecs configures it: for documents of Zarr v2."""
+    emitted = emit_chain(codecs, ndim=ndim, itemsize=itemsize, old=True)
+    if emitted.compressor is None:
+        return emitted
+    return emitted._replace(compressor=emit_numcodecs(codecs[-1], item("codecs", len(codecs) - 1)))
 
 
 def _path(codecs: Sequence[Extension], codec: Extension) -> str:

@@ -72,6 +72,12 @@ class DraftLayout(Value):
             return f"{self.root}meta/root/{path}.{suffix}" if path else f"{self.root}meta/root.{suffix}"
         return f"{self.root}meta/{path}.{suffix}" if path else f"{self.root}meta/{suffix}"
 
+    def attributes_key(self, path: str) -> str | None:
+        return None
+
+    def copies_key(self, path: str) -> str | None:
+        return None
+
     def documents_prefix(self, path: str) -> str:
         return self._prefix("meta", path)
 
@@ -133,7 +139,7 @@ class DraftLayout(Value):
 
     # --- documents -----------------------------------------------------------------------------------------------------------------
 
-    def parse(self, key: str, value: bytes, known: KnownExtensions) -> Metadata:
+    def parse(self, key: str, value: bytes, known: KnownExtensions, attributes: bytes | None = None) -> Metadata:
         point = self.entry_point
         array = key.endswith(f"array{point.suffix}")
         try:
@@ -150,6 +156,9 @@ class DraftLayout(Value):
 
     def emit(self, metadata: Metadata) -> bytes:
         return self.entry_point.encoding.encode(emit_document(metadata, old=self.entry_point.old))
+
+    def emit_attributes(self, metadata: Metadata) -> bytes | None:
+        return None
 
 
 def new_layout(root: str, *, old: bool) -> DraftLayout:

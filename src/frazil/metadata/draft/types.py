@@ -339,6 +339,8 @@ def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
     core = _is_core(data_type)
     if core and not old:
         return f"r{8 * data_type.itemsize}" if isinstance(data_type, RawType) else data_type.name
+    if not core and not isinstance(data_type, StructType) and _extension_name(data_type) is None:
+        return _users_type(data_type)
     spelt: Json = data_type.dtype.newbyteorder(order).str
     if isinstance(data_type, StructType):
         spelt = _descr(data_type, order)
@@ -347,8 +349,6 @@ def emit_type(data_type: DataType, big: bool, *, old: bool) -> Json:
     elif core and not isinstance(data_type, ComplexType):
         return "bool" if data_type.name == "bool" else str(spelt).lstrip("|")
     extension = "struct" if isinstance(data_type, (StructType, RawType)) else _extension_name(data_type)
-    if extension is None:
-        return _users_type(data_type)
     if old:
         return {"extension": _OLD_URIS[type(data_type)], "fallback": None, "type": spelt}
     spelt = spelt.lstrip("|") if isinstance(spelt, str) else spelt

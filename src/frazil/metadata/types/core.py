@@ -28,19 +28,24 @@ from frazil.metadata.types.fill_values import (
 from frazil.metadata.value import Value
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
+    from numpy.typing import DTypeLike, NDArray
+
+    from frazil.metadata.types.heap import Heap
 
 Swaps = tuple[tuple[int, int, int], ...]
 
 LARGEST_ITEM: Final = 2**31 - 1  # NumPy's largest itemsize
 RAW_BYTES: Final = "raw_bytes"
+# Elements of variable length in the engine: views into a heap (heap.py)
+TEXT_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of text", "V16")])
+BYTES_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of bytes", "V16")])
 
 
 class DataType(Value, ABC):
     """A data type of fixed size. A user's own type derives from this and gives parse_bytes, emit_bytes and user_bytes.
 
     name   as documents have it
-    dtype  the NumPy dtype in memory, native byte order
+    dtype  the NumPy dtype of values that users see, native byte order
     swaps  (offset, width, count): within one element, `count` consecutive items of `width` bytes from `offset` have a byte order;
            empty where the type has none, and the `bytes` codec needs no `endian`"""
 
@@ -56,6 +61,16 @@ class DataType(Value, ABC):
     def itemsize(self) -> int:
         """Bytes of one element."""
         return self.dtype.itemsize
+
+    @property
+    def element(self) -> np.dtype[np.generic]:
+        """The dtype of elements in the engine. Where it is not `dtype`, elements_of and values_of convert."""
+        return self.dtype
+
+    @property
+    def serializer(self) -> Extension:
+        """The array-to-bytes codec of its arrays, where their maker names none."""
+        return Extension("bytes")
 
     @property
     def label(self) -> str:
@@ -103,6 +118,22 @@ class DataType(Value, ABC):
                 return FillValue(scalar.tobytes(), self.dtype)
             value = scalar.item()
         return self._element(lambda: self.user_bytes(value, path), path)
+
+    def heap_fill(self, fill: FillValue) -> bytes:
+        """The bytes of a fill value of variable length."""
+        return fill.data
+
+    def fill_element(self, fill: FillValue) -> bytes:
+        """The fill value as an element in the engine."""
+        return fill.data
+
+    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        """Values of `dtype` as elements, whose bytes of variable length go into the heap."""
+        return values
+
+    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        """Elements in C order as values of `dtype`."""
+        return elements
 
     def _element(self, make: Callable[[], bytes], path: str) -> FillValue:
         """One element, of the bytes that the type makes, which may be the user's."""
@@ -375,8 +406,7 @@ def unknown_dtype(dtype: np.dtype[np.generic], names: tuple[str, ...]) -> Unknow
         hint = "store each field as an array of its own, or view the whole as raw bytes (V8 ...)"
     else:
         hints = {
-            "O": "store numbers, or strings of fixed length (U16 ...); Python objects cannot be stored",
-            "T": "convert them to strings of fixed length (U16 ...)",
+            "O": 'dtype="string" stores text, dtype="bytes" bytes; other Python objects cannot be stored, as they would have to be pickled',
             "V": "raw bytes need a length (V8 ...)",
         }
         hint = hints.get(dtype.kind, "register a data type for it")

@@ -114,6 +114,6 @@ class StringTypes(NamedDataTypes):
             raise MetadataError(
                 f"a string data type needs a length, found {found(dtype.str)}",
                 path="data_type",
-                hint=f'give one, such as "{dtype.kind}16"',
+                hint=f'give one, such as "{dtype.kind}16", or dtype="{"string" if dtype.kind == "U" else "bytes"}" for any length',
             )
         return ByteStringType(dtype.itemsize) if dtype.kind == "S" else TextType(dtype.itemsize // 4)

@@ -1,85 +1,171 @@
-"""The data types `string` and `bytes`, whose elements have no fixed size: their documents, fill values included. No codec here reads or writes their elements.
+"""The data types of variable length: `string`, and `bytes`, which zarr-python names `variable_length_bytes`.
 
-A repository registers them, so that documents and encoded chunks are keys of a session's store although no array can be opened."""
+In memory, text is NumPy's StringDType where NumPy has it (2.0 and later), else an object array of str; bytes are an object array of bytes. In the
+engine an element is a view into a heap (heap.py). How elements are encoded is in codecs/."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from frazil.errors import UnknownExtensionError
+from frazil import _kernel
+from frazil.errors import InvalidInputError, MetadataError
 from frazil.metadata.extensions import Extension, no_configuration
-from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json, found
 from frazil.metadata.members import refusal
-from frazil.metadata.model import ArrayMetadata
-from frazil.metadata.registry import MetadataExtensions
-from frazil.metadata.types.core import DataType, NamedDataTypes
+from frazil.metadata.types.core import BYTES_VIEW, TEXT_VIEW, DataType, NamedDataTypes
 from frazil.metadata.types.fill_values import FillValue, from_base64, to_base64
+from frazil.metadata.types.heap import Heap, fill_view
 from frazil.metadata.value import assign
 
-_DTYPE: Final = np.dtype("V1")  # which no element has: NumPy needs one
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STRING: Final = "string"
+_OBJECTS: Final[np.dtype[np.generic]] = np.dtype(object)
+STRINGS: Final[np.dtype[np.generic]] = (
+    cast("np.dtype[np.generic]", np.dtypes.StringDType())
+    if hasattr(np, "dtypes") and hasattr(np.dtypes, "StringDType")
+    else _OBJECTS
+)
+PACKED: Final = STRINGS is not _OBJECTS  # whether text is in NumPy's packed strings
 
 
 class VariableLengthFill(FillValue):
     """A fill value of any number of bytes; text in UTF-8."""
 
-    __slots__ = ()
+    __slots__ = ("text",)
+    text: bool
 
-    def __init__(self, data: bytes, dtype: np.dtype[np.generic] = _DTYPE) -> None:
+    def __init__(self, data: bytes, text: bool) -> None:
         assign(self, "data", data)
-        assign(self, "dtype", dtype)
+        assign(self, "text", text)
+        assign(self, "dtype", STRINGS if text else _OBJECTS)
+
+    @property
+    def scalar(self) -> np.generic:
+        """The element as str or bytes."""
+        return cast("np.generic", self.data.decode() if self.text else self.data)
 
 
 class VariableLengthType(DataType):
-    """`string` or `bytes`. The fill value of `bytes` is base64 text, or a list of integers."""
+    """`string`, whose fill value is text; or `bytes`, whose fill value is base64 text, or a list of integers."""
 
-    __slots__ = ()
+    __slots__ = ("text",)
+    text: bool
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, _DTYPE)
+        text = name == STRING
+        super().__init__(name, STRINGS if text else _OBJECTS)
+        self.text = text
+
+    @property
+    def itemsize(self) -> int:
+        return self.element.itemsize
+
+    @property
+    def element(self) -> np.dtype[np.generic]:
+        return TEXT_VIEW if self.text else BYTES_VIEW
+
+    @property
+    def serializer(self) -> Extension:
+        return Extension("vlen-utf8" if self.text else "vlen-bytes")
 
     @property
     def zero(self) -> FillValue:
-        return VariableLengthFill(b"")
+        return VariableLengthFill(b"", self.text)
 
     def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
-        return VariableLengthFill(self.parse_bytes(value, path))
+        return VariableLengthFill(self.parse_bytes(value, path), self.text)
+
+    def fill_element(self, fill: FillValue) -> bytes:
+        return fill_view(fill.data)
+
+    def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
+        """Text or bytes, or what a document may hold; None is the empty element."""
+        if value is None:
+            return self.zero
+        if isinstance(value, FillValue):
+            value = value.scalar
+        if isinstance(value, np.ndarray) and value.shape == ():
+            value = value.item()
+        return VariableLengthFill(self.user_bytes(value, path), self.text)
 
     def parse_bytes(self, value: Json, path: str) -> bytes:
-        if self.name == "string":
+        if self.text:
             if not isinstance(value, str):
                 raise refusal(path, "text", value)
-            return value.encode(errors="surrogatepass")
+            return _encoded(value, path)
         data = bytes_of(value)
         if data is None:
             raise refusal(path, "base64 text, or integers from 0 to 255", value)
         return data
 
     def emit_bytes(self, data: bytes) -> Json:
-        return data.decode(errors="surrogatepass") if self.name == "string" else to_base64(data)
+        return data.decode() if self.text else to_base64(data)
 
     def user_bytes(self, value: object, path: str) -> bytes:
-        raise refusal(path, f"nothing, as no array of {self.name} can be made here", value)
+        if self.text:
+            if value == 0 and not isinstance(value, str):  # the fill value of who asks for zeros
+                return b""
+            if not isinstance(value, str):
+                raise refusal(path, "text", found(str(value)))
+            return _encoded(value, path)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        return b"" if value == 0 and not isinstance(value, str) else self.parse_bytes(value, path)  # type: ignore[arg-type]
+
+    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        """Raises InvalidInputError for elements that are neither text nor bytes, as the type wants, and for text that UTF-8 cannot encode."""
+        elements: NDArray[np.generic] = np.empty(values.shape, self.element)
+        if not elements.size:
+            return elements
+        number = heap.reserve(1)
+        try:
+            if self.text and PACKED:
+                strings = np.ascontiguousarray(values)
+                made = _kernel.elements_of_strings(strings, heap.fill, number, elements, None)
+            else:
+                objects = values.reshape(-1).tolist()
+                made = _kernel.elements_of_objects(objects, self.text, heap.fill, number, elements)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"the value cannot be stored as {self.name}: {error}") from error
+        heap.put(number, (made,))
+        return elements
+
+    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        values: NDArray[np.generic] = np.empty(elements.shape, self.dtype)
+        if not elements.size:
+            return values
+        elements = np.ascontiguousarray(elements)
+        if self.text and PACKED:
+            _kernel.elements_to_strings(heap.buffers, elements, None, values)
+        else:
+            objects = _kernel.elements_to_objects(heap.buffers, elements, self.text)
+            values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs know no object arrays
+        return values
+
+
+def _encoded(value: str, path: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise MetadataError(f"{path} must be Unicode text, found half of a surrogate pair", path=path) from None
 
 
 class VariableLengthTypes(NamedDataTypes):
-    """The family of both. NumPy has no dtype of either."""
+    """The family of both."""
 
     __slots__ = ()
-    names = ("string", "bytes")
+    names = (STRING, "bytes", "variable_length_bytes")
 
     def parse(self, extension: Extension, path: str) -> DataType:
         no_configuration(extension, path)
         return VariableLengthType(extension.name)
 
     def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
-        return None
-
-
-def with_variable_length(known: MetadataExtensions) -> MetadataExtensions:
-    """The same with both types, unless others of these names are registered."""
-    return known.replaced(data_types=(*known.data_types, VariableLengthTypes()))
+        return VariableLengthType(STRING) if dtype.kind == "T" else None
 
 
 def bytes_of(value: Json) -> bytes | None:
@@ -89,14 +175,3 @@ def bytes_of(value: Json) -> bytes | None:
     if isinstance(value, list) and all(type(byte) is int and 0 <= byte < 256 for byte in value):
         return bytes(value)  # type: ignore[arg-type] # they are all int
     return None
-
-
-def undecodable(metadata: ArrayMetadata, path: str) -> UnknownExtensionError | None:
-    """The error for an array of these types, at a path; None for any other array."""
-    if type(metadata.data_type) is not VariableLengthType:
-        return None
-    return UnknownExtensionError(
-        f"arrays of the data type {metadata.data_type.name} cannot be read here: their elements have no fixed size",
-        path=f"/{path}",
-        hint="its document and its encoded chunks are keys of session.store, which lists and reads them",
-    )

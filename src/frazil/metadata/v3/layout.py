@@ -34,6 +34,12 @@ class V3Layout(Value):
     def document_key(self, path: str, kind: type[Metadata]) -> str:
         return document_key(path)
 
+    def attributes_key(self, path: str) -> str | None:
+        return None
+
+    def copies_key(self, path: str) -> str | None:
+        return None
+
     def documents_prefix(self, path: str) -> str:
         return data_prefix(path)
 
@@ -51,7 +57,7 @@ class V3Layout(Value):
         documents = [key for key in keys if key.endswith("/" + DOCUMENT_NAME) and len(key) > len(below)]
         return [Candidate(key[: -len(DOCUMENT_NAME) - 1], (key,)) for key in documents]
 
-    def parse(self, key: str, value: bytes, known: KnownExtensions) -> Metadata:
+    def parse(self, key: str, value: bytes, known: KnownExtensions, attributes: bytes | None = None) -> Metadata:
         return parse_node(value, known.metadata, key=key)
 
     def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
@@ -59,6 +65,9 @@ class V3Layout(Value):
 
     def emit(self, metadata: Metadata) -> bytes:
         return emit_node(metadata)
+
+    def emit_attributes(self, metadata: Metadata) -> bytes | None:
+        return None
 
 
 V3: Final = V3Layout()

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag, check_surroundings, checked_progress
-from frazil.array.hierarchy.nodes import Metadata, Place, missing, nodes_below
+from frazil.array.hierarchy.members import nodes_below
+from frazil.array.hierarchy.nodes import Metadata, Place, missing
 from frazil.array.hierarchy.root import locate
 from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
 from frazil.errors import AlreadyExistsError, FormatError, FrazilError, InvalidInputError, StoreError
@@ -14,6 +15,7 @@ from frazil.metadata.draft.entry_point import parse_entry
 from frazil.metadata.draft.layout import DraftLayout, new_layout
 from frazil.metadata.layout import Layout
 from frazil.metadata.model import FORMATS, GroupMetadata, ZarrFormat, known_format
+from frazil.metadata.v2.layout import V2
 from frazil.metadata.v3.documents import read_document
 from frazil.metadata.v3.layout import V3
 from frazil.operations.convert.hierarchy_keys import ENTRY_NAME, Hierarchy
@@ -21,8 +23,8 @@ from frazil.operations.convert.journal import Journal, parse_journal
 from frazil.operations.convert.plan import check_in_place, plan_conversion
 from frazil.operations.convert.report import Conversion
 from frazil.operations.convert.run import Chain, Cleaning, Conversions, Task
-from frazil.operations.location_overlap import address_of, check_apart, origin_of
 from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.location_overlap import address_of, check_apart, origin_of
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 
@@ -44,7 +46,7 @@ def convert(
     source       where the hierarchy begins: the folder of its zarr.json, or a store
     destination  an empty place, or one that an interrupted conversion of the same hierarchy left; None: in place. Then the hierarchy is of the old
                  dialect, whole, until zarr.json is replaced at the end, and of the new one after; an interrupted run is finished by another one
-    zarr_format  3 (final Zarr v3), "draft" (December 2022), "draft-2021" (its older dialect)
+    zarr_format  3 (final Zarr v3), 2 (Zarr v2; to another location, from and to final Zarr v3 alone), "draft" (December 2022), "draft-2021" (its older dialect)
     dry_run      writes nothing, and tells what would be done
     overwrite    whether what is at the destination is removed first
     recode       whether arrays whose codecs the new dialect cannot name are decoded, and encoded with its default codecs
@@ -89,6 +91,7 @@ def prepare(
     to_store, to_root = resolve(destination)
     check_apart(address_of(store, root), address_of(to_store, to_root), "leave the destination out to convert in place")
     hierarchy, nodes = read_hierarchy(store, root, registry)
+    _check_v2((hierarchy.layout.zarr_format, to), in_place=False)
     target = Hierarchy(to_root, _layout(to_root, to))
     plan = plan_conversion(nodes, hierarchy, target, registry, recode=recode)
     journal = Journal(hierarchy.layout.zarr_format, to, origin_of(store, root))
@@ -111,11 +114,24 @@ def read_hierarchy(store: Store, root: str, registry: Registry) -> tuple[Hierarc
     return hierarchy, nodes
 
 
+def _check_v2(formats: tuple[ZarrFormat, ZarrFormat], *, in_place: bool) -> None:
+    """Refuses conversions from and to Zarr v2 in place, and between it and a draft."""
+    if 2 not in formats:
+        return
+    if in_place:
+        raise InvalidInputError("Zarr v2 is not converted in place", hint="give a destination")
+    if not {*formats} <= {2, 3}:
+        raise InvalidInputError(
+            "Zarr v2 and a draft of 2022 are not converted into each other", hint="convert to final Zarr v3 first"
+        )
+
+
 def _in_place(
     store: Store, root: str, to: ZarrFormat, registry: Registry, runtime: Runtime, recode: bool
 ) -> Conversions:
     hierarchy, nodes = read_hierarchy(store, root, registry)
     now = hierarchy.layout.zarr_format
+    _check_v2((now, to), in_place=True)
     noted = store.get(hierarchy.journal_key)
 
     def task(to: ZarrFormat) -> Task:
@@ -193,6 +209,8 @@ def _paths(layout: Layout, root: str, keys: Iterable[str]) -> list[str]:
 
 
 def _layout(root: str, zarr_format: ZarrFormat) -> Layout:
+    if zarr_format == 2:
+        return V2
     return V3 if zarr_format == 3 else new_layout(root, old=zarr_format == "draft-2021")
 
 

@@ -11,7 +11,7 @@ from frazil.metadata.layout import Layout, Metadata
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import join
 from frazil.record import Record
-from frazil.stores.keys import check_prefix
+from frazil.stores.keys.names import check_prefix
 
 ENTRY_NAME: Final = "zarr.json"
 JOURNAL_NAME: Final = "__frazil_convert.json"  # no node has a name that begins so, and no dialect looks for it
@@ -25,20 +25,20 @@ class Hierarchy(Record):
 
     @property
     def entry_key(self) -> str:
-        """The document that says of which dialect the hierarchy is: the entry point of the draft, the root node of the final Zarr v3."""
-        return self.root + ENTRY_NAME
+        """The document that says of which dialect the hierarchy is: the entry point of the draft, the root node of the final Zarr v3, the root group of Zarr v2."""
+        return self.root + (".zgroup" if self.layout.zarr_format == 2 else ENTRY_NAME)
 
     @property
     def journal_key(self) -> str:
         return self.root + JOURNAL_NAME
 
     def at(self, path: str) -> str:
-        """The path as the layout counts it: from the root of the store in final Zarr v3."""
-        return join(self.root[:-1], path) if self.layout.zarr_format == 3 else path
+        """The path as the layout counts it: from the root of the store in final Zarr v3 and in Zarr v2."""
+        return join(self.root[:-1], path) if self.layout.zarr_format in (2, 3) else path
 
     def inside(self, path: str) -> str:
         """Undoes `at`."""
-        above = len(self.root) if self.layout.zarr_format == 3 else 0
+        above = len(self.root) if self.layout.zarr_format in (2, 3) else 0
         return path[above:]
 
     def document_key(self, path: str, node: Metadata) -> str:
@@ -58,6 +58,9 @@ class Claims:
         self._documents.update(
             hierarchy.document_key(path, node) for path, node in nodes.items() if not getattr(node, "implicit", False)
         )
+        for path in nodes:
+            at = hierarchy.at(path)
+            self._documents.update(filter(None, (hierarchy.layout.attributes_key(at), hierarchy.layout.copies_key(at))))
         self._arrays: dict[str, tuple[str, ArrayMetadata, tuple[int, ...]]] = {}
         for path, node in nodes.items():
             if isinstance(node, ArrayMetadata):

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from json import loads
 from typing import Final, Literal
 
+from frazil.array.compiled_array import chunk_spec
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
 from frazil.codecs.chain import compile_chain
-from frazil.codecs.codec import ChunkSpec, Codec, resolve
+from frazil.codecs.codec import Codec, resolve
 from frazil.codecs.defaults import default_codecs, draft_codecs
 from frazil.codecs.registry import Registry
 from frazil.errors import ConversionError, FrazilError, InvalidInputError, one_line
 from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import ChunkKeyEncoding, DefaultKeys, SeparatedKeys
+from frazil.metadata.chunk_keys import ChunkKeyEncoding, DefaultKeys, SeparatedKeys, V2Keys
 from frazil.metadata.draft.emitter import draft_keys
 from frazil.metadata.draft.parser import MEMBERS
 from frazil.metadata.extensions import Extension, parse_extensions
@@ -32,11 +33,15 @@ Way = Literal["bytes", "shard index", "recoded"]
 
 _NAMES: Final[dict[ZarrFormat, str]] = {
     3: "final Zarr v3",
+    2: "Zarr v2",
     "draft": "the draft of December 2022",
     "draft-2021": "the older dialect of the draft",
 }
 _ENTRY_MEMBERS: Final = frozenset({"zarr_format", "metadata_encoding", "metadata_key_suffix"})
 _OLD_MEMBERS: Final = frozenset({*MEMBERS, "compressor", "dimension_separator", "shards", "shard_format"})
+_V2_MEMBERS: Final = frozenset(
+    {"zarr_format", "shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters", "dimension_separator"}
+)
 _SHARDS: Final = "sharding_indexed"
 _LITTLE: Final[Json] = [{"name": "bytes", "configuration": {"endian": "little"}}]
 _SHOWN: Final = 20  # refusals in the text of an error
@@ -100,6 +105,12 @@ def plan_conversion(
         made[path] = maker.made
         if maker.value is not None:
             documents.append((target.document_key(path, maker.made), maker.value))
+            beside, attributes = (
+                target.layout.attributes_key(target.at(path)),
+                target.layout.emit_attributes(maker.made),
+            )
+            if beside is not None and attributes is not None:
+                documents.append((beside, attributes))
         if isinstance(node, ArrayMetadata) and isinstance(maker.made, ArrayMetadata):
             arrays[path] = ArrayPlan(path, node, maker.made, maker.way)
     refusals += _clashes([key for key, _ in documents])
@@ -207,7 +218,7 @@ class _Maker:
         for name in _extras(node, self._registry):
             self._refuse(name, _unknown(to))
         names = node.dimension_names
-        if to != 3 and any(name is not None for name in names or ()):
+        if to not in (2, 3) and any(name is not None for name in names or ()):
             self._refuse("dimension_names", f"{_NAMES[to]} has no member for them; keep them as an attribute")
         codecs = node.codecs
         if to != 3:
@@ -215,7 +226,7 @@ class _Maker:
         return _with(
             node,
             codecs=codecs,
-            dimension_names=names if to == 3 else None,
+            dimension_names=names if to in (2, 3) else None,
             data_type=_renamed(node.data_type, to),
             keys=_keys(node.chunk_key_encoding, node.zarr_format, to),
             zarr_format=to,
@@ -231,13 +242,15 @@ class _Maker:
 
     def _said(self, metadata: Metadata) -> bytes | FrazilError:
         try:
+            self._target.layout.emit_attributes(metadata)  # which may refuse some
             return self._target.layout.emit(metadata)
         except InvalidInputError as error:
             return error
 
     def _read_back(self, metadata: ArrayMetadata, value: bytes) -> ArrayMetadata | FrazilError:
         try:
-            read = self._target.layout.parse(self._target.document_key(self.path, metadata), value, self._registry)
+            layout, key = self._target.layout, self._target.document_key(self.path, metadata)
+            read = layout.parse(key, value, self._registry, layout.emit_attributes(metadata))
         except InvalidInputError as error:
             return error
         assert isinstance(read, ArrayMetadata)
@@ -270,9 +283,11 @@ def _with(
 
 
 def _keys(keys: ChunkKeyEncoding, of: ZarrFormat, to: ZarrFormat) -> ChunkKeyEncoding:
+    if to == 2:
+        return V2Keys(keys.separator if isinstance(keys, SeparatedKeys) else ".")
     if to != 3:
         return draft_keys(keys, old=to == "draft-2021")
-    return keys if of == 3 else DefaultKeys(keys.separator if isinstance(keys, SeparatedKeys) else "/")
+    return keys if of in (2, 3) else DefaultKeys(keys.separator if isinstance(keys, SeparatedKeys) else "/")
 
 
 def _renamed(data_type: DataType, to: ZarrFormat) -> DataType:
@@ -320,10 +335,13 @@ def _with_plain_index(entries: list[dict[str, Json]]) -> list[dict[str, Json]]:
 
 def _defaults(metadata: ArrayMetadata, grid: RegularGrid, registry: Registry) -> tuple[Extension, ...]:
     """The target's own choice of codecs for the innermost chunks, in shards where there are shards now. Raises InvalidInputError."""
-    spec = ChunkSpec(grid.chunk_shape, metadata.dtype, metadata.data_type.swaps, metadata.fill_value.data)
+    spec = chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value)
     old = compile_chain(registry.parse_codecs(metadata.codecs), spec)
     inner = spec._replace(shape=old.leaf.shape)
-    codecs = (Bytes(), *(default_codecs if metadata.zarr_format == 3 else draft_codecs)(metadata.dtype))
+    codecs = (
+        *registry.parse_codecs([metadata.data_type.serializer]),
+        *(default_codecs if metadata.zarr_format == 3 else draft_codecs)(spec.dtype),
+    )
     chain: tuple[Codec, ...] = resolve(codecs, inner)
     if old.levels:
         chain = (ShardingIndexed(inner.shape, chain, [Bytes("little")]),)
@@ -355,7 +373,7 @@ def _extras(node: ArrayMetadata, registry: Registry) -> Iterator[str]:
                 uri = entry.get("extension") if isinstance(entry, dict) else None
                 if not (isinstance(uri, str) and registry.draft.array_extension(uri)):
                     yield f"extensions[{i}]"
-        elif name not in _OLD_MEMBERS and value not in ([], {}, None):
+        elif name not in (_V2_MEMBERS if node.zarr_format == 2 else _OLD_MEMBERS) and value not in ([], {}, None):
             yield name
 
 
@@ -375,7 +393,7 @@ def _entry_refusals(source: Hierarchy) -> Iterator[Refusal]:
 
 def _name_refusals(path: str, target: Hierarchy) -> Iterator[Refusal]:
     # a reader of the older dialect takes names that its programs do not
-    check = target.layout.check_name if target.layout.zarr_format == 3 else check_draft_name
+    check = target.layout.check_name if target.layout.zarr_format in (2, 3) else check_draft_name
     for name in path.split("/") if path else []:
         try:
             check(name)

@@ -96,7 +96,9 @@ class Conversion(Record):
 
 
 def _named(zarr_format: ZarrFormat) -> str:
-    return {3: "Zarr v3", "draft": "the draft of December 2022", "draft-2021": "the older draft"}[zarr_format]
+    return {3: "Zarr v3", 2: "Zarr v2", "draft": "the draft of December 2022", "draft-2021": "the older draft"}[
+        zarr_format
+    ]
 
 
 def _count(number: int, noun: str) -> str:

@@ -18,9 +18,9 @@ from frazil.operations.convert.journal import Journal
 from frazil.operations.convert.key_sweep import Sweep
 from frazil.operations.convert.plan import Plan
 from frazil.operations.convert.report import Conversion, ConvertedArray
-from frazil.operations.location_overlap import shown
 from frazil.record import Record
 from frazil.runtime import Runtime
+from frazil.stores.location_overlap import shown
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Changed, pieces_of
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.array.compiled_array import chunk_spec
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.chain import compile_chain
-from frazil.codecs.codec import ChunkSpec
 from frazil.codecs.registry import Registry
 from frazil.codecs.shard import InnerChunks, Level, assemble, index_error, read_indexes
 from frazil.metadata.model import ArrayMetadata
@@ -61,7 +61,7 @@ def shard_forms(
     source: ArrayMetadata, target: ArrayMetadata, registry: Registry, chunk_shape: Sequence[int]
 ) -> ShardForms:
     """What changes between two arrays whose chains differ in shard indexes alone. Raises MetadataError, UnknownExtensionError for a chain that is none."""
-    spec = ChunkSpec(tuple(chunk_shape), source.data_type.dtype, source.data_type.swaps, source.fill_value.data)
+    spec = chunk_spec(source.data_type, tuple(chunk_shape), source.fill_value)
     old = compile_chain(registry.parse_codecs(source.codecs), spec).levels
     new = compile_chain(registry.parse_codecs(target.codecs), spec).levels
     changed = [_differ(one, other) for one, other in zip(old, new, strict=True)]

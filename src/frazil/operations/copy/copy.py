@@ -10,6 +10,7 @@ from typing import Final
 
 from frazil.api.destinations import check_destination
 from frazil.array.arguments import check_flag
+from frazil.array.hierarchy.repository_places import MAIN_FILES
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError, ReadOnlyError, StoreError
 from frazil.operations.copy.draft_documents import complete_documents
 from frazil.operations.copy.merge import Merged, Pair, merge
@@ -26,14 +27,13 @@ from frazil.operations.copy.note import (
 from frazil.operations.copy.plan import differences, in_order, is_document, is_reference
 from frazil.operations.copy.report import Copied, Kind
 from frazil.operations.copy.run import CopyThreads, Done, Route, erase_names, names_below
-from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.record import Record
 from frazil.repository.alpha.reference_files import REFS
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore
+from frazil.stores.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.stores.locations import Location, resolve
-from frazil.stores.repository_places import MAIN_FILES
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, Version, pieces_of
 
@@ -59,7 +59,9 @@ def copy(
     destination  an empty place, or one that an interrupted copy of the same source left, which is gone on with; session.store of a writable session: then commit it
     path, to     of the node at the source, and at the destination
     overwrite    whether what is at the destination is removed first
-    verify       whether all bytes at the destination are compared with those of the source
+    verify       whether what is at the destination in the end is compared with the source, of which it is to have all bytes. Where both sides, or one while the other is at
+                 hand (a folder), tell the MD5 digest of a value, digests are compared: they prove that the bytes are those that the source had when it was listed. Object stores
+                 tell it of objects that were put in one piece. Of all other values both sides are read, and the bytes compared
     progress     called with the bytes that were copied since the last call
     runtime      bytes_in_flight: bytes in memory; requests_in_flight; threads, between two folders
     Documents are written last, and of a repository its branches. Those of arrays of the 2022 draft get the members that the draft requires where they
@@ -211,7 +213,7 @@ def _into_store(
         removed += erase_names(route.to_store, route.to_root, others)
         pairs = [pair for pair in part.pairs if not (is_repository and pair.name.startswith(REFS))]
         late |= {pair.name: pair for pair in pairs if is_document(pair.name) or is_reference(pair.name)}
-        done = done.plus(threads.copy([pair for pair in pairs if pair.name not in late]))
+        done = done.plus(threads.copy([pair for pair in pairs if pair.name not in late], listed=True))
     for group in in_order(late):
         done = done.plus(threads.copy([late[name] for name in group]))
     complete_documents(route.to_store, route.to_root, [name for name in late if is_document(name)])
@@ -221,7 +223,8 @@ def _into_store(
 def _listed(route: Route) -> Iterator[Merged]:
     """What is at the source, with what is known of it at the destination where a copy is gone on with."""
     timed = isinstance(route.store, LocalStore) and isinstance(route.to_store, LocalStore)
-    here = route.store.list_pages(route.root, details=route.again)
+    tells_digests = route.verify and not route.store.capabilities.direct
+    here = route.store.list_pages(route.root, details=route.again or tells_digests)
     there = route.to_store.list_pages(route.to_root, details=True) if route.again else ()
     for part in merge(here, there, route.root, route.to_root, timed=timed):
         yield part._replace(pairs=[pair for pair in part.pairs if pair.name != NOTE_NAME])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, takewhile
 
 from frazil.operations.copy.plan import Seen
 from frazil.record import Record
 from frazil.stores.values import Page
 
-__all__ = ["Merged", "Pair", "merge"]
+__all__ = ["Merged", "Pair", "merge", "with_found"]
 
 
 class Pair(Record):
@@ -44,6 +44,13 @@ def merge(
         yield Merged([Pair(name, seen, found.pop(name, None)) for name, seen in rows], list(found))
     if following is not None:
         yield Merged([], [following[0], *(name for name, _ in coming)])
+
+
+def with_found(pairs: Sequence[Pair], there: Iterable[Page], to_root: str) -> list[Pair]:
+    """Pairs, sorted by name, with what a later listing says of the destination, which begins at the first name or before it. Pages are taken up to the last name."""
+    rows = chain.from_iterable(_rows(page, to_root, False) for page in there)
+    seen = dict(takewhile(lambda row: row[0] <= pairs[-1].name, rows))
+    return [pair._replace(found=seen.get(pair.name)) for pair in pairs]
 
 
 def _rows(page: Page, root: str, timed: bool) -> Iterator[tuple[str, Seen]]:

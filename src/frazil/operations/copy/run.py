@@ -1,4 +1,4 @@
-"""Copying batches of keys from store to store, on some threads: what is there already is left, what was copied can be compared. In which order is said in
+"""Batches of keys, copied from store to store on some threads: what is there already is left, what was copied can be verified. In which order is said in
 plan.py, what is copied at all in copy.py."""
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final, Self
 
 from frazil.errors import ConflictError, StoreError
 from frazil.late import LateModule
-from frazil.operations.copy.merge import Pair
+from frazil.operations.copy.merge import Pair, with_found
 from frazil.operations.copy.plan import digest_of, is_document, is_reference, is_same, split_batches
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.local.appended_shards import restore_keys
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
-from frazil.stores.value_copies import pieces_of_object
+from frazil.stores.transfer.value_copies import pieces_of_object
 from frazil.stores.values import ANY, NO_SPANS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _REMOTE_WORKERS: Final = 4  # each with its share of the requests: while some wa
 
 
 class Route(Record):
-    """From where to where. Roots are "" or end in "/". again: what an interrupted copy left is there; verify: bytes are compared; must_be_there: a key that vanishes
+    """From where to where. Roots are "" or end in "/". again: what an interrupted copy left is there; verify: what is there in the end is compared with the source; must_be_there: a key that vanishes
     after it was listed is an error."""
 
     store: Store
@@ -82,41 +82,52 @@ class CopyThreads:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def copy(self, pairs: Sequence[Pair]) -> Done:
-        """Copies the values of these names, in any order. Raises the first error; what is under way is brought to an end."""
-        done = Done()
+    def copy(self, pairs: Sequence[Pair], *, listed: bool = False) -> Done:
+        """Copies the values of these names, and verifies them where the route says so. Raises the first error; what is under way is brought to an end.
+
+        listed  whether the names are sorted, and lie close enough together to be listed once more at the destination"""
+        route = self._route
+        sizes = self._carry_out(self._copy, pairs)
+        if route.verify:
+            kept = [pair._replace(found=None) for pair in pairs if sizes.get(pair.name, 0) >= 0]
+            if listed and kept and not route.to_store.capabilities.direct:
+                after = route.to_root + kept[0].name[:-1]
+                kept = with_found(kept, route.to_store.list_pages(route.to_root, after, details=True), route.to_root)
+            sizes |= self._carry_out(self._verified, kept)
+        copied = [size for size in sizes.values() if size >= 0]
+        return Done(len(copied), sum(copied), len(pairs) - len(sizes))
+
+    def _carry_out(self, work: Callable[[Sequence[Pair]], dict[str, int]], pairs: Sequence[Pair]) -> dict[str, int]:
+        """Does the work in batches, on the threads: what it copied, and how many bytes of each name; -1 where the source has it no more."""
         batches = split_batches(pairs, self._workers, self._most)
         if self._pool is None or len(batches) == 1:
-            results: Iterator[Done] = (self._copy(batch) for batch in batches)
+            results: Iterator[dict[str, int]] = map(work, batches)
         else:
-            tasks = [self._pool.submit(self._copy, batch) for batch in batches]
+            tasks = [self._pool.submit(work, batch) for batch in batches]
             results = (task.result() for task in futures.as_completed(tasks))
+        sizes: dict[str, int] = {}
         for part in results:
-            self._report(part.nbytes)
-            done = done.plus(part)
-        return done
+            self._report(sum(size for size in part.values() if size >= 0))
+            sizes |= part
+        return sizes
 
-    def _copy(self, pairs: Sequence[Pair]) -> Done:
-        route, names = self._route, [pair.name for pair in pairs]
-        missing = [pair.name for pair in pairs if not _is_copied(route, pair, self._limit)]
-        sizes = self._copied(missing)
-        found = len(names) - len(missing)
-        if route.verify:
-            lacking = {name for name, size in zip(missing, sizes, strict=True) if size < 0}
-            wrong = self._different([name for name in names if name not in lacking])
-            if wrong:  # of what was found there, perhaps; or the source has changed
-                again = self._copied(wrong)
-                refused = self._different([name for name, size in zip(wrong, again, strict=True) if size >= 0])
-                if refused:
-                    raise StoreError(
-                        "the copy has other bytes than the source",
-                        key=route.to_root + refused[0],
-                        hint="see that nobody writes to either, then copy again",
-                    )
-                missing, sizes = [*missing, *wrong], [*sizes, *again]
-                found = len(names) - len(set(missing))
-        copied = {name: size for name, size in zip(missing, sizes, strict=True) if size >= 0}
-        return Done(len(copied), sum(copied.values()), found)
+    def _copy(self, pairs: Sequence[Pair]) -> dict[str, int]:
+        missing = [pair.name for pair in pairs if not _is_copied(self._route, pair, self._limit)]
+        return dict(zip(missing, self._copied(missing), strict=True))
+
+    def _verified(self, pairs: Sequence[Pair]) -> dict[str, int]:
+        """Copies once more what has other bytes than the source: what was found there, perhaps; or the source has changed."""
+        route, limit = self._route, self._limit
+        wrong = self._different([pair.name for pair in pairs if not _has_digest(route, pair, limit)])
+        sizes = dict(zip(wrong, self._copied(wrong), strict=True))
+        refused = self._different([name for name, size in sizes.items() if size >= 0])
+        if refused:
+            raise StoreError(
+                "the copy has other bytes than the source",
+                key=route.to_root + refused[0],
+                hint="see that nobody writes to either, then copy again",
+            )
+        return sizes
 
     def _copied(self, names: Sequence[str]) -> list[int]:
         route = self._route
@@ -154,10 +165,19 @@ def _is_copied(route: Route, pair: Pair, limit: int) -> bool:
         return same
     if route.must_be_there and not is_document(name) and not is_reference(name):
         return True  # a file of a repository has one content under its name for ever, and is written whole
-    if digest_of(found.version) is not None and route.store.capabilities.direct:
-        return _md5(route.store, route.root + name, limit) == digest_of(found.version)
-    if digest_of(source.version) is not None and route.to_store.capabilities.direct:
-        return _md5(route.to_store, route.to_root + name, limit) == digest_of(source.version)
+    return _has_digest(route, pair, limit)
+
+
+def _has_digest(route: Route, pair: Pair, limit: int) -> bool:
+    """Whether digests prove that the destination has the bytes of the source: both sides' own, or that of one side and one made here of what the other side has at hand."""
+    name, source, found = pair
+    here, there = digest_of(source.version), None if found is None else digest_of(found.version)
+    if here is not None and there is not None:
+        return here == there
+    if there is not None and route.store.capabilities.direct:
+        return _md5(route.store, route.root + name, limit) == there
+    if here is not None and route.to_store.capabilities.direct:
+        return _md5(route.to_store, route.to_root + name, limit) == here
     return False
 
 

@@ -14,7 +14,7 @@ from frazil.api.places import create_array
 from frazil.api.session import Session
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
-from frazil.array.hierarchy.new_array import Lengths
+from frazil.array.creation.array_metadata import Lengths
 from frazil.array.hierarchy.nodes import Place, check_above, create_groups, drop_copies, find_nodes
 from frazil.array.hierarchy.root import for_creation
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError
@@ -33,13 +33,13 @@ from frazil.operations.copy.note import (
     put_note,
     require_only_note,
 )
-from frazil.operations.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.operations.rechunk.report import Rechunked
 from frazil.operations.shards.shard_index import grid_extents
 from frazil.operations.slabs import SlabPlan, plan_slabs, read_slabs
 from frazil.record import Record
 from frazil.runtime import Runtime
 from frazil.stores.array_storage.node_store import NodeStore
+from frazil.stores.location_overlap import address_of, check_apart, origin_of, shown
 from frazil.stores.locations import Location, resolve
 from frazil.stores.memory import MemoryStore
 from frazil.stores.store import Store
@@ -267,14 +267,14 @@ def _check_apart(array: Array, store: Store, root: str) -> None:
 
 
 def _check_place(store: Store, root: str) -> None:
-    """Refuses a place in a hierarchy of a draft, or below an array."""
+    """Refuses a place in a hierarchy of another dialect, or below an array."""
     path = root[:-1] if root else ""
     place, _ = for_creation(Place(store), path, None, overwrite=False)
     if place.layout.zarr_format != 3:
         raise InvalidInputError(
-            "the destination is in a hierarchy of a draft, and the new array is final Zarr v3",
+            "the destination is in a hierarchy of another dialect, and the new array is final Zarr v3",
             path=path or "/",
-            hint="choose a place beside it; `frazil convert` makes a draft of it",
+            hint="choose a place beside it",
         )
     above = sorted(ancestors(path))
     if above:

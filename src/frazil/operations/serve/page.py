@@ -36,7 +36,8 @@ def describe(name: str, node: ArrayMetadata | GroupMetadata | FrazilError | None
     """The line of a node, whose name is a path below the page's; None: not a node, only a part of keys. A name ending in "/" leads to a page, as groups do."""
     if isinstance(node, ArrayMetadata):
         chunks, shards = _layout(node)
-        link = f"{name}/zarr.json" if node.zarr_format == 3 else None  # drafts have their documents elsewhere
+        document = "zarr.json" if node.zarr_format == 3 else ".zarray" if node.zarr_format == 2 else None
+        link = None if document is None else f"{name}/{document}"  # drafts have their documents elsewhere
         return Line(name, link, (_extent(node.shape), node.data_type.label, _extent(chunks), _extent(shards)))
     if isinstance(node, GroupMetadata):
         return Line(f"{name}/", f"{name}/", ())

@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 from frazil.errors import InvalidInputError
 from frazil.operations.serve.served_keys import is_served
 from frazil.record import Record
-from frazil.stores.keys import check_key
+from frazil.stores.keys.names import check_key
 
 Header = tuple[str, str]
 Span = tuple[int, int]  # start, length

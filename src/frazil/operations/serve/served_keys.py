@@ -1,14 +1,17 @@
-"""Which keys are served: those that a hierarchy of Zarr has, by their form; and which documents the node of a chunk has. Pure.
+"""Which keys are served: those that a hierarchy of Zarr has, by their form; which documents the node of a chunk has, and which keys the chunks of an array have. Pure.
 
 A folder may hold other things beside a hierarchy (`.env`, `.git/config`, notes): none of these has such a name, but for some (`reports/2024`) that look like chunks.
-Whether the node of a chunk is there, served_nodes.py looks up. What a request means is in requests.py."""
+served_nodes.py reads the documents. What a request means is in requests.py."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Final
 
+from frazil.metadata.chunk_keys import SEPARATORS, DefaultKeys, SeparatedKeys, V2Keys
+from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.record import Record
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,18})"
@@ -41,8 +44,9 @@ def chunk_documents(key: str) -> tuple[str, ...]:
 
 
 class DraftNode(Record):
-    """A node of the draft. root: the prefix of the hierarchy, "" or ending in "/"; path: below data/, without a slash at the end."""
+    """A node of the draft. prefix: of its chunks; root: the prefix of the hierarchy; both "" or ending in "/"; path: below data/, without a slash at the end."""
 
+    prefix: str
     root: str
     path: str
 
@@ -64,8 +68,63 @@ def draft_nodes(key: str) -> list[DraftNode]:
         for i, part in enumerate(parts):
             if part == "data":
                 root = "".join(f"{above}/" for above in parts[:i])
-                nodes.append(DraftNode(root, "/".join(parts[i + 1 :])))
+                nodes.append(DraftNode(node, root, "/".join(parts[i + 1 :])))
     return nodes
+
+
+class ArrayKeys(Record):
+    """The keys of the chunks of an array, without its prefix. encodings: of which each key has one; none where the document does not say it in a way known here: then every key
+    may be one."""
+
+    encodings: tuple[SeparatedKeys, ...]
+    ndim: int
+
+    def has(self, key: str) -> bool:
+        return not self.encodings or any(one.decode(key, self.ndim) is not None for one in self.encodings)
+
+
+def array_keys(document: str, value: bytes) -> ArrayKeys | None:
+    """The keys of the array that a document is of; None for a group's. document: its key, one of those that chunk_documents and DraftNode.documents name."""
+    members, name = json_members(value), document.rpartition("/")[2]
+    if name == "zarr.json" and members.get("node_type") != "array":
+        return None
+    shape = members.get("shape")
+    if not isinstance(shape, list):
+        return ArrayKeys((), 0)
+    if name == "zarr.json":
+        return ArrayKeys(_final_encodings(members.get("chunk_key_encoding")), len(shape))
+    if name == ".zarray":
+        return ArrayKeys(_with_separator(V2Keys, members.get("dimension_separator")), len(shape))
+    grid = members.get("chunk_grid")
+    if not isinstance(grid, dict) or "extension" in grid:
+        return ArrayKeys((), 0)
+    separator = grid.get("separator")
+    prototype = _with_separator(V2Keys, None) if separator is None else ()
+    return ArrayKeys((*_with_separator(DraftKeys, separator), *prototype), len(shape))
+
+
+def json_members(document: bytes) -> dict[str, object]:
+    """The members of a JSON object; none where the document is no JSON object."""
+    try:
+        found = json.loads(document)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _final_encodings(entry: object) -> tuple[SeparatedKeys, ...]:
+    name = entry.get("name") if isinstance(entry, dict) else entry
+    configuration = entry.get("configuration") if isinstance(entry, dict) else None
+    separator = configuration.get("separator") if isinstance(configuration, dict) else None
+    for kind in (DefaultKeys, V2Keys):
+        if name == kind.name:
+            return _with_separator(kind, kind.default_separator if separator is None else separator)
+    return ()
+
+
+def _with_separator(kind: type[SeparatedKeys], separator: object) -> tuple[SeparatedKeys, ...]:
+    """An encoding with this separator, with each that there is where none is given: writers of Zarr v2 left it out."""
+    return tuple(kind(one) for one in SEPARATORS if separator is None or one == separator)
 
 
 def _is_document(key: str) -> bool:

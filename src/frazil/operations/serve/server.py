@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from errno import ENAMETOOLONG
+from errno import ELOOP, ENAMETOOLONG, EXDEV
 from itertools import chain
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Final, Self
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from frazil.api.places import open_node
 from frazil.array.group import Group
 from frazil.errors import ConflictError, FrazilError, InvalidInputError, NotFoundError, StoreError, one_line
+from frazil.operations.serve.consolidated_documents import ConsolidatedDocuments, etag_of
 from frazil.operations.serve.hosts import hosts_of
 from frazil.operations.serve.listener import CONNECTIONS, Listener, listen
 from frazil.operations.serve.page import LEVELS, describe, draw_page
@@ -31,7 +32,7 @@ from frazil.operations.serve.requests import (
     share,
 )
 from frazil.operations.serve.served_keys import chunk_documents, is_served
-from frazil.operations.serve.served_nodes import ServedNodes
+from frazil.operations.serve.served_nodes import Arrays, ServedNodes, arrays_above, has_chunk
 from frazil.operations.serve.values import PIECE, find_value
 from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
@@ -153,7 +154,9 @@ class Server:
     __slots__ = ("_listener", "_thread", "url")
 
     def __init__(self, source: Source, prefix: str, options: _Options) -> None:
-        served = _Served(source, prefix, _salt(source()), options.tell, options.cors, ServedNodes())
+        served = _Served(
+            source, prefix, _salt(source()), options.tell, options.cors, ServedNodes(), ConsolidatedDocuments()
+        )
         hosts_of(
             options.host, options.port, options.host_names
         )  # what is wrong with them is said before anything listens
@@ -213,6 +216,7 @@ class _Served(Record):
     tell: Tell
     cors: frozenset[str]
     nodes: ServedNodes
+    consolidated: ConsolidatedDocuments
 
     def answer(
         self,
@@ -238,6 +242,8 @@ class _Served(Record):
         except Exception as error:
             if _cannot_be(key, error):
                 return refusal(400, "the address is no key of this store"), iter(())
+            if _leaves_folder(error):
+                return nothing_there(), iter(())
             self.failed(error)
             return refusal(500, "the store failed; the server's standard error says why"), iter(())
 
@@ -245,6 +251,11 @@ class _Served(Record):
         """Begins anew where the value is replaced between its look-up and the first bytes."""
         if not self.nodes.serves(store, self.prefix + request.key):
             return nothing_there(), iter(())
+        document = self.consolidated.document(store, self.prefix + request.key)
+        if document is not None:
+            answer = answer_value(request, len(document), etag_of(request.key, document))
+            start, length = answer.span or (0, 0)
+            return answer, iter(() if request.head or not length else (document[start : start + length],))
         for _ in attempts(READS):
             value = find_value(store, self.prefix + request.key, ask_ahead(request, PIECE), self.salt)
             if value is None:
@@ -280,16 +291,16 @@ class _Served(Record):
             return []
         keys, prefixes = store.list_dir(self.prefix + path)
         names = [name[len(self.prefix) :] for name in (*prefixes, *keys)]
-        asked: dict[tuple[str, ...], bool] = {}  # chunks of one folder have the same documents
+        arrays: dict[tuple[str, ...], Arrays] = {}  # chunks of one folder have the same documents
         found: list[str] = []
         for name in names:
             key = f"{name}zarr.json" if name.endswith("/") else name
             if not is_served(key):
                 continue
             documents = chunk_documents(self.prefix + key)
-            if documents not in asked:
-                asked[documents] = self.nodes.serves(store, self.prefix + key)
-            if asked[documents]:
+            if documents and documents not in arrays:
+                arrays[documents] = arrays_above(store, self.prefix + key)
+            if not documents or has_chunk(arrays[documents], self.prefix + key):
                 found.append(name)
         return found
 
@@ -297,6 +308,11 @@ class _Served(Record):
         """Tells of an error in one line, whatever is in its text."""
         text = str(error) if isinstance(error, FrazilError) else f"{type(error).__name__}: {error}"
         self.tell("".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split())))
+
+
+def _leaves_folder(error: Exception) -> bool:
+    """Whether an error says that a link stands where a file or folder should: links are not followed, as they may lead out of what is served."""
+    return isinstance(error, StoreError) and error.errno in {ELOOP, EXDEV}
 
 
 def _cannot_be(key: str, error: Exception) -> bool:

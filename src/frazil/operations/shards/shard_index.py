@@ -13,11 +13,12 @@ from frazil.array.array import Array
 from frazil.codecs.codec import run_decode
 from frazil.codecs.shard import Level, read_index
 from frazil.errors import DataError, FrazilError, StoreError
+from frazil.metadata.chunk_grids import RegularGrid
 from frazil.record import Record
-from frazil.stores.fetched.content import read_values
 from frazil.stores.local.appended_shards import was_restored
 from frazil.stores.retry import READS, attempts
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import FOUND, Columns
 
 __all__ = [
@@ -58,7 +59,7 @@ class ShardTable(Record):
 
 def levels_of(array: Array) -> tuple[Level, ...]:
     """The shardings of an array, the outermost first; none where it has no shards, or none that can be looked into."""
-    return array._compiled.chain.levels
+    return array._compiled.chain.levels if isinstance(array.metadata.chunk_grid, RegularGrid) else ()
 
 
 def grid_extents(array: Array) -> tuple[int, ...]:

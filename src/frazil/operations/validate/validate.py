@@ -12,17 +12,18 @@ from frazil.api.places import open_node
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.group import Group, as_node
-from frazil.array.hierarchy.nodes import Metadata, Place, nodes_below
+from frazil.array.hierarchy.members import nodes_below
+from frazil.array.hierarchy.nodes import Metadata, Place
 from frazil.errors import DataError, FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.operations.array_source import with_limit
 from frazil.operations.convert.hierarchy_keys import Claims, Hierarchy
-from frazil.operations.location_overlap import shown
 from frazil.operations.shards.shard_index import chunk_keys, chunk_store, levels_of, read_tables, tables_below
 from frazil.operations.validate.chunk_faults import decode_objects
 from frazil.operations.validate.report import Problem, Validation, problem_of
 from frazil.runtime import DEFAULT, Runtime
 from frazil.stores.local.appended_shards import restore_keys
+from frazil.stores.location_overlap import shown
 from frazil.stores.locations import Location, resolve
 from frazil.stores.store import Store
 from frazil.stores.values import Columns, Page
@@ -278,9 +279,9 @@ def _overlaps(table: Columns) -> str | None:
 
 
 def _hierarchy(place: Place) -> Hierarchy:
-    """The hierarchy below a node of the final Zarr v3; of the drafts the one that the node is in."""
+    """The hierarchy below a node of the final Zarr v3 or of Zarr v2; of the drafts the one that the node is in."""
     layout = place.layout
-    if layout.zarr_format == 3:
+    if layout.zarr_format in (2, 3):
         return Hierarchy(f"{place.path}/" if place.path else "", layout)
     root: str = getattr(layout, "root", "")
     return Hierarchy(root, layout)
@@ -289,7 +290,9 @@ def _hierarchy(place: Place) -> Hierarchy:
 def _pages(place: Place) -> Iterator[Page]:
     """The keys of a node and all below it."""
     root: str = getattr(place.layout, "root", "")
-    for prefix in [root] if not place.path and place.layout.zarr_format != 3 else place.layout.prefixes(place.path):
+    for prefix in (
+        [root] if not place.path and place.layout.zarr_format not in (2, 3) else place.layout.prefixes(place.path)
+    ):
         yield from place.store.list_pages(prefix)
 
 

@@ -47,9 +47,9 @@ def overview(
             path=window.array.path or "/",
             hint=_remedy(window),
         )
-    if window.array.dtype.kind not in "biufc":
+    if window.dtype.kind not in "biufc":
         raise InvalidInputError(
-            f"elements of type {window.array.metadata.data_type.label} cannot be drawn, only numbers",
+            f"elements of type {window.array.metadata.data_type.label if window.source is None else window.dtype} cannot be drawn, only numbers",
             path=window.array.path or "/",
             hint="`frazil get` prints them",
         )
@@ -84,8 +84,8 @@ def _nearest(
 def _means(window: Window, factor: int, hide: np.generic | None, max_bytes: int, report: Report) -> NDArray[np.float64]:
     shape = tuple(-(-length // factor) for length in window.shape)
     sums, counts = np.zeros(shape), np.zeros(shape)
-    exact = window.array.dtype.kind in "biu" and hide is None  # no copy as float64 is made of these
-    for (row, column), tile in window.tiles(max_bytes if exact else max_bytes * window.array.dtype.itemsize // 16):
+    exact = window.dtype.kind in "biu" and hide is None  # no copy as float64 is made of these
+    for (row, column), tile in window.tiles(max_bytes if exact else max_bytes * window.dtype.itemsize // 16):
         _add(tile.read(), row, column, factor, hide, sums, counts)
         report(tile.nbytes)
     with np.errstate(invalid="ignore"):

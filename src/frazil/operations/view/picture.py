@@ -1,4 +1,4 @@
-"""Numbers to pixels, with a colour bar beside them. How numbers are read is overview.py's, the file png.py's."""
+"""Numbers to pixels, with a colour bar beside them, or a legend where the distinct values are few. How numbers are read is overview.py's, the file png.py's."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _PAPER: Final = (255, 255, 255)
 _LEAST_SIDE = 512  # smaller pictures are enlarged, a square of pixels for each number
 _LEAST_BAR = 96
 _ROWS_AT_ONCE = 256
+_MOST_ENTRIES = 8  # distinct values that a legend lists
 
 # Glyphs of 5 x 7 pixels, a row of five bits each.
 _GLYPHS: Final[dict[str, str]] = {
@@ -48,17 +49,21 @@ def draw(
     transparent: bool = False,
 ) -> Pixels:
     """values: float64[height, width], NaN where there is nothing to show (grey, or transparent). low, high: the values of the first and the last
-    colour; None: the least and the greatest there is. uint8[..., ..., 3], or 4 where transparent. Raises InvalidInputError for limits that are none."""
+    colour; None: the least and the greatest there is, and a legend in place of the colour bar where there are at most 8 values. uint8[..., ..., 3], or 4 where transparent. Raises InvalidInputError for limits that are none."""
+    entries = _few(values) if low is None and high is None else None
     low, high = _limits(values, low, high)
     table = np.concatenate((colour_table(colours), (MISSING,))).astype(np.uint8)
     alpha = np.where(np.arange(257) == 256, 0, 255).astype(np.uint8)[:, None]
     table = np.concatenate((table, alpha), axis=1) if transparent else table
     picture = np.empty((*values.shape, table.shape[1]), np.uint8)
     for top in range(0, len(values), _ROWS_AT_ONCE):
-        picture[top : top + _ROWS_AT_ONCE] = table[_levels(values[top : top + _ROWS_AT_ONCE], low, high)]
+        rows = values[top : top + _ROWS_AT_ONCE]
+        levels = _levels(rows, low, high) if entries is None else _entry_levels(rows, entries)
+        picture[top : top + _ROWS_AT_ONCE] = table[levels]
     enlarge = max(1, _LEAST_SIDE // max(values.shape))
     picture = picture.repeat(enlarge, axis=0).repeat(enlarge, axis=1)
-    bar = _colour_bar(table[:256], low, high, max(_LEAST_BAR, picture.shape[0]))
+    height = max(_LEAST_BAR, picture.shape[0])
+    bar = _colour_bar(table[:256], low, high, height) if entries is None else _legend(table, entries, height)
     paper = np.full((bar.shape[0], picture.shape[1], picture.shape[2]), 255, np.uint8)
     paper[: picture.shape[0]] = picture
     return np.concatenate((paper, bar), axis=1)
@@ -93,9 +98,50 @@ def _levels(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.
     return np.where(np.isnan(values), 256, levels).astype(np.intp)
 
 
+def _few(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """The distinct values in ascending order, without NaN; None where there are none, more than a legend lists, or infinite ones."""
+    found = np.empty(0)
+    for top in range(0, len(values), _ROWS_AT_ONCE):
+        rows = values[top : top + _ROWS_AT_ONCE]
+        found = np.union1d(found, rows[~np.isnan(rows)])
+        if len(found) > _MOST_ENTRIES or np.isinf(found).any():
+            return None
+    return found if len(found) else None
+
+
+def _entry_levels(values: NDArray[np.float64], entries: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The row of the table for each value: those of the entries are evenly spaced, whatever their distance; 256 where it is NaN."""
+    levels = np.searchsorted(entries, values) * 255 // max(1, len(entries) - 1)
+    return np.where(np.isnan(values), 256, levels).astype(np.intp)
+
+
+def _legend(table: Pixels, entries: NDArray[np.float64], height: int) -> Pixels:
+    """A strip of paper with a square of colour for each entry, the greatest at the top, and its value beside it."""
+    scale = _scale(height)
+    margin, side, line = 4 * scale, 9 * scale, 11 * scale
+    labels = [_entry_label(value) for value in entries.tolist()]
+    width = margin + side + 3 * scale + 6 * scale * max(map(len, labels)) + margin
+    strip = np.full((height, width, table.shape[1]), 255, np.uint8)
+    for i, (level, label) in enumerate(zip(_entry_levels(entries, entries)[::-1], labels[::-1], strict=True)):
+        top = margin + line * i
+        strip[top : top + side, margin : margin + side] = table[level]
+        _write(strip, label, top + scale, margin + side + 3 * scale, scale)
+    return strip
+
+
+def _entry_label(value: float) -> str:
+    """Whole numbers in full, as they may be codes; others so that they read back as the same."""
+    return str(int(value)) if value.is_integer() and abs(value) < 1e9 else f"{value!r}"
+
+
+def _scale(height: int) -> int:
+    """Pixels to one of a glyph, beside a picture of this height."""
+    return 1 if height < 300 else 2 if height < 1200 else 3
+
+
 def _colour_bar(table: Pixels, low: float, high: float, height: int) -> Pixels:
     """A strip of paper with the colours from low, at the bottom, to high, and a few round values beside them."""
-    scale = 1 if height < 300 else 2 if height < 1200 else 3
+    scale = _scale(height)
     margin, bar_width, tick = 6 * scale, 10 * scale, 3 * scale
     labels = ticks(low, high, max(2, min(7, height // (28 * scale))))
     width = margin + bar_width + tick + scale * (2 + 6 * max(len(text) for _, text in labels)) + margin

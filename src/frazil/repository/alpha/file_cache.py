@@ -1,6 +1,6 @@
 """The files of one repository that are written once and never changed: snapshots, manifests and attribute files, read, written and remembered.
 
-What is in them is in formats/; branches and tags are in refs/. Chunk files are not looked at here."""
+What is in them is in formats/; branches and tags are in branches.py. Chunk files are not looked at here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import InvalidInputError, NotFoundError, ReadOnlyError, StoreError
-from frazil.formats.alpha.attributes import decode_attributes, encode_attributes
-from frazil.formats.alpha.manifests import decode_manifest, encode_manifest, frozen_copy
+from frazil.formats.alpha.attributes import decode_attributes
+from frazil.formats.alpha.manifests import decode_manifest, frozen_copy
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode_and_index
 from frazil.formats.ids import ObjectId
@@ -17,7 +17,7 @@ from frazil.formats.manifests import Manifest, nbytes_of
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.caches.chunk_cache import RememberingStore
-from frazil.stores.keys import check_prefix
+from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, flat_buffer, pieces_of
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.formats.json_values import Json
 
-__all__ = ["UNCHANGING", "Files"]
+__all__ = ["UNCHANGING", "FileBytes", "Files"]
 
 UNCHANGING: Final = ("attributes/", "chunks/", "manifests/", "snapshots/")  # names of files that nobody writes twice
 
+FileBytes: TypeAlias = bytes | memoryview
 Kept: TypeAlias = "SnapshotFile | Manifest | Buffer"
 
 _SMALL: Final = 2**14  # bytes of a manifest file that is remembered as columns when it is written
@@ -161,29 +162,28 @@ class Files:
     # --- writing -------------------------------------------------------------------------------------------------------------------
 
     def write_snapshot(
-        self, file: ObjectId, snapshot: SnapshotFile, manifests: Sequence[tuple[ObjectId, Manifest]] = ()
+        self, file: ObjectId, snapshot: SnapshotFile, manifests: Sequence[tuple[ObjectId, Manifest, FileBytes]] = ()
     ) -> SnapshotFile:
-        """Writes a snapshot under a new id, which its metadata should have too, together with manifests that it lists, in one call of the store: nobody finds any of
+        """Writes a snapshot under a new id, which its metadata should have too, together with manifests that it lists and their bytes, in one call of the store: nobody finds any of
         them before a branch names the snapshot. Returns the snapshot as reading the file would give it.
 
         Raises InvalidInputError, before anything is written, for what the format cannot hold; StoreError: then some may be there, and none is remembered."""
-        encoded = {manifest_key(identity): flat_buffer(encode_manifest(manifest)) for identity, manifest in manifests}
         name = snapshot_key(file)
         data, written = encode_and_index(snapshot, self.key(name), self._infos)
-        self._write({**encoded, name: data})
-        for (key, bytes_), (_, manifest) in zip(encoded.items(), manifests, strict=True):
-            # who writes small manifests in one commit reads them in the next
-            own = frozen_copy(manifest) if len(bytes_) <= _SMALL else None
+        self._write({**{manifest_key(identity): encoded for identity, _, encoded in manifests}, name: data})
+        for identity, manifest, encoded in manifests:
+            # a session that writes small manifests in one commit reads them in the next
+            own = frozen_copy(manifest) if len(encoded) <= _SMALL else None
             if own is None:
-                self._kept.put(key, bytes_, len(bytes_))
+                self._kept.put(manifest_key(identity), encoded, len(encoded))
             else:
-                self._kept.put(key, own, nbytes_of(own))
+                self._kept.put(manifest_key(identity), own, nbytes_of(own))
         self._keep_snapshot(name, written, len(data))
         return written
 
-    def write_attributes(self, file: ObjectId, maps: Sequence[Mapping[str, Json]]) -> None:
-        """Writes attribute maps as one file under a new id; the place of each is its location. Errors as those of write_snapshot."""
-        name, data = attributes_key(file), encode_attributes(maps)
+    def write_attributes(self, file: ObjectId, data: bytes) -> None:
+        """Writes an attribute file under a new id. Raises StoreError."""
+        name = attributes_key(file)
         self._write({name: data})
         self._kept.put(name, data, len(data))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from frazil.errors import FrazilError, InvalidInputError, NotFoundError, StoreError
+from frazil.errors import FrazilError, NotFoundError, StoreError
 from frazil.formats.alpha.refs import check_name
 from frazil.formats.alpha.snapshots import SnapshotFile
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
@@ -24,7 +24,6 @@ from frazil.repository.alpha.node_matching import match_snapshots
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import HISTORY, commit_metadata, has_freedoms
 from frazil.repository.format import (
-    MAIN,
     TAKEN,
     UNKNOWN,
     Ancestor,
@@ -203,9 +202,6 @@ class AlphaFormat(AlphaSnapshots):
         return branches.reset_branch(self, name, snapshot, expect)
 
     def delete_branch(self, name: str, expect: ObjectId | None = None) -> Tip:
-        check_name("branch", name)
-        if name == MAIN:
-            raise InvalidInputError(f"the branch {MAIN!r} cannot be deleted: it is what tells a repository")
         check_deletion(self, name, branches.open_tip(self, name).snapshot)
         return branches.delete_branch(self, name, expect)
 

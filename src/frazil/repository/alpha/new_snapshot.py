@@ -6,21 +6,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from frazil.formats.alpha.attributes import encode_attributes
+from frazil.formats.alpha.manifests import encode_manifest
 from frazil.formats.alpha.nodes import encode_nodes
 from frazil.formats.alpha.refs import attributes_key, manifest_key, snapshot_key
 from frazil.formats.alpha.snapshots import FileInfo, SnapshotFile
-from frazil.formats.ids import ID_BYTES, ObjectId, encode_id, new_id
+from frazil.formats.ids import ID_BYTES, ObjectId, decode_id, encode_id, new_id
 from frazil.formats.manifests import Manifest, node_manifest
 from frazil.formats.msgpack import pack
 from frazil.formats.nodes import ArrayData, AttributesReference, ManifestReference, Nodes, NodeSnapshot
 from frazil.formats.snapshots import SnapshotInfo
-from frazil.repository.alpha.file_cache import Files
+from frazil.repository.alpha.file_cache import FileBytes, Files
 from frazil.repository.alpha.shared_manifests import refuse_mixed_up
 from frazil.repository.alpha.snapshot_flags import (
     commit_properties,
@@ -32,6 +34,10 @@ from frazil.repository.alpha.snapshot_flags import (
 from frazil.repository.format import ArrayPlacement, NewCommit, Rules, Written
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.manifests.placement import Placed, Placing
+from frazil.stores.values import flat_buffer
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
 
 __all__ = ["first_snapshot", "write_commit"]
 
@@ -52,19 +58,38 @@ def write_commit(files: Files, commit: NewCommit, rules: Rules, *, keep_history:
     if not rules.shared_manifests and not has_own_manifests(base):
         commit = _with_sharing_arrays(commit)
     ids, following = _new_ids(commit, base)
-    placed = _place(files, commit, ids, rules)
+    named = _NamedFiles(commit.reusable)
+    placed = _place(files, commit, ids, rules, named)
     lists = dict(zip([array.path for array in commit.arrays], placed.references, strict=True))
     changed = {path: None if node is None else _final_node(node, ids, lists) for path, node in commit.nodes.items()}
-    attribute_file = _separate_attributes(files, commit, changed, rules)
+    attribute_file = _separate_attributes(files, commit, changed, rules, named)
     identity = new_id(os.urandom)
     snapshot = _snapshot(commit, base, rules, placed, changed, following, identity, attribute_file)
     if not keep_history:
         snapshot = snapshot._replace(history=(), total_parents=0)
-    written = files.write_snapshot(identity, snapshot, placed.files)
-    names = [*(manifest_key(file) for file, _ in placed.files), snapshot_key(identity)]
-    if attribute_file is not None:
-        names.append(attributes_key(attribute_file))
-    return Written(identity, written, tuple(names))
+    made = [(file, manifest, manifest_key(file)) for file, manifest in placed.files]
+    new = [(file, it, named.contents[name]) for file, it, name in made if name not in commit.reusable]
+    written = files.write_snapshot(identity, snapshot, new)
+    return Written(identity, written, (*named.contents, snapshot_key(identity)), named.contents)
+
+
+class _NamedFiles:
+    """Gives the files of a commit their ids: the one that an earlier attempt gave a file with the same bytes, or a new one.
+
+    contents  the bytes of all of them, by name"""
+
+    def __init__(self, reusable: Mapping[str, Buffer]) -> None:
+        self.contents: dict[str, FileBytes] = {}
+        self._ids = {bytes(data): decode_id(name.partition("/")[2]) for name, data in reusable.items()}
+
+    def id_of(self, data: FileBytes, key_of: Callable[[ObjectId], str]) -> ObjectId:
+        known = self._ids.get(bytes(data)) if self._ids else None
+        identity = known or new_id(os.urandom)
+        self.contents[key_of(identity)] = data
+        return identity
+
+    def id_of_manifest(self, manifest: Manifest) -> ObjectId:
+        return self.id_of(flat_buffer(encode_manifest(manifest)), manifest_key)
 
 
 def _new_ids(commit: NewCommit, base: SnapshotFile) -> tuple[dict[int, int], int | None]:
@@ -110,7 +135,7 @@ def _without_changes(node: NodeSnapshot, array: ArrayData) -> ArrayPlacement:
     return ArrayPlacement(node.id, len(grid), grid, array.manifests, written, none, node.path)
 
 
-def _place(files: Files, commit: NewCommit, ids: Mapping[int, int], rules: Rules) -> Placed:
+def _place(files: Files, commit: NewCommit, ids: Mapping[int, int], rules: Rules, named: _NamedFiles) -> Placed:
     """Which manifests there will be."""
     placing = Placing(
         [_numbered(array, ids) for array in commit.arrays], freedoms=rules.overlays, trusted=rules.extents
@@ -119,7 +144,7 @@ def _place(files: Files, commit: NewCommit, ids: Mapping[int, int], rules: Rules
     loaded = dict(zip(wanted, files.manifests(wanted), strict=True))
     if rules.foreign:
         _check_loaded(files, commit, loaded)
-    return placing.place(loaded, lambda: new_id(os.urandom))
+    return placing.place(loaded, named.id_of_manifest)
 
 
 def _check_loaded(files: Files, commit: NewCommit, loaded: Mapping[ObjectId, Manifest]) -> None:
@@ -173,7 +198,7 @@ def _final_node(
 
 
 def _separate_attributes(
-    files: Files, commit: NewCommit, changed: dict[str, NodeSnapshot | None], rules: Rules
+    files: Files, commit: NewCommit, changed: dict[str, NodeSnapshot | None], rules: Rules, named: _NamedFiles
 ) -> ObjectId | None:
     """Moves attributes that are large to a file of their own, where that was asked for and is allowed; its id."""
     limit = commit.attribute_limit if rules.attribute_files else None
@@ -187,8 +212,10 @@ def _separate_attributes(
     ]
     if not large:
         return None
-    identity = new_id(os.urandom)
-    files.write_attributes(identity, [dict(node.attributes) for node in large])  # type: ignore[arg-type]
+    data = encode_attributes([dict(node.attributes) for node in large])  # type: ignore[arg-type]
+    identity = named.id_of(data, attributes_key)
+    if attributes_key(identity) not in commit.reusable:
+        files.write_attributes(identity, data)
     for at, node in enumerate(large):
         changed[node.path] = node._replace(attributes=AttributesReference(identity, at))
     return identity

@@ -14,7 +14,6 @@ from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.json_text import copied
 from frazil.metadata.members import INT64_MAX
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.metadata.types.variable_length import with_variable_length
 from frazil.repository.alpha.documents import to_attributes, to_metadata
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class NodeDocuments:
     __slots__ = ("_arrays", "_attributes", "_files", "_known", "_parts")
 
     def __init__(self, files: Files, known: MetadataExtensions) -> None:
-        self._files, self._known = files, with_variable_length(known)
+        self._files, self._known = files, known
         self._arrays: dict[bytes, ArrayMetadata] = {}  # by their encoded metadata, without attributes
         self._attributes: dict[bytes, dict[str, Json]] = {}  # by what is encoded
         self._parts: dict[int, _Converted] = {}  # by the identity of the codecs

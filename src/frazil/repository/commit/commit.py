@@ -15,7 +15,7 @@ from frazil.formats.ids import ObjectId, encode_id
 from frazil.formats.json_values import Json
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import Snapshot
-from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip
+from frazil.repository.format import COMMITTED, TAKEN, UNKNOWN, ArrayPlacement, NewCommit, Tip, Written
 from frazil.repository.manifests.coordinates import grid_of, no_coordinates
 from frazil.repository.session.change_set import ChangeSet, NodeChange, rank_of
 from frazil.repository.session.changed_references import NATIVE, PENDING, REMOVED, VIRTUAL, distinct_numbers
@@ -26,6 +26,7 @@ from frazil.repository.session.written_files import Intent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from frazil._kernel import Buffer
     from frazil.formats.manifests import Manifest
     from frazil.repository.session.changed_references import Rows
 
@@ -41,10 +42,13 @@ def attempt_commit(
     *,
     allow_empty: bool = False,
     order: PackingOrder | None = None,
+    reusable: dict[str, Buffer] | None = None,
 ) -> ObjectId | None:
-    """Writes everything, and then lets the branch point there if nobody has moved it. Returns the new snapshot, from which the session goes on; None if the branch has
+    """Writes everything, and then lets the branch point there if it has not moved. Returns the new snapshot, from which the session goes on; None if the branch has
     moved: then the session keeps its changes, and may be rebased.
 
+    reusable  the bytes, by name, of the files that the last attempt left; those of this one take their place where the branch has moved. The caller removes them at the end.
+              None: no attempt follows, and nothing is left
     Raises InvalidInputError where nothing was changed, CommitUnknownError where the outcome is not known (nothing is removed then), ConflictError as `settle`,
     StoreError."""
     with transaction.lock:
@@ -62,14 +66,19 @@ def attempt_commit(
         if has_moved:
             return None
         place_pending(transaction.changes, files, packing=transaction.packing, order=order)
-        written = files.write_commit(_new_commit(transaction, message, properties))
+        written = files.write_commit(_new_commit(transaction, message, properties)._replace(reusable=reusable or {}))
         intent = Intent(written.id, tip, transaction.state, written.files)
         # recorded before anything is sent that may commit it
         transaction.written.intents = (*transaction.written.intents, intent)
-        return _advance(transaction, intent, written.snapshot)
+        if reusable:
+            files.erase(reusable.keys() - intent.files)
+            reusable.clear()  # what the intent has is not the caller's to remove
+        return _advance(transaction, intent, written, reusable)
 
 
-def _advance(transaction: Transaction, intent: Intent, written: Snapshot) -> ObjectId | None:
+def _advance(
+    transaction: Transaction, intent: Intent, written: Written, reusable: dict[str, Buffer] | None
+) -> ObjectId | None:
     """Lets the branch point to the snapshot of an intent. Whatever is raised, the intent stays until its outcome is known."""
     try:
         outcome, found = transaction.files.advance(intent.tip, intent.snapshot)
@@ -80,9 +89,11 @@ def _advance(transaction: Transaction, intent: Intent, written: Snapshot) -> Obj
     if outcome == UNKNOWN or found is None:
         raise _unknown(transaction, intent)
     if outcome == COMMITTED:
-        _go_on(transaction, intent, written, found)
+        _go_on(transaction, intent, written.snapshot, found)
         return intent.snapshot
-    transaction.written.lost([intent])
+    if reusable is not None:
+        reusable.update(written.reusable)
+    transaction.written.lost([intent], reusable or ())
     if transaction.written.intents:
         settle(transaction)
     # the tip is another one where an earlier commit of this session arrived late

@@ -88,10 +88,10 @@ class Placing:
         """The manifests that have to be loaded, each once."""
         return list(dict.fromkeys([identity for list_ in self._lists for identity in list_.wanted()]))
 
-    def place(self, loaded: Mapping[ObjectId, Manifest], new_id: Callable[[], ObjectId]) -> Placed:
-        """The manifests to be written, and what each array lists then. Raises InvalidInputError where one that is wanted is not loaded."""
+    def place(self, loaded: Mapping[ObjectId, Manifest], id_of: Callable[[Manifest], ObjectId]) -> Placed:
+        """The manifests that there will be, and what each array lists then. id_of: gives each its id. Raises InvalidInputError where one that is wanted is not loaded."""
         lists = [list_.place(loaded) for list_ in self._lists]
-        files, ids = _share(self._arrays, lists, self._split if self._freedoms else 0, new_id)
+        files, ids = _share(self._arrays, lists, self._split if self._freedoms else 0, id_of)
         references = tuple(
             tuple(
                 entry.reference or ManifestReference(ids[number, at], entry.extents.listed() if self._freedoms else ())
@@ -104,7 +104,10 @@ class Placing:
 
 
 def _share(
-    arrays: Sequence[ArrayPlacement], lists: Sequence[Sequence[_Entry]], split: int, new_id: Callable[[], ObjectId]
+    arrays: Sequence[ArrayPlacement],
+    lists: Sequence[Sequence[_Entry]],
+    split: int,
+    id_of: Callable[[Manifest], ObjectId],
 ) -> tuple[list[tuple[ObjectId, Manifest]], dict[tuple[int, int], ObjectId]]:
     """The new files, and the id for each new entry by number of the array and place in its list. Parts are files of their own (all are, where `split` is 0); the rest fill
     files in order of node: the first of every array, then (few have one) the second, so that no file has two of one array."""
@@ -117,7 +120,7 @@ def _share(
             if entry.manifest is None:
                 continue
             if entry.extents.count >= split // 2:
-                ids[number, at] = new_id()
+                ids[number, at] = id_of(entry.manifest)
                 files.append((ids[number, at], entry.manifest))
             else:
                 shared.append((small, arrays[number].node, number, at, entry.manifest))
@@ -129,9 +132,9 @@ def _share(
         while last < len(shared) and shared[last][0] == shared[first][0] and rows + shared[last][4].size <= split:
             rows += shared[last][4].size
             last += 1
-        identity = new_id()
-        ids.update({(number, at): identity for _, _, number, at, _ in shared[first:last]})
-        files.append((identity, join_pieces([one[4] for one in shared[first:last]])))
+        joined = join_pieces([one[4] for one in shared[first:last]])
+        files.append((id_of(joined), joined))
+        ids.update({(number, at): files[-1][0] for _, _, number, at, _ in shared[first:last]})
         first = last
     return files, ids
 

@@ -10,7 +10,7 @@ import numpy as np
 from frazil.errors import InvalidInputError
 from frazil.formats.manifests import FileCheck
 from frazil.record import Record
-from frazil.repository.manifests.coordinates import ChunkKeys
+from frazil.repository.manifests.coordinates import sorting_order
 from frazil.repository.virtual.file_checks import plain_location
 from frazil.stores.values import Columns
 
@@ -117,16 +117,9 @@ def _refuse(wrong: np.bool_ | NDArray[np.bool_], chunks: Columns, path: str | No
 
 def _repeated(chunks: Columns) -> tuple[int, ...] | None:
     """A chunk that occurs twice; none has a coordinate below 0."""
-    chunk_keys = ChunkKeys(chunks.shape[1])
-    chunk_keys.widen(chunks)
-    keys = chunk_keys.of(chunks)
-    if (keys[1:] > keys[:-1]).all():  # type: ignore[operator] # numbers or bytes
-        return None
-    ordered = np.sort(keys)
-    same = ordered[1:] == ordered[:-1]
-    if not same.any():
-        return None
-    return tuple(chunks[int((keys == ordered[int(same.argmax())]).argmax())].tolist())
+    ordered = chunks[sorting_order(chunks)]
+    same = (ordered[1:] == ordered[:-1]).all(axis=1)
+    return tuple(ordered[int(same.argmax())].tolist()) if same.any() else None
 
 
 def _distinct(

@@ -23,9 +23,9 @@ from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, fetch_mixed
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, KernelFiles, Located
 from frazil.stores.array_storage.shared_objects import UNASKED, AnsweredBuffers, fetch_located, located_files
 from frazil.stores.caches.chunk_cache import RememberingStore
-from frazil.stores.fetched.composed_values import picked
-from frazil.stores.fetched.merged_spans import Merged
 from frazil.stores.store import Store
+from frazil.stores.transfer.composed_values import picked
+from frazil.stores.transfer.merged_spans import Merged
 from frazil.stores.values import (
     ABSENT,
     FOUND,

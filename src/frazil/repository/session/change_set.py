@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.formats.manifests import FileCheck
-from frazil.formats.nodes import BrokenNode, Node, Nodes, NodeSnapshot
+from frazil.formats.nodes import BrokenNode, Node, Nodes, NodeSnapshot, sort_key
 from frazil.metadata.paths import ancestors
 from frazil.record import Record
 from frazil.repository.session.attributes import same_stored_attributes
@@ -208,7 +208,7 @@ class ChangeSet:
         start = "/" if path == "/" else f"{path}/"
         for at, key in self._paths.items():
             if key is not None and (at == path or at.startswith(start)):
-                insort(found, at, key=_components)
+                insort(found, at, key=sort_key)
         return found
 
     def children(self, path: str) -> list[str]:
@@ -364,7 +364,3 @@ def append_of(old: Sequence[int], new: Sequence[int]) -> Append | None:
 def above(path: str) -> list[str]:
     """The paths above a path, the root first."""
     return [f"/{at}" for at in ancestors(path[1:])]
-
-
-def _components(path: str) -> list[str]:
-    return path.split("/")[1:] if path != "/" else [""]

@@ -4,7 +4,7 @@ How they are written is in commit/; what refers to them is the session's change 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 import numpy as np
@@ -63,11 +63,11 @@ class WrittenFiles:
         self._erase_chunks(self._dropped)
         self._dropped = _NONE
 
-    def lost(self, intents: Iterable[Intent]) -> None:
-        """Removes what was written for commits that did not happen and never will."""
+    def lost(self, intents: Iterable[Intent], kept: Container[str] = ()) -> None:
+        """Removes what was written for commits that did not happen and never will. kept: names of files that stay"""
         intents = tuple(intents)
         self.intents = tuple(intent for intent in self.intents if intent not in intents)
-        names = [name for intent in intents for name in intent.files]
+        names = [name for intent in intents for name in intent.files if name not in kept]
         if names:
             self._files.erase(names)
         if not self.intents:

@@ -13,7 +13,7 @@ from frazil.errors import FrazilError
 from frazil.repository.virtual.file_checks import plain_location
 from frazil.stores.array_storage.chunk_storage import NOWHERE, Located, ObjectList
 from frazil.stores.array_storage.shared_objects import fetch_located, object_spans
-from frazil.stores.fetched.composed_values import joined_sources
+from frazil.stores.transfer.composed_values import joined_sources
 from frazil.stores.values import FOUND, STALE, Fetched, Version
 
 if TYPE_CHECKING:

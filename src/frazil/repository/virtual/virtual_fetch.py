@@ -18,8 +18,8 @@ from frazil.repository.virtual.locations import parse_location
 from frazil.repository.virtual.prefixes import Prefixes, VirtualPlace, make_places
 from frazil.runtime import DEFAULT
 from frazil.stores.array_storage.chunk_storage import fetch_spans
-from frazil.stores.fetched.composed_values import joined_sources
 from frazil.stores.store import Store
+from frazil.stores.transfer.composed_values import joined_sources
 from frazil.stores.values import ABSENT_KEY, FOLDER, FOUND, MISSING, NO_SPANS, STALE, Columns, Fetched, Sources
 
 __all__ = ["NO_PLACES", "VirtualPlaces", "open_places"]

@@ -14,9 +14,9 @@ import numpy as np
 from frazil import _kernel
 from frazil.metadata.chunk_keys import SeparatedKeys, decode_each
 from frazil.record import Record
-from frazil.stores.fetched.merged_spans import merge_spans
-from frazil.stores.keys import check_prefix
+from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import KernelRoot, Store
+from frazil.stores.transfer.merged_spans import merge_spans
 from frazil.stores.values import (
     ANY,
     NO_SPANS,

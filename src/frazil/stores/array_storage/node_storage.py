@@ -11,25 +11,13 @@ from frazil.errors import FrazilError
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.stores.array_storage.chunk_storage import ChunkStorage
 
-__all__ = ["NodeStorage"]
+__all__ = ["NodeReader", "NodeStorage"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
 
-class NodeStorage(Protocol):
-    """The nodes of one hierarchy. Safe to use from many threads. A node that cannot be read is given as the error that says why, where that is said.
-    Arrays of `string` and `bytes` are given too (metadata/types/variable_length.py), though no Array can be opened of them."""
-
-    @property
-    def renewals(self) -> int:
-        """Another number after nodes have changed otherwise than by the operations below: what a handle knows of its node may be wrong then."""
-
-    @property
-    def version(self) -> tuple[object, int]:
-        """What all nodes and chunks were to begin with, for ever; and a number that is another one after each change, 0 where nothing was changed."""
-
-    def require_writable(self) -> None:
-        """Raises ReadOnlyError where nothing can be changed, with what to do instead."""
+class NodeReader(Protocol):
+    """The nodes of one hierarchy, to be read."""
 
     def find(self, path: str) -> Metadata | FrazilError | None:
         """The node at a path; None where there is none."""
@@ -42,6 +30,21 @@ class NodeStorage(Protocol):
 
     def below(self, path: str, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
         """The nodes below a group by path, depth first, each level sorted by name. max_depth: 0 for the direct members, None for all."""
+
+
+class NodeStorage(NodeReader, Protocol):
+    """The nodes of one hierarchy. Safe to use from many threads. A node that cannot be read is given as the error that says why, where that is said."""
+
+    @property
+    def renewals(self) -> int:
+        """Another number after nodes have changed otherwise than by the operations below: what a handle knows of its node may be wrong then."""
+
+    @property
+    def version(self) -> tuple[object, int]:
+        """What all nodes and chunks were to begin with, for ever; and a number that is another one after each change, 0 where nothing was changed."""
+
+    def require_writable(self) -> None:
+        """Raises ReadOnlyError where nothing can be changed, with what to do instead."""
 
     def change(self, path: str, change: Callable[[Metadata], Metadata]) -> Metadata:
         """Gives a node what `change` makes of its metadata; what it has then. Raises NotFoundError, InvalidInputError, MetadataError."""

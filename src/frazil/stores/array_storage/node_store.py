@@ -4,8 +4,9 @@ Which keys there are is said in node_keys.py. Arrays and groups of ours do not c
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import normalise
-from frazil.metadata.types.variable_length import with_variable_length
 from frazil.metadata.v3.documents import data_prefix, document_key, emit_node, parse_node
 from frazil.record import Record
 from frazil.stores.array_storage.node_fetch import (
@@ -33,17 +33,17 @@ from frazil.stores.array_storage.node_fetch import (
 )
 from frazil.stores.array_storage.node_keys import ChunkNames, chunk_keys, chunk_place, grouped, level_of, ordered
 from frazil.stores.array_storage.node_storage import NodeStorage
-from frazil.stores.fetched.composed_values import picked
-from frazil.stores.fetched.content import join_pieces
-from frazil.stores.fetched.fetch_pages import pages_of
-from frazil.stores.key_locks import guard_of
-from frazil.stores.keys import check_key, is_prefix
-from frazil.stores.listing import page_of, with_details
+from frazil.stores.keys.listing import page_of, with_details
+from frazil.stores.keys.locks import guard_of
+from frazil.stores.keys.names import check_key, is_prefix
 from frazil.stores.retry import READS, retry
 from frazil.stores.store import Store
+from frazil.stores.transfer.composed_values import picked
+from frazil.stores.transfer.content import join_pieces
+from frazil.stores.transfer.fetch_pages import pages_of
 from frazil.stores.values import ABSENT, ANY, Capabilities, Changed, Columns, Fetched, Page, Pieces, Version
 
-__all__ = ["NodeStore"]
+__all__ = ["NodeStore", "shown_to_zarr"]
 
 Metadata: TypeAlias = ArrayMetadata | GroupMetadata
 
@@ -72,6 +72,17 @@ class NodeStore(Store):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(writable=not self.read_only, erasable=not self.read_only, erases_prefixes=True)
+
+    # --- for zarr-python, which takes no store of ours (shown_to_zarr) ------------------------------------------------------------------
+
+    def _ensure_open(self) -> NoReturn:
+        raise InvalidInputError(
+            "zarr-python opens no store of Frazil", hint="zarr.open(frazil.zarr.as_store(session)) opens what is in it"
+        )
+
+    def with_read_only(self, read_only: bool = False) -> NoReturn:
+        """Raises InvalidInputError: zarr-python calls it."""
+        self._ensure_open()
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -172,7 +183,7 @@ class NodeStore(Store):
         except InvalidInputError as error:
             error.key = key
             raise
-        node = parse_node(value, with_variable_length(self.known.metadata), key=key)
+        node = parse_node(value, self.known.metadata, key=key)
         self.nodes.check(key.rpartition("/")[0], node)
         return node.without_consolidated() if isinstance(node, GroupMetadata) else node
 
@@ -332,6 +343,15 @@ class _Part(Record):
     metadata: ArrayMetadata
     leading: int
     coordinates: Columns
+
+
+def shown_to_zarr(store: NodeStore) -> NodeStore:
+    """The store. Where zarr-python is loaded, its functions take it from now on for one of theirs, so that they raise the error that names frazil.zarr.as_store:
+    what they do not know they refuse by its type alone."""
+    module = sys.modules.get("zarr.abc.store")
+    if module is not None:
+        module.Store.register(NodeStore)
+    return store
 
 
 def _version(node: Metadata | None) -> Version:

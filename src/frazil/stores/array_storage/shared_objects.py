@@ -21,8 +21,8 @@ from frazil.stores.array_storage.chunk_storage import (
     as_objects,
     fetch_spans,
 )
-from frazil.stores.fetched.content import ResumableBuffers
 from frazil.stores.store import KernelRoot, Store
+from frazil.stores.transfer.content import ResumableBuffers
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

@@ -1,6 +1,6 @@
 """The memory of an opened location: what costs requests to get again, of all kinds, under one limit of bytes.
 
-Nothing is asked or read here. Who remembers what: shard indexes in array/io/shard_indexes.py, repository files in repository/alpha/file_cache.py, encoded chunks in chunk_cache.py."""
+Nothing is asked or read here. Who remembers what: shard indexes in array/shards/shard_indexes.py, repository files in repository/alpha/file_cache.py, encoded chunks in chunk_cache.py."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ import numpy as np
 from frazil.errors import InvalidInputError
 from frazil.record import Record
 from frazil.stores.caches.cached_ranges import Filling, MemoryRanges, Part, RangeCache
-from frazil.stores.fetched.content import read_values
-from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.values import (
     ABSENT,
     FOUND,

@@ -12,7 +12,7 @@ from errno import ELOOP, ENOENT, ENOTDIR, ENOTEMPTY
 from typing import Final
 
 from frazil.errors import InvalidInputError
-from frazil.stores.keys import check_key
+from frazil.stores.keys.names import check_key
 from frazil.stores.local.kernel_results import numbers_of, pack_version
 from frazil.stores.values import Page, Version
 

@@ -5,6 +5,7 @@ A version is (inode, size, time of change in ns), 24 bytes."""
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Sequence
 from struct import Struct
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from frazil import _kernel
-from frazil.stores.local.system_errors import NOWHERE
+from frazil.stores.local.system_errors import NOWHERE, refused
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,
@@ -36,6 +37,7 @@ __all__ = [
     "answered",
     "are_recent",
     "expected",
+    "file_version",
     "has_suffix",
     "is_recent",
     "numbers_of",
@@ -43,6 +45,7 @@ __all__ = [
     "pack_version",
     "raw",
     "unknown_sizes",
+    "read_documents",
 ]
 
 _PACK: Final = Struct("<QqQ").pack
@@ -145,3 +148,22 @@ def one_found(
         rows[0, 1], rows[0, 2] = resolve_span(rows.item(1), rows.item(2), size)
     version_may_repeat = [True] if is_recent(changed, time.time_ns()) else None
     return Fetched(Sources(files, ()), (FOUND,), [version], stat[:, 2], rows, version_may_repeat)
+
+
+def read_documents(root: int, keys: Sequence[str]) -> list[bytes | None]:
+    """The values of keys of small files, None where no file is, in one call of the kernel. root: the descriptor of the folder. Raises StoreError."""
+    values: list[bytes | None] = []
+    for key, value in zip(keys, _kernel.read_files(root, keys), strict=True):
+        if isinstance(value, int) and value not in NOWHERE:
+            raise refused("cannot be read", value, key)
+        values.append(None if isinstance(value, int) else value)
+    return values
+
+
+def file_version(root: int, key: str) -> Version:
+    """The version of a file, NO_VERSION where none is there, by one call of the system. root: the descriptor of the folder."""
+    try:
+        stat = os.stat(key, dir_fd=root, follow_symlinks=False)
+    except OSError:
+        return NO_VERSION
+    return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)

@@ -18,14 +18,13 @@ from frazil import _kernel
 from frazil.errors import AlreadyExistsError, InvalidInputError, ReadOnlyError, StoreError
 from frazil.late import LateModule
 from frazil.runtime import cores
-from frazil.stores.fetched.content import join_pieces
-from frazil.stores.keys import is_prefix
+from frazil.stores.keys.names import is_prefix
 from frazil.stores.local import case_folding, folders
 from frazil.stores.local.folders import RootFolder
 from frazil.stores.local.kernel_results import (
-    NO_VERSION,
     answered,
     expected,
+    file_version,
     has_suffix,
     is_recent,
     one_found,
@@ -37,6 +36,7 @@ from frazil.stores.local.system_errors import NOWHERE, failed_creation, folder_h
 from frazil.stores.port import StorePort
 from frazil.stores.retry import FREE_FILES, when_files_are_free
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import (
     ABSENT,
     NO_KEYS,
@@ -54,10 +54,10 @@ from frazil.stores.values import (
 )
 
 if TYPE_CHECKING:
-    from frazil.stores import append
     from frazil.stores.local import hard_links, new_files
+    from frazil.stores.transfer import append
 else:
-    append = LateModule("frazil.stores.append")
+    append = LateModule("frazil.stores.transfer.append")
     hard_links = LateModule("frazil.stores.local.hard_links")
     new_files = LateModule("frazil.stores.local.new_files")
 
@@ -271,32 +271,24 @@ class LocalStore(Store):
 
     def _created(self, key: str, value: bytes) -> Version | Changed:
         """Creates a file without a lock file: nothing lies in the folder before the value is whole."""
-        code = errno.ENOENT
+        code, version = errno.ENOENT, [0, 0, 0]
         for _ in range(2):
             root = self._made()
             self._check_case(root, [key])
-            code = _kernel.create_file(root.fd, key, value, self.sync)
+            code, *version = _kernel.create_file(root.fd, key, value, self.sync)
             if code != errno.ENOENT or not root.is_gone():  # else somebody removed the root folder
                 break
         if code not in {0, errno.EEXIST}:
             raise failed_creation(code, key)
-        version = self._version(key)
-        return version if code == 0 else Changed(version)
+        found = pack_version(*version)
+        return found if code == 0 else Changed(found)
 
     def _put_parts(self, key: str, parts: Iterator[bytes]) -> Version:
         """Writes a value without locks; memory holds one part at a time."""
         root = self._made()
         self._check_case(root, [key])
         new_files.write_file(root.fd, key, parts, sync=self.sync)
-        return self._version(key)
-
-    def _version(self, key: str) -> Version:
-        """The version of a key; that of no file where it has gone meanwhile."""
-        try:
-            stat = os.stat(key, dir_fd=self._made().fd, follow_symlinks=False)
-        except OSError:
-            return NO_VERSION
-        return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        return file_version(root.fd, key)
 
     def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
         """As the port says. Folders stay, but below a prefix: there the folders that are empty then go, and what crashed writers left."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import StoreError
-from frazil.stores.listing import page_of
+from frazil.stores.keys.listing import page_of
 from frazil.stores.objects.range_requests import listed_version
 from frazil.stores.values import PAGE, Page
 

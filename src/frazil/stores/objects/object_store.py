@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from frazil.errors import FrazilError, InvalidInputError, RedirectWarning, StoreError
 from frazil.metadata.warnings import tell
-from frazil.stores.fetched.content import is_large, parts_of, taken
-from frazil.stores.fetched.large_buffers import joined_value
 from frazil.stores.objects.client_errors import failure, meaning_of, never_done
 from frazil.stores.objects.clients import clients_of, identity_of, open_url
 from frazil.stores.objects.listing import list_below, list_level_below
@@ -28,6 +26,8 @@ from frazil.stores.objects.web_reader import WebReader
 from frazil.stores.port import StorePort
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import is_large, parts_of, taken
+from frazil.stores.transfer.large_buffers import joined_value
 from frazil.stores.values import (
     ABSENT,
     FOUND,

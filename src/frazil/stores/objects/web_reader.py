@@ -10,7 +10,6 @@ from errno import ECONNRESET, EPROTO
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import StoreError
-from frazil.stores.fetched.large_buffers import empty_buffer
 from frazil.stores.objects.client_errors import status_failure
 from frazil.stores.objects.range_requests import (
     SHORT,
@@ -21,6 +20,7 @@ from frazil.stores.objects.range_requests import (
     most_bytes,
     read_suffix,
 )
+from frazil.stores.transfer.large_buffers import empty_buffer
 from frazil.stores.values import Version, clip_span
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.errors import InvalidInputError, StoreError
-from frazil.stores.fetched.content import join_pieces
-from frazil.stores.key_locks import GuardState, guard_of
-from frazil.stores.keys import is_prefix
-from frazil.stores.listing import page_of, with_details
+from frazil.stores.keys.listing import page_of, with_details
+from frazil.stores.keys.locks import GuardState, guard_of
+from frazil.stores.keys.names import is_prefix
 from frazil.stores.operations import fallbacks
 from frazil.stores.operations.fallbacks import Seen, Span
 from frazil.stores.operations.partial_access import PartialWriter, write_by_put
@@ -27,6 +26,7 @@ from frazil.stores.operations.protocols import (
 )
 from frazil.stores.retry import READS, attempts
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.record import Record
-from frazil.stores.keys import check_key
-from frazil.stores.listing import first_level
+from frazil.stores.keys.listing import first_level
+from frazil.stores.keys.names import check_key
 from frazil.stores.operations.protocols import MISSING_ERRORS, Operations
 from frazil.stores.retry import READS, attempts
 from frazil.stores.values import clip_span, flat_buffer

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from frazil.stores.fetched.content import read_values
 from frazil.stores.operations.partial_values import check_starts, checked_ranges, grouped_writes, patched
+from frazil.stores.transfer.content import read_values
 from frazil.stores.values import OPEN_AT_ONCE, Capabilities, Columns, Fetched, Version, pages
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def get_partial_values(store: _Store, key_ranges: Iterable[tuple[str, tuple[int,
     """Store.get_partial_values."""
     store.require("readable")
     asked = checked_ranges(key_ranges)
-    single_read = not store.capabilities.direct  # then neither sizes nor versions are wanted
+    single_read = not store.capabilities.local  # neither sizes nor versions are wanted
     ranges: dict[str, list[int]] = {}  # of each key, by their numbers
     for number, (key, _, _) in enumerate(asked):
         ranges.setdefault(key, []).append(number)

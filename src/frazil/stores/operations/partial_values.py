@@ -8,7 +8,7 @@ from operator import index
 from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidInputError
-from frazil.stores.keys import check_key
+from frazil.stores.keys.names import check_key
 from frazil.stores.values import flat_buffer
 
 if TYPE_CHECKING:

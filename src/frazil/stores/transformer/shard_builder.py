@@ -1,6 +1,6 @@
 """New shards from old ones: what to publish when chunks of a shard are replaced or erased. Columns in, pieces out; no I/O.
 
-codecs/shard.py assembles the shards, as it does those of the array engine (array/io/shard_assembly.py)."""
+codecs/shard.py assembles the shards, as it does those of the array engine (array/shards/shard_assembly.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec
 from frazil.codecs.shard import InnerChunks, Level, assemble
 from frazil.record import Record
-from frazil.stores.fetched.composed_values import composed, joined_sources
+from frazil.stores.transfer.composed_values import composed, joined_sources
 from frazil.stores.values import Columns, Pieces, Sources
 
 __all__ = ["Carried", "Chunks", "appended", "rebuilt", "shard_level", "table_after"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from frazil.codecs.shard import Level
 from frazil.record import Record
-from frazil.stores.listing import first_level
+from frazil.stores.keys.listing import first_level
 from frazil.stores.store import Store
 from frazil.stores.transformer.shard_keys import ShardKeys
 from frazil.stores.transformer.shard_reader import in_batches, open_shards

@@ -13,8 +13,8 @@ from frazil.codecs.shard import Level, index_error, read_indexes
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
 from frazil.stores.array_storage.shared_objects import object_spans
-from frazil.stores.fetched.content import ResumableBuffers, as_buffers, read_values
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import ResumableBuffers, as_buffers, read_values
 from frazil.stores.transformer.shard_keys import Places
 from frazil.stores.values import (
     ABSENT,

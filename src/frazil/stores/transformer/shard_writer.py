@@ -14,12 +14,12 @@ from frazil.codecs.shard import Level, StackedIndex
 from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
-from frazil.stores.append import append_many
 from frazil.stores.array_storage.chunk_storage import fetch_spans
-from frazil.stores.fetched.composed_values import picked
-from frazil.stores.fetched.content import read_values
 from frazil.stores.retry import WRITES, attempts
 from frazil.stores.store import Store
+from frazil.stores.transfer.append import append_many
+from frazil.stores.transfer.composed_values import picked
+from frazil.stores.transfer.content import read_values
 from frazil.stores.transformer.shard_builder import Carried, Chunks, appended, rebuilt, table_after
 from frazil.stores.transformer.shard_keys import Places
 from frazil.stores.transformer.shard_reader import Opened, in_batches, open_shards

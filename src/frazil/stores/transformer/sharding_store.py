@@ -13,14 +13,14 @@ import numpy as np
 
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
-from frazil.stores.fetched.composed_values import picked
-from frazil.stores.fetched.fetch_pages import fetch_in_pages, pages_of
-from frazil.stores.keys import check_prefix, is_prefix
-from frazil.stores.listing import page_of, with_details
+from frazil.stores.keys.listing import page_of, with_details
+from frazil.stores.keys.names import check_prefix, is_prefix
 from frazil.stores.operations.partial_access import Writes, check_all_starts
 from frazil.stores.operations.partial_values import check_starts, patched
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
+from frazil.stores.transfer.composed_values import picked
+from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.transformer.shard_builder import shard_level
 from frazil.stores.transformer.shard_keys import Places, ShardKeys
 from frazil.stores.transformer.shard_listing import ShardListing

@@ -14,9 +14,9 @@ import numpy as np
 
 from frazil.errors import StoreError
 from frazil.record import Record
-from frazil.stores.fetched.content import join_pieces
-from frazil.stores.listing import first_level, page_of
+from frazil.stores.keys.listing import first_level, page_of
 from frazil.stores.store import Store
+from frazil.stores.transfer.content import join_pieces
 from frazil.stores.values import (
     ABSENT,
     ABSENT_KEY,

@@ -25,7 +25,7 @@ def test_info_of_an_array(place: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert document["kind"] == "array"
     assert document["shape"] == [600, 700]
     assert document["nbytes"] == SEA.nbytes
-    assert document["stored_nbytes"] == frazil.open_array("sea.zarr").stored_nbytes()
+    assert document["stored_nbytes"] == frazil.open_array("sea.zarr").nbytes_stored()
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_what_is_stored(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     array = frazil.open_array("sea.zarr")
     assert entry == {
         "name": "", "kind": "array", "shape": [600, 700], "data_type": "uint16", "chunks": [64, 64], "shards": [256, 256],
-        "objects": 9, "nbytes": array.stored_nbytes(),
+        "objects": 9, "nbytes": array.nbytes_stored(),
     }  # fmt: skip
     (line,) = said(capfd, "sea.zarr", "-l")
     assert line.endswith(" KiB in 9 shards")

@@ -73,7 +73,7 @@ def test_everything_that_is_refused_in_one_line(place: Path, capfd: pytest.Captu
 
 def test_wrong_usage(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "old.zr3", "--overwrite"]) == 2
-    assert main(["convert", "old.zr3", "--to", "2"]) == 2
+    assert main(["convert", "old.zr3", "--to", "4"]) == 2
     assert main(["convert", "nothing.zr3", "new"]) == 1
     assert "there is no array or group" in capfd.readouterr().err
     assert not (place / "new").exists()

@@ -114,6 +114,38 @@ def test_nothing_is_committed_where_something_is_there(place: Path, capfd: pytes
 
 
 def test_no_repository_is_made_inside_of_another(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["import", "ocean.nc", "sea.repo/basin", "--adopt"]) == 2
-    assert "--path basin" in capfd.readouterr().err
+    assert main(["import", "ocean.nc", "sea.repo/basin", "--adopt"]) == 1
+    assert "with the group basin as its path" in capfd.readouterr().err
     assert not Path("sea.repo/basin").exists()
+
+
+def test_a_plain_store_with_its_layout_explained(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "ocean.nc", "new.zarr", "--dry-run"]) == 0
+    said = capfd.readouterr()
+    assert "level1/temp (3 x 40 x 50 float32): chunks 3 x 40 x 50" in said.out and said.err == ""
+    assert not Path("new.zarr").exists()
+    arguments = [
+        "import",
+        "ocean.nc",
+        "new.zarr",
+        "--variables",
+        "level1/*",
+        "--chunks",
+        "t=1,x=25",
+        "--shards",
+        "3,40,50",
+    ]
+    assert main([*arguments, "--codecs", "zstd", "--explain", "--memory", "64MiB"]) == 0
+    said = capfd.readouterr()
+    assert said.out == "1 array\n"
+    assert "chunks 1 x 40 x 25" in said.err and "as asked for" in said.err
+    temp = frazil.open_array("new.zarr/level1/temp")
+    assert (temp.chunks, temp.shards) == ((1, 40, 25), (3, 40, 50))
+    assert np.array_equal(temp[...], TEMP)
+    assert main(["import", "ocean.nc", "new.zarr", "--variables", "flat", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {"snapshot": None, "branch": None, "arrays": ["flat"], "skipped": [
+        {"file": "ocean.nc", "path": "level1/temp", "attribute": None, "reason": "it was not asked for"}
+    ]}  # fmt: skip
+    assert main(["import", "ocean.nc", "new.zarr", "--variables", "salt"]) == 2
+    for bad in (["--chunks", "t=0"], ["--chunks", "big"], ["--shards", "t"], ["--memory", "much"]):
+        assert main(["import", "ocean.nc", "new.zarr", *bad]) == 2

@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from frazil.cli.command import Command, add_location
+from frazil.cli.decoded import add_decoded, decoded
 from frazil.cli.formats import WRITERS, abbreviated
 from frazil.cli.locations import add_selection, open_window
 from frazil.cli.output import binary_output, is_terminal, say
@@ -15,6 +16,7 @@ from frazil.cli.progress import Progress
 def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_selection(parser)
+    add_decoded(parser)
     parser.add_argument("--format", choices=tuple(WRITERS), help="text, or what the name of FILE ends with")
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     parser.add_argument("--full", action="store_true", help="text: all elements, where many would be abbreviated")
@@ -27,6 +29,8 @@ def run(options: Namespace) -> None:
     if form == "npy" and output is None and is_terminal(sys.stdout):
         options.refuse(".npy is not for terminals: give -o FILE")
     window = open_window(options)
+    if options.decoded:
+        window = decoded(window)
     if form == "text" and not options.full:
         text = abbreviated(window)
         if output is None:
@@ -60,6 +64,7 @@ COMMAND = Command(
         ('frazil get sea.zarr ":100, :100" -o corner.csv', "a corner as CSV"),
         ('frazil get sea.zarr "::4, ::4" --format npy -o sea.npy', "every fourth element, for NumPy"),
         ('frazil get sea.repo@v1 level1/temp "0, 0, :5"', "elements as they were at a tag of a repository"),
+        ('frazil get sea.zarr "0, :5" --decoded', "scaled, with missing values as NaN and times as dates"),
         ('frazil get sea.zarr "0, :5" --json', "five elements, for programs"),
     ),
     add_arguments,

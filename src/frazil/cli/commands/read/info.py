@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     node = open_place(options)
     if isinstance(node, Array):
-        info = node.info()
+        info = node.info
         say_result(options, {"kind": "array", **info.to_json()}, str(info))
         return
     group = _group(node)

@@ -7,6 +7,7 @@ from math import isfinite
 from os.path import splitext
 
 from frazil.cli.command import Command, add_location, whole_number
+from frazil.cli.decoded import add_decoded, decoded
 from frazil.cli.locations import add_selection, open_window
 from frazil.cli.output import add_json, binary_output, say_result
 from frazil.cli.progress import Progress
@@ -20,6 +21,7 @@ from frazil.operations.view.png import encode_png
 def add_arguments(parser: ArgumentParser) -> None:
     add_location(parser)
     add_selection(parser)
+    add_decoded(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="the PNG file to write; - is standard output"
     )
@@ -70,7 +72,11 @@ def run(options: Namespace) -> None:
         options.refuse(f"pictures are PNG files: {options.output} ends in {ending}, not in .png")
     if options.json and options.output == "-":
         options.refuse("standard output takes the picture or the JSON: give -o FILE, or leave --json out")
+    if options.decoded and options.hide_fill:
+        options.refuse("--hide-fill is for stored elements: --decoded hides what the attributes call missing")
     window = open_window(options)
+    if options.decoded:
+        window = decoded(window)
     hide = window.array.fill_value if options.hide_fill else None
     with Progress("reading", window.nbytes) as report:
         made = overview(window, options.size, method=options.method, hide=hide, report=report)
@@ -102,13 +108,15 @@ def _report(path: str, made: Overview) -> dict[str, Json]:
 COMMAND = Command(
     "view",
     "a slice, or an overview of a large array, as a PNG picture",
-    "Draws a selection of two dimensions with a colour bar, its first element at the top left. What has more elements than pixels\n"
-    "is reduced piece by piece, in bounded memory. NaN is grey, or transparent.",
+    "Draws a selection of two dimensions with a colour bar, its first element at the top left. At most 8 distinct values have a\n"
+    "legend instead, unless --min or --max is given. What has more elements than pixels is reduced piece by piece, in bounded\n"
+    "memory. NaN is grey, or transparent.",
     (
         ("frazil view sea.zarr -o sea.png", "the whole array, whatever its size"),
         ('frazil view ocean.zarr level1/temp "0, :, :" -o temp.png --cmap ice', "one slice of three dimensions"),
         ('frazil view sea.zarr ":500, :500" -o corner.png --min 0 --max 100', "a corner, colours from 0 to 100"),
         ("frazil view sea.zarr -o quick.png --method nearest --size 256", "a quick look"),
+        ("frazil view sea.zarr -o sea.png --decoded", "numbers scaled as the attributes say, missing ones left out"),
         ("frazil view sea.zarr -o sea.png --json", "for programs: size, elements per value, least and greatest value"),
     ),
     add_arguments,

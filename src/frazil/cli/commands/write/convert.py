@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--to",
         choices=[str(known) for known in FORMATS],
         default="3",
-        help="the dialect: 3 (final Zarr v3, the default), draft (December 2022), draft-2021 (its older dialect)",
+        help="the dialect: 3 (final Zarr v3, the default), 2 (Zarr v2), draft (December 2022), draft-2021 (its older dialect)",
     )
     parser.add_argument("--dry-run", action="store_true", help="write nothing, and tell what would be done")
     parser.add_argument("--overwrite", action="store_true", help="first remove what is at DESTINATION")
@@ -39,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> None:
     if options.overwrite and options.destination is None:
         options.refuse("--overwrite has no meaning in place: give DESTINATION")
-    to = 3 if options.to == "3" else options.to
+    to = int(options.to) if options.to.isdigit() else options.to
     source = hierarchy_at(options.location, options.virtual_prefix)
     if options.destination is None and source is not options.location:
         raise InvalidInputError("a repository is not converted in place", hint="give DESTINATION")

@@ -24,7 +24,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="an empty place, or what an interrupted copy left; or a branch of a repository, as in sea.repo@main/level1",
     )
     parser.add_argument("--overwrite", action="store_true", help="first remove what is at DESTINATION")
-    parser.add_argument("--verify", action="store_true", help="compare all bytes at DESTINATION with those of SOURCE")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="compare what is at DESTINATION in the end with SOURCE: digests where object stores tell them, else all bytes",
+    )
     parser.add_argument(
         "-m",
         "--message",
@@ -77,11 +81,11 @@ COMMAND = Command(
     "Copies what is stored, as the bytes that it is: nothing is decoded. Several keys are under way at once. Documents are written last (of a repository its\n"
     "branches), so that a copy that is not finished shows nothing that is not whole. Run again after an interruption, it copies what is not proven to be\n"
     "there: by size and time of change between folders, by the digest that an object store tells, by the names of the files of a repository (--verify compares\n"
-    "bytes, too). A whole repository is copied with all history; SOURCE@REF is one point of it, as plain Zarr. A DESTINATION\n"
+    "all values, too). A whole repository is copied with all history; SOURCE@REF is one point of it, as plain Zarr. A DESTINATION\n"
     "on a branch gets one commit. Links are not followed, and what is no key (lock files, say) is left out.",
     (
         ("frazil copy ocean.zarr copy.zarr", "a group with all that is below it"),
-        ("frazil copy ocean.zarr/level1/temp temp.zarr --verify", "one array of it; all bytes are compared"),
+        ("frazil copy ocean.zarr/level1/temp temp.zarr --verify", "one array of it; all values are compared"),
         ("frazil copy sea.repo copy.repo --json", "a repository with all its history; what was done, for programs"),
         ("frazil copy sea.repo@v1 v1b.zarr", "what a repository had at a tag, as plain Zarr"),
         ("frazil copy ocean.zarr sea.repo@main/ocean -m 'add the ocean'", "into a repository, as one commit"),

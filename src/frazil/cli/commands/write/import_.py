@@ -1,52 +1,33 @@
-"""`frazil import`: files of other formats, into a repository. How they are scanned and brought in is in integrations/."""
+"""`frazil import`: files of other formats, into a repository or a plain store. How they are scanned and imported is in integrations/files/."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-import frazil
-from frazil.api.references import has_nothing, split_reference
+from frazil.array.info import human
 from frazil.cli.command import Command
-from frazil.cli.locations import MAIN, open_repository
+from frazil.cli.layout_arguments import codecs, memory, named_extents, named_shards
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
-from frazil.errors import AlreadyExistsError, InvalidInputError, one_line
+from frazil.errors import AlreadyExistsError, one_line
 from frazil.late import LateModule
-from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
-from frazil.stores.locations import Location, resolve
-from frazil.stores.repository_places import outer_repository
 
 if TYPE_CHECKING:
-    from frazil.integrations.files import importer, scanner
-    from frazil.integrations.files.importer import How
+    from frazil.integrations.files import scanner
+    from frazil.integrations.files.imports import import_file, importer, layout, selection
+    from frazil.integrations.files.imports.import_file import FileImport
+    from frazil.integrations.files.imports.importer import Imported
     from frazil.integrations.files.scanned import ScannedFile, Skipped
 else:
-    importer = LateModule("frazil.integrations.files.importer")
+    import_file = LateModule("frazil.integrations.files.imports.import_file")
+    importer = LateModule("frazil.integrations.files.imports.importer")
+    layout = LateModule("frazil.integrations.files.imports.layout")
+    selection = LateModule("frazil.integrations.files.imports.selection")
     scanner = LateModule("frazil.integrations.files.scanner")
-
-
-class Source(Record):
-    """A file that was scanned, and the group that it goes to."""
-
-    file: str
-    group: str
-    scanned: ScannedFile
-
-
-class Missed(Record):
-    """What was left out, and of which file."""
-
-    file: str
-    skipped: Skipped
-
-    def __str__(self) -> str:
-        attribute = "" if self.skipped.attribute is None else f"attribute {self.skipped.attribute}: "
-        return f"{self.file}: /{self.skipped.path}: {attribute}{self.skipped.reason}"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -54,29 +35,34 @@ def add_arguments(parser: ArgumentParser) -> None:
         "file",
         metavar="FILE",
         nargs="+",
-        help="NetCDF4, HDF5 or NetCDF classic: a path, or a URL, as in s3://bucket/ocean.nc; of several each becomes a group of its name",
+        help="NetCDF, HDF5, NumPy, TIFF, or references of kerchunk (JSON): a path, or a URL, as in s3://bucket/ocean.nc; of several each becomes a group of its name",
     )
     parser.add_argument(
         "location",
         metavar="LOCATION",
-        help="the repository, as in sea.repo, or sea.repo@BRANCH; made where nothing is there",
+        help="a repository, as in sea.repo, or sea.repo@BRANCH, made where nothing is there; or a plain store: what is one, or a new name that ends in .zarr",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
-        "--virtual", dest="how", action="store_const", const="virtual", default="copy",
+        "--virtual", dest="mode", action="store_const", const="virtual",
         help="store references alone: chunks are read from FILE, which stays where it is and must not change",
     )  # fmt: skip
     how.add_argument(
-        "--adopt", dest="how", action="store_const", const="adopt",
+        "--adopt", dest="mode", action="store_const", const="adopt",
         help="copy FILE as it is into the repository: its chunks are read from there, and nothing is decoded",
     )  # fmt: skip
     parser.add_argument(
         "--path", metavar="GROUP", default="", help="the group that it goes to; the root, where it is left out"
     )
     parser.add_argument(
+        "--variables", metavar="NAMES", type=_names,
+        help="only these variables, as in level1/temp,salt or 'level1/*'",
+    )  # fmt: skip
+    parser.add_argument(
         "--skip", metavar="VARIABLE", action="append", default=[],
         help="leave out a variable, as in level1/temp or 'names*', whether it could be imported or not; may be given several times",
     )  # fmt: skip
+    _add_layout(parser)
     parser.add_argument(
         "--time-limit", type=_seconds, default=60.0, metavar="SECONDS",
         help="how long the HDF5 library may take for one dataset, 60 where it is left out: of some damaged files it never comes back",
@@ -85,6 +71,34 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-m", "--message", metavar="TEXT", help="of the commit; it names the files, where it is left out"
     )
     add_json(parser)
+
+
+def _add_layout(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--chunks", metavar="N,N,...", type=named_extents, default="auto",
+        help="of the variables of that many dimensions; or by name, as in time=12,lat=64; same, as in FILE; auto, where it is left out: about 1 MiB",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shards", metavar="N,N,...", type=named_shards, default="auto",
+        help="as for --chunks; none; auto, where it is left out: 64 to 128 MiB",
+    )  # fmt: skip
+    parser.add_argument(
+        "--codecs", metavar="NAMES", type=codecs, default="auto",
+        help="names as in zstd, auto, none, same as in FILE, or a list of objects in JSON; auto, where it is left out",
+    )  # fmt: skip
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=memory,
+        default=2**28,
+        help="bytes that the import may hold, as in 512MiB (256MiB)",
+    )
+    parser.add_argument("--explain", action="store_true", help="say which chunks and shards were chosen, and why")
+    parser.add_argument("--dry-run", action="store_true", help="write nothing, and say what would be done")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _seconds(text: str) -> float:
@@ -99,45 +113,77 @@ def _seconds(text: str) -> float:
 
 def run(options: Namespace) -> None:
     groups = _groups(options)
-    if options.how == "adopt" and (far := next((file for file in options.file if is_remote(file)), None)):
-        options.refuse(f"{far} is not on this machine: copy it here first to adopt it, or import it with --virtual")
-    far = importer.far_places(options.file)
-    scans = [scanner.scan_file(file, virtual_prefixes=far, time_limit=options.time_limit) for file in options.file]
-    sources = _sources(options, groups, scans)
-    missed: list[Missed] = []
-    arrays: list[str] = []
-    snapshot = branch = None
-    if any(source.scanned.arrays for source in sources):
-        prefixes = {importer.folder_prefix(source.file): None for source in sources if not is_remote(source.file)}
-        session = _open(options, {**prefixes, **far})
-        branch = session.branch
-        try:
-            arrays = _import(session, sources, options.how, missed, far)
-            if arrays:
-                message = options.message or f"Import {', '.join(PurePath(source.file).name for source in sources)}"
-                snapshot = session.commit(message, rebase="disjoint")
-        finally:
-            if session.has_changes:
-                session.discard()
-    else:
-        missed += [Missed(source.file, part) for source in sources for part in source.scanned.skipped]
-    for part in missed:
-        if part.skipped.attribute is None and importer.is_named(part.skipped.path, options.skip):
-            continue  # as was asked for
-        print(f"frazil: skipped: {one_line(str(part))}", file=sys.stderr)
-    if snapshot is None:
-        raise InvalidInputError("nothing could be imported")
+    remote = next((file for file in options.file if is_remote(file)), None)
+    if options.mode == "adopt" and remote:
+        options.refuse(f"{remote} is not on this machine: copy it here first to adopt it, or import it with --virtual")
+    prefixes = importer.remote_places(options.file)
+    scans = [scanner.scan_file(file, virtual_prefixes=prefixes, time_limit=options.time_limit) for file in options.file]
+    files = _files(options, groups, scans)
+    modes = {importer.mode_of(scanned, options.mode) for scanned in scans}
+    if len(modes) > 1:
+        options.refuse("references of kerchunk are imported with --virtual, and other files may be too")
+    options.mode = modes.pop()
+    for one in files:
+        importer.check_mode(one.scanned, one.file, options.mode, None)
+    how = layout.LayoutOptions(options.chunks, options.shards, options.codecs)
+    runtime = importer.IMPORTS._replace(bytes_in_flight=options.memory)
+    plans = [importer.plan_import(one.scanned, options.mode, how, runtime) for one in files]
+    for one in files:
+        for part in one.scanned.skipped:
+            if part.attribute is not None or not selection.is_left_out(part.path, options.skip, options.variables):
+                print(f"frazil: skipped: {one_line(_skipped(one.file, part))}", file=sys.stderr)
+    if options.explain or options.dry_run:
+        _explain(options, files, plans)
+    if options.dry_run:
+        return
+    total = sum(importer.import_size(one.scanned, options.mode) for one in files)
+    try:
+        with Progress("importing", total) as report:
+            done = import_file.import_files(
+                files, options.location, options.mode, how, options.message, report, prefixes or None, runtime
+            )
+    except AlreadyExistsError as error:
+        error.hint = "choose another group with --path"
+        raise
+    _say(options, files, done)
+
+
+def _explain(options: Namespace, files: list[FileImport], plans: list[Imported]) -> None:
+    """What will be written, with the reason for chunks and shards; on standard error where standard output has a result."""
+    stream = sys.stdout if options.dry_run and not options.json else sys.stderr
+    for one, plan in zip(files, plans, strict=True):
+        print(one_line(f"{one.file}: {one.scanned.kind}, {len(plan.arrays)} arrays, {human(plan.nbytes)}"), file=stream)
+        for array, chosen in zip(one.scanned.arrays, plan.layouts, strict=False):
+            extents = " x ".join(map(str, array.shape)) or "()"
+            print(one_line(f"  {array.path} ({extents} {array.dtype.name}): {chosen.reason}"), file=stream)
+    if options.dry_run and options.json:
+        say_json(
+            {
+                "snapshot": None,
+                "branch": None,
+                "arrays": [path for plan in plans for path in plan.arrays],
+                "skipped": [],
+            }
+        )
+
+
+def _say(options: Namespace, files: list[FileImport], done: Imported) -> None:
     if options.json:
         say_json({
-            "snapshot": snapshot, "branch": branch, "arrays": list(arrays),
+            "snapshot": done.snapshot, "branch": done.branch, "arrays": list(done.arrays),
             "skipped": [
-                {"file": part.file, "path": part.skipped.path,
-                 "attribute": part.skipped.attribute, "reason": part.skipped.reason}
-                for part in missed
+                {"file": one.file, "path": part.path, "attribute": part.attribute, "reason": part.reason}
+                for one in files for part in one.scanned.skipped
             ],
         })  # fmt: skip
-    else:
-        say(f"{snapshot}  {len(arrays)} array{'s' * (len(arrays) != 1)}")
+        return
+    count = f"{len(done.arrays)} array{'s' * (len(done.arrays) != 1)}"
+    say(count if done.snapshot is None else f"{done.snapshot}  {count}")
+
+
+def _skipped(file: str, part: Skipped) -> str:
+    attribute = "" if part.attribute is None else f"attribute {part.attribute}: "
+    return f"{file}: /{part.path}: {attribute}{part.reason}"
 
 
 def _groups(options: Namespace) -> list[str]:
@@ -150,61 +196,37 @@ def _groups(options: Namespace) -> list[str]:
     return [f"{options.path.rstrip('/')}/{name}" for name in names]
 
 
-def _sources(options: Namespace, groups: list[str], scans: list[ScannedFile]) -> list[Source]:
-    """The files without the variables of --skip, each of which at least one file must have. Raises InvalidInputError for a variable that cannot be imported."""
-    for name in options.skip:
-        if not any(importer.has_variable(scanned, name) for scanned in scans):
-            options.refuse(f"--skip {name}: no such variable is in {', '.join(options.file)}")
-    sources = []
+def _files(options: Namespace, groups: list[str], scans: list[ScannedFile]) -> list[FileImport]:
+    """The files with the variables to be imported. Each name of --skip and --variables must be one of a file at least. Raises InvalidInputError for a variable that cannot be
+    imported."""
+    for flag, names in (("--skip", options.skip), ("--variables", options.variables or ())):
+        for name in names:
+            if not any(selection.has_variable(scanned, name) for scanned in scans):
+                options.refuse(f"{flag} {name}: no such variable is in {', '.join(options.file)}")
+    files = []
     for file, group, scanned in zip(options.file, groups, scans, strict=True):
-        skip = [name for name in options.skip if importer.has_variable(scanned, name)]
-        sources.append(Source(file, group, importer.without_skipped(scanned, skip, file)))
-    return sources
-
-
-def _open(options: Namespace, prefixes: Mapping[str, Location | None]) -> frazil.Session:
-    """A session on the branch, in a new repository where nothing is there."""
-    named = split_reference(options.location)
-    if named is not None:
-        if named.path:
-            options.refuse(f"give the group with --path {named.path}")
-        return open_repository(named.repository, prefixes).writable_session(named.reference)
-    if "@" not in options.location and has_nothing(options.location):
-        outer = outer_repository(*resolve(options.location))
-        if outer is not None:
-            options.refuse(f"{outer.place} is a repository: import to that, with --path {outer.inside}")
-        return frazil.Repository.create(options.location, virtual_prefixes=prefixes).writable_session(MAIN)
-    return open_repository(options.location, prefixes).writable_session(MAIN)
-
-
-def _import(
-    session: frazil.Session, sources: list[Source], how: How, missed: list[Missed], far: Mapping[str, Location]
-) -> list[str]:
-    """The paths of the arrays that were made; what was skipped is added to `missed`."""
-    arrays: list[str] = []
-    with Progress("importing", sum(importer.import_size(source.scanned, how) for source in sources)) as report:
-        for file, group, scanned in sources:
-            try:
-                done = importer.import_scanned(
-                    session, scanned, file, path=group, how=how, report=report, virtual_prefixes=far
-                )
-            except AlreadyExistsError as error:
-                error.hint = "choose another group with --path"
-                raise
-            arrays += done.arrays
-            missed += [Missed(file, part) for part in done.skipped]
-    return arrays
+        skip = [name for name in options.skip if selection.has_variable(scanned, name)]
+        kept = options.variables and [name for name in options.variables if selection.has_variable(scanned, name)]
+        files.append(import_file.FileImport(file, group, selection.select_variables(scanned, skip, file, kept)))
+    return files
 
 
 COMMAND = Command(
     "import",
-    "files of NetCDF and HDF5, into a repository",
+    "files of NetCDF, HDF5, NumPy and TIFF, into a repository or a plain store",
     "Brings the arrays of files into a repository, with groups, attributes and the names of dimensions, in one commit, and prints the id of its\n"
-    "snapshot. Values are copied and encoded anew; --adopt copies FILE as it is, and --virtual only refers to it. A variable that cannot be imported is an\n"
-    "error, and nothing is written, unless --skip names it. Standard error lists what is left out. HDF5 and NetCDF4 need h5py.",
+    "snapshot; or into a plain store, where an interrupted import is continued by the same command. Values are copied and encoded anew, in chunks that\n"
+    "suit maps and time series; --adopt copies FILE as it is, and --virtual only refers to it. A variable that cannot be imported is an error, and nothing\n"
+    "is written, unless --skip names it. Standard error lists what is left out. HDF5 and NetCDF4 need h5py, TIFF tifffile.\n"
+    "References of kerchunk become virtual chunks.",
     (
         ("frazil import ocean.nc new.repo", "all arrays of a file, copied into a new repository"),
         ("frazil import ocean.nc sea.repo@dev --path level2 -m 'the second level'", "into a group, on a branch"),
+        ("frazil import ocean.nc new.zarr --explain", "into a plain store; why chunks and shards are as they are"),
+        (
+            "frazil import ocean.nc new5.repo --variables level1/temp --chunks t=1,y=20",
+            "one variable, in chunks of your choice",
+        ),
         ("frazil import ocean.nc new4.repo --skip 'level1/*'", "all but some variables"),
         ("frazil import ocean.nc new2.repo --virtual", "references; `frazil get` reads them with --virtual-prefix"),
         (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 
 import frazil
 from frazil.array.array import Array
 from frazil.cli.command import Command
+from frazil.cli.layout_arguments import codecs, extents, memory, shards
 from frazil.cli.locations import InSession, add_virtual_prefix, in_snapshot, on_branch
 from frazil.cli.output import add_json, say, say_json
 from frazil.cli.progress import Progress
@@ -15,8 +15,6 @@ from frazil.errors import AlreadyExistsError
 from frazil.operations.array_source import open_source
 from frazil.operations.rechunk.rechunk import SAME, RechunkTask, prepare_rechunk
 from frazil.stores.locations import resolve
-
-_UNITS = {"": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -33,28 +31,28 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--chunks",
         metavar="N,N,...",
-        type=_extents,
+        type=extents,
         default=SAME,
         help="of the new array, or auto; same, where it is left out",
     )
     parser.add_argument(
         "--shards",
         metavar="N,N,...",
-        type=_shards,
+        type=shards,
         default=SAME,
         help="of the new array, auto, or none; same, where it is left out",
     )
     parser.add_argument(
         "--codecs",
         metavar="NAMES",
-        type=_codecs,
+        type=codecs,
         default=SAME,
         help="names as in zstd or transpose,zstd, auto, none, or a list of objects in JSON; same, where it is left out",
     )
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        type=_memory,
+        type=memory,
         help="bytes for elements, as in 512MiB (64MiB): with more, chunks are decoded fewer times",
     )
     parser.add_argument("--dry-run", action="store_true", help="write nothing, and tell what would be done")
@@ -62,38 +60,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-m", "--message", metavar="TEXT", help="of the commit, where DESTINATION is on a branch")
     add_virtual_prefix(parser)
     add_json(parser)
-
-
-def _extents(text: str) -> tuple[int, ...] | str:
-    if text in ("auto", SAME):
-        return text
-    parts = text.replace(" ", "").split(",")
-    if not all(part.isdecimal() and 0 < int(part) < 2**63 for part in parts):
-        raise ArgumentTypeError(f"{text!r} is neither extents, as in 64,64, nor auto")
-    return tuple(map(int, parts))
-
-
-def _shards(text: str) -> tuple[int, ...] | str | None:
-    return None if text == "none" else _extents(text)
-
-
-def _codecs(text: str) -> object:
-    if text.lstrip().startswith("["):
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
-    if text in ("auto", SAME, "none"):
-        return [] if text == "none" else text
-    return [name.strip() for name in text.split(",")]
-
-
-def _memory(text: str) -> int:
-    number = text.strip().rstrip("BKMGikmgb")
-    unit = text.strip()[len(number) :].upper()
-    if not number.isdecimal() or not int(number) or unit not in _UNITS:
-        raise ArgumentTypeError(f"{text!r} is no number of bytes, as in 512MiB")
-    return int(number) * _UNITS[unit]
 
 
 def run(options: Namespace) -> None:

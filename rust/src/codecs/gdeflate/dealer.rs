@@ -1,0 +1,202 @@
+//! Writing a page of GDeflate: the symbols of a DEFLATE stream, dealt to the lanes.
+
+use super::huffman::{Bits, Codes, END_OF_BLOCK, LAST_LENGTH, PRECODE_ORDER, Table, add_run, corrupt, distance_of, length_of, run_bits};
+use super::{LANES, WORD};
+use crate::failures::Outcome;
+
+/// What a decoder will read: the bits of each lane, and the lanes in the order in which it refills them.
+struct Dealer {
+    bits: [Vec<u32>; LANES],
+    used: [u32; LANES],
+    left: [u32; LANES],
+    order: Vec<u8>,
+    lane: usize,
+    distances: [Option<(u32, u32)>; LANES],
+}
+
+impl Dealer {
+    fn new() -> Dealer {
+        let mut dealer = Dealer {
+            bits: [const { Vec::new() }; LANES],
+            used: [0; LANES],
+            left: [0; LANES],
+            order: Vec::new(),
+            lane: 0,
+            distances: [None; LANES],
+        };
+        for _ in 0..LANES {
+            dealer.advance();
+        }
+        dealer
+    }
+
+    fn refill(&mut self) {
+        if self.left[self.lane] < WORD {
+            self.order.push(self.lane as u8);
+            self.left[self.lane] += WORD;
+        }
+    }
+
+    fn advance(&mut self) {
+        self.refill();
+        self.lane = (self.lane + 1) % LANES;
+    }
+
+    fn put(&mut self, bits: u32, count: u32) {
+        let (words, used) = (&mut self.bits[self.lane], &mut self.used[self.lane]);
+        let shift = *used % WORD;
+        let wide = u64::from(bits) << shift;
+        if shift == 0 {
+            words.push(0);
+        }
+        *words.last_mut().expect("a lane in use has a word") |= wide as u32;
+        if shift + count > WORD {
+            words.push((wide >> WORD) as u32);
+        }
+        *used += count;
+        self.left[self.lane] -= count;
+    }
+
+    fn put_code(&mut self, table: &Table, symbol: u32) {
+        let (code, length) = table.codes[symbol as usize];
+        self.put(u32::from(code), u32::from(length));
+    }
+
+    /// Writes the distance that this lane owes, if it does.
+    fn settle(&mut self) -> bool {
+        let Some((bits, count)) = self.distances[self.lane].take() else { return false };
+        self.put(bits, count);
+        true
+    }
+
+    /// Leads to a lane that owes nothing.
+    fn next_free(&mut self) {
+        while self.settle() {
+            self.advance();
+        }
+    }
+
+    fn finish(self, out: &mut Vec<u8>) {
+        let mut taken = [0; LANES];
+        for &lane in &self.order {
+            let lane = lane as usize;
+            out.extend(self.bits[lane].get(taken[lane]).copied().unwrap_or(0).to_le_bytes());
+            taken[lane] += 1;
+        }
+    }
+}
+
+/// The symbols of a DEFLATE stream that libdeflate made.
+struct Stream<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Bits for Stream<'_> {
+    fn peek(&self) -> u32 {
+        let bytes = self.bytes.get(self.at / 8..).unwrap_or_default();
+        let wide = bytes.iter().take(5).rev().fold(0, |wide: u64, &byte| wide << 8 | u64::from(byte));
+        (wide >> (self.at % 8)) as u32
+    }
+
+    fn skip(&mut self, count: u32) -> Outcome {
+        self.at += count as usize;
+        if self.at > 8 * self.bytes.len() { Err(corrupt("the stream ends early")) } else { Ok(()) }
+    }
+}
+
+impl Stream<'_> {
+    fn moved(&mut self, dealer: &mut Dealer, count: u32) -> Outcome<u32> {
+        let bits = self.take(count)?;
+        if count > 0 {
+            dealer.put(bits, count);
+        }
+        Ok(bits)
+    }
+
+    fn dynamic(&mut self, dealer: &mut Dealer) -> Outcome<Codes> {
+        let literals = self.moved(dealer, 5)? as usize + 257;
+        let distances = self.moved(dealer, 5)? as usize + 1;
+        let count = self.moved(dealer, 4)? as usize + 4;
+        dealer.refill();
+        let mut precode = [0; 19];
+        for &symbol in &PRECODE_ORDER[..count] {
+            precode[symbol] = self.moved(dealer, 3)? as u8;
+            dealer.advance();
+        }
+        let precode = Table::new(&precode)?;
+        let mut lengths = Vec::new();
+        dealer.lane = 0;
+        while lengths.len() < literals + distances {
+            let symbol = precode.read(self)?;
+            dealer.put_code(&precode, symbol);
+            let extra = self.moved(dealer, run_bits(symbol))?;
+            add_run(&mut lengths, symbol, extra)?;
+            dealer.advance();
+        }
+        Codes::of(&lengths[..literals + distances], literals)
+    }
+
+    fn block(&mut self, codes: &Codes, dealer: &mut Dealer) -> Outcome {
+        dealer.lane = 0;
+        loop {
+            let symbol = codes.0.read(self)?;
+            dealer.next_free();
+            dealer.put_code(&codes.0, symbol);
+            if symbol == END_OF_BLOCK {
+                break;
+            }
+            if symbol > END_OF_BLOCK {
+                if symbol == LAST_LENGTH {
+                    dealer.put(258 - 3, 16);
+                } else {
+                    self.moved(dealer, length_of(symbol, (258, 0))?.1)?;
+                }
+                let distance = codes.1.read(self)?;
+                let (code, length) = codes.1.codes[distance as usize];
+                let extra = distance_of(distance).1;
+                let bits = self.take(extra)? << length | u32::from(code);
+                dealer.distances[dealer.lane] = Some((bits, u32::from(length) + extra));
+            }
+            dealer.advance();
+        }
+        for _ in 0..LANES {
+            dealer.settle();
+            dealer.advance();
+        }
+        Ok(())
+    }
+
+    fn stored(&mut self, dealer: &mut Dealer) -> Outcome {
+        self.at = self.at.next_multiple_of(8);
+        let length = self.moved(dealer, 16)?;
+        self.skip(16)?;
+        for _ in 0..length {
+            self.moved(dealer, 8)?;
+            dealer.advance();
+        }
+        Ok(())
+    }
+}
+
+pub fn encode_page(deflated: &[u8], out: &mut Vec<u8>) -> Outcome {
+    let (mut stream, mut dealer) = (Stream { bytes: deflated, at: 0 }, Dealer::new());
+    loop {
+        dealer.lane = 0;
+        let last = stream.moved(&mut dealer, 1)? == 1;
+        let kind = stream.moved(&mut dealer, 2)?;
+        dealer.refill();
+        match kind {
+            0 => stream.stored(&mut dealer)?,
+            1 => stream.block(&Codes::fixed()?, &mut dealer)?,
+            _ => {
+                let codes = stream.dynamic(&mut dealer)?;
+                stream.block(&codes, &mut dealer)?;
+            }
+        }
+        if last {
+            dealer.finish(out);
+            return Ok(());
+        }
+    }
+}

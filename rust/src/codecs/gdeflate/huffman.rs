@@ -1,0 +1,137 @@
+//! What DEFLATE and GDeflate share: bits, Huffman codes, lengths and distances.
+
+use crate::failures::{Code, Fault, Outcome};
+
+const LONGEST: usize = 15; // bits of a code
+pub const PRECODE_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
+pub const END_OF_BLOCK: u32 = 256;
+pub const LAST_LENGTH: u32 = 285;
+
+#[cold]
+pub fn corrupt(what: &str) -> Fault {
+    Fault::new(Code::Decode, format!("gdeflate: {what}"))
+}
+
+/// Bits of a stream, the lowest first. Beyond its end `peek` gives zeros; `skip` refuses to pass it.
+pub trait Bits {
+    fn peek(&self) -> u32;
+    fn skip(&mut self, count: u32) -> Outcome;
+
+    fn take(&mut self, count: u32) -> Outcome<u32> {
+        let bits = self.peek() & ((1 << count) - 1);
+        self.skip(count)?;
+        Ok(bits)
+    }
+}
+
+/// A Huffman code: for all bits that may follow, the symbol and the length of its code, 0 where there is none.
+pub struct Table {
+    bits: u32,
+    entries: Vec<u16>,
+    /// For each symbol its code, the first bit lowest, and the length of it.
+    pub codes: Vec<(u16, u8)>,
+}
+
+impl Table {
+    pub fn new(lengths: &[u8]) -> Outcome<Table> {
+        let mut counts = [0u32; LONGEST + 1];
+        for &length in lengths {
+            counts[length as usize] += 1;
+        }
+        counts[0] = 0;
+        let bits = (1..=LONGEST).rev().find(|&length| counts[length] > 0).unwrap_or(1);
+        let (mut next, mut code) = ([0u32; LONGEST + 1], 0);
+        for length in 1..=bits {
+            code = (code + counts[length - 1]) << 1;
+            next[length] = code;
+            if code + counts[length] > 1 << length {
+                return Err(corrupt("a Huffman code has too many symbols"));
+            }
+        }
+        let mut table = Table { bits: bits as u32, entries: vec![0; 1 << bits], codes: vec![(0, 0); lengths.len()] };
+        for (symbol, &length) in lengths.iter().enumerate().filter(|(_, length)| **length > 0) {
+            let code = (next[length as usize] as u16).reverse_bits() >> (16 - length);
+            next[length as usize] += 1;
+            table.codes[symbol] = (code, length);
+            for at in (code as usize..1 << bits).step_by(1 << length) {
+                table.entries[at] = (symbol as u16) << 4 | u16::from(length);
+            }
+        }
+        Ok(table)
+    }
+
+    pub fn read(&self, from: &mut impl Bits) -> Outcome<u32> {
+        let entry = self.entries[(from.peek() & ((1 << self.bits) - 1)) as usize];
+        if entry & 15 == 0 {
+            return Err(corrupt("bits that no symbol has"));
+        }
+        from.skip(u32::from(entry & 15))?;
+        Ok(u32::from(entry >> 4))
+    }
+}
+
+/// The codes of a block: of literals and lengths, and of distances.
+pub struct Codes(pub Table, pub Table);
+
+impl Codes {
+    pub fn fixed() -> Outcome<Codes> {
+        let lengths: Vec<u8> = (0..288)
+            .map(|symbol| {
+                if !(144..280).contains(&symbol) {
+                    8
+                } else if symbol < 256 {
+                    9
+                } else {
+                    7
+                }
+            })
+            .collect();
+        Ok(Codes(Table::new(&lengths)?, Table::new(&[5; 32])?))
+    }
+
+    pub fn of(lengths: &[u8], literals: usize) -> Outcome<Codes> {
+        Ok(Codes(Table::new(&lengths[..literals])?, Table::new(&lengths[literals..])?))
+    }
+}
+
+/// The first length of a length code, and how many bits are added. `last`: those of code 285.
+pub fn length_of(symbol: u32, last: (u32, u32)) -> Outcome<(u32, u32)> {
+    match symbol {
+        257..=264 => Ok((symbol - 254, 0)),
+        265..LAST_LENGTH => {
+            let extra = (symbol - 261) / 4;
+            Ok((((4 + (symbol - 261) % 4) << extra) + 3, extra))
+        }
+        LAST_LENGTH => Ok(last),
+        _ => Err(corrupt("a length code that does not exist")),
+    }
+}
+
+pub fn distance_of(symbol: u32) -> (u32, u32) {
+    if symbol < 4 {
+        return (symbol + 1, 0);
+    }
+    let extra = symbol / 2 - 1;
+    (((2 + symbol % 2) << extra) + 1, extra)
+}
+
+/// The lengths of the codes of a block, run by run: one symbol of the precode is one turn.
+pub fn add_run(lengths: &mut Vec<u8>, symbol: u32, extra: u32) -> Outcome {
+    let (value, count) = match symbol {
+        0..16 => (symbol as u8, 1),
+        16 => (*lengths.last().ok_or_else(|| corrupt("repeats no length"))?, 3 + extra),
+        17 => (0, 3 + extra),
+        _ => (0, 11 + extra),
+    };
+    lengths.resize(lengths.len() + count as usize, value);
+    Ok(())
+}
+
+pub fn run_bits(symbol: u32) -> u32 {
+    match symbol {
+        0..16 => 0,
+        16 => 2,
+        17 => 3,
+        _ => 7,
+    }
+}

@@ -1,0 +1,243 @@
+//! Elements as NumPy's StringDType keeps them, through NumPy's C functions for its packed strings: no Python object for an element.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::columns::{Bytes, BytesMut, Room, wrong};
+use crate::elements::heap::{Heap, VIEW, View, views};
+use crate::failures::{Code, Fault, Outcome};
+use crate::memory::Growing;
+use crate::segment::Segment;
+use crate::threads::detached;
+
+/// Bytes of a packed string in an array (on machines of 64 bits), and the type number of StringDType.
+const PACKED: usize = 16;
+const VSTRING: i64 = 2056;
+
+#[repr(C)]
+struct StaticString {
+    size: usize,
+    bytes: *const c_char,
+}
+
+type Load = unsafe extern "C" fn(*mut c_void, *const c_void, *mut StaticString) -> c_int;
+type Pack = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char, usize) -> c_int;
+type PackNull = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+type Acquire = unsafe extern "C" fn(*const c_void) -> *mut c_void;
+type Release = unsafe extern "C" fn(*mut c_void);
+
+/// NumPy's functions for packed strings.
+#[derive(Clone, Copy)]
+struct Functions {
+    load: Load,
+    pack: Pack,
+    pack_null: PackNull,
+    acquire: Acquire,
+    release: Release,
+}
+
+impl Functions {
+    fn of(py: Python<'_>) -> PyResult<Functions> {
+        let capsule = py.import("numpy._core._multiarray_umath")?.getattr("_ARRAY_API")?;
+        // SAFETY: a live object; what is no capsule without a name gives null and an exception.
+        let table = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), ptr::null()) }.cast::<*const c_void>();
+        if table.is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        // SAFETY: the table of NumPy's C API, which it never frees. Its entry 211 has been PyArray_GetNDArrayCFeatureVersion since NumPy 1.4.
+        let version = unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn() -> c_uint>(*table.add(211))() };
+        if version < 0x12 {
+            return Err(wrong(format!("numpy: its C API has version {version:#x}; packed strings begin with 0x12")));
+        }
+        // SAFETY: from version 0x12 (NumPy 2.0) on, these entries of the table are the functions of these signatures (numpy/__multiarray_api.h),
+        // and entries of a table are never moved within NumPy 2.
+        unsafe {
+            Ok(Functions {
+                load: std::mem::transmute::<*const c_void, Load>(*table.add(313)),
+                pack: std::mem::transmute::<*const c_void, Pack>(*table.add(314)),
+                pack_null: std::mem::transmute::<*const c_void, PackNull>(*table.add(315)),
+                acquire: std::mem::transmute::<*const c_void, Acquire>(*table.add(316)),
+                release: std::mem::transmute::<*const c_void, Release>(*table.add(318)),
+            })
+        }
+    }
+}
+
+/// An array of StringDType in C order, and how many elements it has.
+struct Packed {
+    functions: Functions,
+    descriptor: NonNull<c_void>,
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: pointers to an array and its dtype that the caller of the kernel function holds for the call.
+unsafe impl Send for Packed {}
+
+impl Packed {
+    fn new(array: &Bound<'_, PyAny>, writable: bool) -> PyResult<Packed> {
+        let py = array.py();
+        let functions = Functions::of(py)?;
+        let descriptor = array.getattr("dtype")?;
+        let flags = array.getattr("flags")?;
+        let sound = array.is_instance(&py.import("numpy")?.getattr("ndarray")?)?
+            && descriptor.getattr("num")?.extract::<i64>()? == VSTRING
+            && descriptor.getattr("itemsize")?.extract::<usize>()? == PACKED
+            && flags.getattr("c_contiguous")?.extract::<bool>()?
+            && flags.getattr("aligned")?.extract::<bool>()?
+            && (!writable || flags.getattr("writeable")?.extract::<bool>()?);
+        if !sound {
+            return Err(wrong("strings: not a StringDType array in C order that can be used"));
+        }
+        let (start, _): (usize, bool) = array.getattr("__array_interface__")?.get_item("data")?.extract()?;
+        let len = array.getattr("size")?.extract()?;
+        // The array holds its dtype, and the caller the array.
+        match (NonNull::new(descriptor.as_ptr().cast()), NonNull::new(start as *mut u8)) {
+            (Some(descriptor), Some(start)) => Ok(Packed { functions, descriptor, start, len }),
+            _ => Err(wrong("strings: the array has no memory")),
+        }
+    }
+
+    /// Runs `work` with the allocator of the array, which nobody else uses meanwhile.
+    fn with_allocator<T>(&self, work: impl FnOnce(*mut c_void) -> T) -> T {
+        // SAFETY: a live StringDType (checked in `new`). The lock is given back below; `work` returns or unwinds through `Held`.
+        let allocator = unsafe { (self.functions.acquire)(self.descriptor.as_ptr()) };
+        struct Held(Release, *mut c_void);
+        impl Drop for Held {
+            fn drop(&mut self) {
+                // SAFETY: acquired once, released once.
+                unsafe { (self.0)(self.1) }
+            }
+        }
+        let held = Held(self.functions.release, allocator);
+        work(held.1)
+    }
+
+    fn place(&self, i: usize) -> *mut c_void {
+        debug_assert!(i < self.len);
+        // SAFETY: i is below `len`: the array is in C order, its elements have 16 bytes.
+        unsafe { self.start.as_ptr().add(i * PACKED).cast() }
+    }
+
+    fn fill(&self, heap: &Heap<'_>, views: &[[u8; VIEW]], valid: Option<&[u8]>) -> Outcome {
+        self.with_allocator(|allocator| {
+            for (i, view) in views.iter().enumerate().take(self.len) {
+                let done = if valid.is_some_and(|valid| valid.get(i) == Some(&0)) {
+                    // SAFETY: the place of element i, of an array of this allocator, which is held.
+                    unsafe { (self.functions.pack_null)(allocator, self.place(i)) }
+                } else {
+                    let element = heap.element(View::read(view))?;
+                    // SAFETY: as above; the bytes live as long as the heap is held, and are copied.
+                    unsafe { (self.functions.pack)(allocator, self.place(i), element.as_ptr().cast(), element.len()) }
+                };
+                if done < 0 {
+                    return Err(Fault::new(Code::Io, "12 no memory for a string"));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Copies the strings into a buffer of the heap. Where `valid` is given it is 0 for missing strings; else such are a failure.
+    fn copy(&self, fill: &[u8], number: u32, views: &mut [[u8; VIEW]], mut valid: Option<&mut [u8]>) -> Outcome<Growing> {
+        self.with_allocator(|allocator| {
+            let mut size = 0;
+            for i in 0..self.len {
+                // SAFETY: as below.
+                size += unsafe { self.string(allocator, i) }.1.len();
+            }
+            let mut made = Growing::with_room(size)?;
+            for (i, into) in views.iter_mut().enumerate().take(self.len) {
+                // SAFETY: i is below `len`, and the allocator is that of the array, which is held: nobody changes the strings.
+                let (state, element) = unsafe { self.string(allocator, i) };
+                if let Some(place) = valid.as_deref_mut().and_then(|valid| valid.get_mut(i)) {
+                    *place = u8::from(state == 0);
+                } else if state == 1 {
+                    return Err(Fault::new(Code::Encode, format!("element {i} is missing")));
+                }
+                if state < 0 || element.len() > u32::MAX as usize {
+                    return Err(Fault::new(Code::Encode, format!("element {i} cannot be read, or has 4 GiB or more")));
+                }
+                View::of(element, fill, made.len(), number).write(into);
+                made.append(element)?;
+            }
+            Ok(made)
+        })
+    }
+
+    /// What NumPy says of element i (0: it is there, 1: it is missing, -1: it cannot be read), and its bytes.
+    ///
+    /// # Safety
+    /// The allocator is that of the array and is held while the bytes are used.
+    unsafe fn string(&self, allocator: *mut c_void, i: usize) -> (c_int, &[u8]) {
+        let mut string = StaticString { size: 0, bytes: ptr::null() };
+        // SAFETY: the place of element i, of an array of this allocator.
+        let state = unsafe { (self.functions.load)(allocator, self.place(i), &raw mut string) };
+        if state != 0 || string.bytes.is_null() || string.size == 0 {
+            return (state, &[]);
+        }
+        // SAFETY: NumPy's bytes of element i, which nobody changes while the allocator is held.
+        (state, unsafe { slice::from_raw_parts(string.bytes.cast::<u8>(), string.size) })
+    }
+}
+
+/// Elements packed into an array of StringDType, in C order. valid: 0 for each that is missing.
+#[pyfunction]
+fn elements_to_strings(
+    py: Python<'_>,
+    heap: &Bound<'_, PyAny>,
+    all: &Bound<'_, PyAny>,
+    valid: Option<&Bound<'_, PyAny>>,
+    strings: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let (held, all) = (Bytes::all(heap, "heap")?, Bytes::new(all, "views")?);
+    let valid = valid.map(|valid| Bytes::new(valid, "valid")).transpose()?;
+    let (heap, views) = (Heap::new(&held), views(all.as_slice())?);
+    let valid = valid.as_ref().map(Bytes::as_slice);
+    let packed = Packed::new(strings, true)?;
+    if views.len() != packed.len || valid.is_some_and(|valid| valid.len() != packed.len) {
+        return Err(wrong(format!("strings: {} elements for {} strings", views.len(), packed.len)));
+    }
+    detached(py, move || {
+        let packed = packed;
+        packed.fill(&heap, views, valid)
+    })?
+    .map_err(|fault| wrong(fault.text))
+}
+
+/// The strings of an array of StringDType in C order as elements of buffer `buffer`. valid: set to 0 for each that is missing, else to 1.
+#[pyfunction]
+fn elements_of_strings(
+    py: Python<'_>,
+    strings: &Bound<'_, PyAny>,
+    fill: &Bound<'_, PyAny>,
+    buffer: u32,
+    all: &Bound<'_, PyAny>,
+    valid: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Segment> {
+    let fill = Bytes::new(fill, "fill")?;
+    let mut all = BytesMut::new(all, "views")?;
+    let mut valid = valid.map(|valid| BytesMut::new(valid, "valid")).transpose()?;
+    let packed = Packed::new(strings, false)?;
+    let (room, flags) = (all.room(), valid.as_mut().map(BytesMut::room));
+    if Some(room.len()) != packed.len.checked_mul(VIEW) || flags.is_some_and(|flags| flags.len() != packed.len) {
+        return Err(wrong("views: not 16 bytes for each string"));
+    }
+    let fill = fill.as_slice();
+    // SAFETY: both are lent for the call, and the engine writes nothing else into them meanwhile.
+    let whole = |room: Room| unsafe { room.part(0, room.len()) }.unwrap_or_default();
+    let made = detached(py, move || {
+        let packed = packed;
+        packed.copy(fill, buffer, whole(room).as_chunks_mut::<VIEW>().0, flags.map(whole))
+    })?;
+    Ok(Segment::new(made.map_err(|fault| wrong(fault.text))?))
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(elements_to_strings, module)?)?;
+    module.add_function(wrap_pyfunction!(elements_of_strings, module)?)
+}

@@ -1,0 +1,109 @@
+"""Consolidated metadata by name: written, and opened. How copies of documents are read and compared is in array/hierarchy/consolidated.py."""
+
+from __future__ import annotations
+
+import os
+
+from frazil.api.places import open_group
+from frazil.array.arguments import check_flag
+from frazil.array.group import Group
+from frazil.array.hierarchy import consolidated
+from frazil.array.hierarchy.nodes import change_node
+from frazil.codecs.registry import DEFAULT_REGISTRY, Registry
+from frazil.errors import InvalidInputError, NotFoundError
+from frazil.metadata.json_text import dump_json
+from frazil.metadata.model import GroupMetadata
+from frazil.runtime import DEFAULT, Runtime
+from frazil.stores.locations import Location
+
+
+def consolidate_metadata(
+    location: Location | Group,
+    *,
+    path: str = "",
+    zarr_format: int | str | None = None,
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+) -> Group:
+    """Writes copies of the documents of all nodes below a group into that group, so that one request shows them all, also where a location cannot list; the group.
+
+    Whoever changes a node later makes its copy stale: Frazil then drops the copies, other programs may not. Nobody else may change nodes meanwhile.
+    Raises NotFoundError, MetadataError for a document that is no JSON, InvalidInputError for the draft of 2022, which has no place for copies, and in a repository,
+    where one read of a snapshot finds all nodes, ReadOnlyError, StoreError where the store cannot list."""
+    group = _opened(location, "r+", path, zarr_format, registry, runtime)
+    place = group._place
+    place.require_writable()
+    if place.nodes is not None:
+        raise InvalidInputError(
+            "a repository holds no consolidated metadata",
+            path=place.path or "/",
+            hint="it needs none: one read of a snapshot finds all its nodes; frazil.copy to a plain store first",
+        )
+    copies = consolidated.emit_copies(place, consolidated.documents_below(place) or {})
+    beside = place.layout.copies_key(place.path)
+    if beside is not None:
+        place.store.set(beside, dump_json(copies, 4))
+        return Group(place, group.metadata)
+    return Group(place, change_node(place, GroupMetadata, lambda stored: stored.with_consolidated(copies)))
+
+
+def open_consolidated(
+    location: Location | Group,
+    *,
+    path: str = "",
+    check: bool | None = None,
+    zarr_format: int | str | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    cache_limit: int | None = None,
+    registry: Registry = DEFAULT_REGISTRY,
+    runtime: Runtime = DEFAULT,
+) -> Group:
+    """The group at a location, to be read, with all nodes below it as the copies in its consolidated metadata say: no request finds a node. open_group does the same
+    where the location cannot list, and reads the documents elsewhere.
+
+    check  whether the copies are compared with the documents first, so that stale ones are an error; of a location that cannot list, nodes that are new are not found.
+           None: where that takes no requests, as on a local disk
+    The other arguments are those of open_group. Raises NotFoundError where no group is or it has no consolidated metadata, MetadataError where that is stale or breaks the
+    rules, InvalidInputError where an array is there, StoreError."""
+    group = _opened(location, "r", path, zarr_format, registry, runtime, cache, cache_limit)
+    place = group._place
+    if check is not None:
+        check_flag(check, "check")
+    copies = None if place.nodes is not None else consolidated.copies_at(place, group.metadata)
+    if copies is None:
+        raise NotFoundError(
+            f"the group has no consolidated metadata in {place.store!r}",
+            key=place.layout.document_keys(place.path)[0],
+            path=place.path or "/",
+            hint="frazil.consolidate_metadata writes it; frazil.open_group does without it",
+        )
+    if check or (check is None and place.store.capabilities.direct):
+        consolidated.check_copies(place._replace(copies=None), copies)
+    return Group(place._replace(copies=copies, read_only=True), group.metadata)
+
+
+def _opened(
+    location: Location | Group,
+    mode: str,
+    path: str,
+    zarr_format: int | str | None,
+    registry: Registry,
+    runtime: Runtime,
+    cache: str | os.PathLike[str] | None = None,
+    cache_limit: int | None = None,
+) -> Group:
+    if not isinstance(location, Group):
+        return open_group(
+            location,
+            mode,  # type: ignore[arg-type] # one of its modes
+            path=path,
+            zarr_format=zarr_format,
+            cache=cache,
+            cache_limit=cache_limit,
+            registry=registry,
+            runtime=runtime,
+        )
+    node = location[path] if path.strip("/") else location
+    if not isinstance(node, Group):
+        raise InvalidInputError("an array is there, not a group", path=node.path, hint="name the group that it is in")
+    return node

@@ -1,0 +1,98 @@
+"""Chunks that are read and written without the document of their array: another library has opened that, and hands over what is selected.
+
+Arrays of ours are array.py's, which also watch their documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from frazil.array.access import Access, ForkSafeLock, VariableElements
+from frazil.array.compiled_array import CompiledArray
+from frazil.array.hierarchy.nodes import Place
+from frazil.array.io.read import read_selection
+from frazil.array.io.write import write
+from frazil.array.shards.shard_indexes import remembered_indexes
+from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, box_plan, point_plan
+from frazil.metadata.model import ArrayMetadata
+from frazil.runtime import Runtime
+from frazil.stores.array_storage.chunk_storage import ChunkStorage
+from frazil.stores.caches.byte_cache import ByteCache
+from frazil.stores.store import Store
+from frazil.stores.values import Columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from frazil.array.hierarchy.stored_document import StoredDocument
+
+__all__ = ["ChunkAccess"]
+
+
+class ChunkAccess:
+    """The chunks of one array. Selections are of an array of any lengths that has them: those of the array do not matter. dtype: of values that are read and written. Safe to use from many threads."""
+
+    __slots__ = ("_access", "_compiled", "dtype")
+
+    def __init__(
+        self, storage: ChunkStorage, place: tuple[Store, str], metadata: ArrayMetadata, compiled: CompiledArray
+    ) -> None:
+        """storage: where the chunks lie;  place: a store and a path in it, for messages;  metadata: of an array with the same chunks"""
+        store, path = place
+        runtime = Runtime().checked()
+        at = Place(store, path, runtime=runtime, memory=ByteCache(runtime.cache_bytes))
+        indexes = remembered_indexes(at, metadata, compiled.chain)
+        document = cast("StoredDocument", _NoDocument())
+        self._compiled, self.dtype = compiled, metadata.dtype
+        data_type = metadata.data_type
+        variable = None if data_type.element is data_type.dtype else VariableElements(data_type, metadata.fill_value)
+        self._access = Access(
+            path, document, storage, compiled.chain, runtime, indexes, ForkSafeLock(), variable=variable
+        )
+
+    def read(
+        self, selection: BoxSelection | PointSelection, out: NDArray[np.generic] | None = None
+    ) -> NDArray[np.generic]:
+        """What is selected; in `out`, of the selection's result_shape and of dtype, where it is given. Raises InvalidInputError for another out, DataError, StoreError, ConflictError."""
+        plan = self._plan(selection)
+        return read_selection(
+            self._access, lambda access: [(access, plan)], selection, self.dtype, self._compiled.fill, out
+        )
+
+    def write(
+        self, selection: BoxSelection | PointSelection, values: NDArray[np.generic], *, keep_fill: bool = False
+    ) -> None:
+        """Writes values of dtype that broadcast to the selection's result_shape. keep_fill: chunks that are all fill value are stored, else erased.
+
+        Raises InvalidInputError for values that the data type does not have, StoreError, DataError, ConflictError."""
+        access, elements = self._access.elements_of(values)
+        source = selection.source_view(elements)
+        write(access, self._plan(selection), source, _nothing, confirmed=True, keep_fill=keep_fill)
+
+    def stored(self, coordinates: Columns) -> Sequence[bool]:
+        """Which chunks (shards, where there are shards) are stored."""
+        found: list[bool] = (self._access.storage.sizes(coordinates) >= 0).tolist()
+        return found
+
+    def _plan(self, selection: BoxSelection | PointSelection) -> BoxPlan | PointPlan:
+        leaf, counts = self._compiled.chain.leaf.shape, self._compiled.counts
+        if isinstance(selection, BoxSelection):
+            return box_plan(selection, leaf, counts)
+        return point_plan(selection, leaf, counts)
+
+
+class _NoDocument:
+    """In place of the array's document, which nobody looks at."""
+
+    __slots__ = ()
+
+    def takes_request(self, direct: bool) -> bool:
+        return False
+
+    def has_shape(self, shape: tuple[int, ...]) -> bool:
+        return True
+
+
+def _nothing() -> None:
+    """Nothing is confirmed before a write."""

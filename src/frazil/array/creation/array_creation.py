@@ -1,0 +1,121 @@
+"""Creates an array from the arguments of create_array: metadata, document, data. data_source.py cuts the data into boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING
+
+from frazil.array.arguments import checked_progress
+from frazil.array.array import Array
+from frazil.array.creation.array_metadata import array_metadata
+from frazil.array.creation.data_source import DataSource, arrays_read, data_source
+from frazil.array.hierarchy.nodes import Place, as_stored, create_nodes, find_node
+from frazil.array.hierarchy.removal import remove_node
+from frazil.errors import ConflictError, FrazilError, InvalidInputError
+from frazil.late import LateModule
+from frazil.metadata.model import ArrayMetadata
+
+if TYPE_CHECKING:
+    from frazil.stores import location_overlap
+else:
+    location_overlap = LateModule("frazil.stores.location_overlap")
+
+__all__ = ["new_array", "stored_array"]
+
+
+def new_array(
+    place: Place,
+    overwrite: bool,
+    data: object,
+    progress: Callable[[int], object] | None = None,
+    *,
+    explicit_groups: bool = False,
+    replaces: str | None = None,
+    **arguments: object,
+) -> Array:
+    """Creates an array from the arguments of array_metadata, which `data`, where given, completes, and writes the data. Others as in create_array and create_nodes.
+
+    Where the data cannot be read or written the new array is removed again. Raises InvalidInputError for data that is read from what overwrite removes, as far as
+    arrays_read finds it."""
+    report = checked_progress(progress)
+    source = None if data is None else _source(data, place)
+    for name, value in () if source is None else (("shape", source.shape), ("dtype", source.dtype)):
+        arguments[name] = value if arguments.get(name) is None else arguments[name]
+    for name in ("shape", "dtype"):
+        if arguments.get(name) is None:
+            raise InvalidInputError(
+                f"{name} is missing; it is required where no data is given, and shape where blocks are",
+                path=place.path or "/",
+            )
+    metadata = array_metadata(place.registry, zarr_format=place.layout.zarr_format, **arguments)  # type: ignore[arg-type]
+    metadata = as_stored(place, metadata)
+    array = Array(place._replace(nodes=None), metadata)  # before anything that is there may be removed
+    if source is not None:
+        _check(source, array)
+    if source is not None and source.sliced is not None and overwrite:
+        _check_apart(source.sliced, place, replaces)
+    create_nodes(place, {place.path: metadata}, overwrite=overwrite, explicit_groups=explicit_groups, replaces=replaces)
+    try:
+        if (
+            place.nodes is not None
+        ):  # which gives the chunks of arrays that are there, and may keep less than the metadata says
+            array = Array(place, stored_array(place))
+        if source is not None:
+            _fill(array, source, report)
+    except BaseException:
+        if source is not None:
+            with suppress(FrazilError):
+                remove_node(place)
+        raise
+    return array
+
+
+def _fill(array: Array, source: DataSource, report: Callable[[int], object]) -> None:
+    """Writes all elements. The document has just been written: the first write needs no look at it."""
+    array._access.document.mark_new()
+    most = array._place.runtime.checked().bytes_in_flight // 2 // max(1, array.dtype.itemsize)
+    for box, values in source.parts(array.shape, array.shards or array.chunks, array.chunks, most):
+        array[box] = values
+        report(prod(part.stop - part.start for part in box) * array.dtype.itemsize)
+
+
+def _source(data: object, place: Place) -> DataSource:
+    try:
+        return data_source(data)
+    except InvalidInputError as error:
+        error.path = place.path or "/"
+        raise
+
+
+def _check(source: DataSource, array: Array) -> None:
+    """Refuses data that does not fit, before anything is written."""
+    if source.values is not None:
+        array.check_values(source.values)
+    elif source.sliced is not None and source.shape != array.shape:
+        raise InvalidInputError(f"data has the shape {source.shape}, the array {array.shape}", path=array.path or "/")
+
+
+def _check_apart(data: object, place: Place, replaces: str | None) -> None:
+    """Refuses data that would be read after it was removed: as fill values, in a plain store. replaces: as in create_nodes"""
+    erased = [(place.store, prefix) for prefix in place.layout.prefixes(place.path)]
+    if replaces is not None:
+        erased.append((place.entry_store or place.store, replaces))
+    for read in arrays_read(data):
+        source = read._place
+        address = location_overlap.address_of(source.store, source.layout.data_prefix(source.path))
+        for store, prefix in erased:
+            location_overlap.check_apart(
+                address,
+                location_overlap.address_of(store, prefix),
+                "the data would be removed before it is read: read it into memory first, as data=a[...]; or write to another path",
+            )
+
+
+def stored_array(place: Place) -> ArrayMetadata:
+    """The metadata that a new array has been given."""
+    node = find_node(place)
+    if not isinstance(node, ArrayMetadata):
+        raise ConflictError("the new array is gone", path=place.path or "/", hint="somebody removed it")
+    return node

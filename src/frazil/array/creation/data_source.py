@@ -1,0 +1,158 @@
+"""The data of a new array, in boxes of whole shards: values in memory, array-likes that are read box by box, and iterables of blocks.
+
+Nothing is written here (docs/design/043-shard-writer.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, product
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+
+import numpy as np
+
+from frazil.array.array import Array
+from frazil.array.interface.lazy_view import LazyView
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["DataSource", "arrays_read", "boxes", "data_source"]
+
+Values: TypeAlias = "NDArray[np.generic]"
+Box = tuple[slice, ...]
+
+
+class Sliced(Protocol):
+    """An array elsewhere: of dask, h5py, zarr, xarray, or of Frazil."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __getitem__(self, box: Box, /) -> ArrayLike: ...
+
+
+class DataSource(Record):
+    """values: an array in memory; sliced: one elsewhere; blocks: rows that come one block after the other. One of them is given.
+
+    shape, dtype  None where they are not known"""
+
+    values: Values | None
+    sliced: Sliced | None
+    blocks: Iterator[object] | None
+    shape: tuple[int, ...] | None
+    dtype: object
+
+    def parts(
+        self, shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[int], most: int
+    ) -> Iterator[tuple[Box, ArrayLike]]:
+        """Boxes of an array of this shape and their values.
+
+        parts  extents of a shard, of a chunk where there are none;  chunks: of an inner chunk;  most: elements of a box, where that is not less than a shard (an inner chunk, for blocks)
+        Raises InvalidInputError where blocks do not fit."""
+        if self.values is not None:
+            yield tuple(slice(0, length) for length in shape), self.values
+        elif self.sliced is not None:
+            for box in boxes(shape, parts, most):
+                yield box, np.asarray(self.sliced[box])
+        else:
+            assert self.blocks is not None, "one of them is given"
+            yield from _rows(self.blocks, shape, _row_count(shape, parts, chunks, most))
+
+
+def data_source(data: object) -> DataSource:
+    """What is given as data. Raises InvalidInputError for what is no array, and none of the like."""
+    if isinstance(data, Iterator) or (
+        isinstance(data, Iterable) and not hasattr(data, "__len__") and not hasattr(data, "__array__")
+    ):
+        blocks = iter(data)
+        first = next(blocks, None)
+        if first is None:
+            raise InvalidInputError("data has no blocks", hint="leave data out to create an array without values")
+        block = _as_array(first)
+        return DataSource(None, None, chain([block], blocks), None, block.dtype)
+    if not isinstance(data, np.ndarray | np.generic) and _is_sliced(data):
+        sliced = cast("Sliced", data)
+        return DataSource(None, sliced, None, tuple(sliced.shape), data.dtype)  # type: ignore[attr-defined] # which it has
+    values = _as_array(data)
+    return DataSource(values, None, None, values.shape, values.dtype)
+
+
+def _as_array(data: object) -> Values:
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        raise InvalidInputError(f"data is no array: {error}") from error
+
+
+def _is_sliced(data: object) -> bool:
+    """Whether boxes of it can be asked for; what has no dimensions is read whole."""
+    shape, dtype = getattr(data, "shape", None), getattr(data, "dtype", None)
+    whole = isinstance(shape, tuple) and bool(shape) and all(isinstance(length, int) for length in shape)
+    return whole and isinstance(dtype, np.dtype) and hasattr(data, "__getitem__")
+
+
+def arrays_read(data: object) -> list[Array]:
+    """The arrays of Frazil that data is read from: an array, the array of a view, and arrays that a dask array names in its graph. What others read, such as an array of
+    zarr-python, is not known."""
+    if isinstance(data, LazyView):
+        data = data.array
+    graph = getattr(data, "__dask_graph__", None)
+    found = [data] if graph is None else [getattr(task, "value", task) for task in dict(graph()).values()]
+    return [one for one in found if isinstance(one, Array)]
+
+
+def boxes(shape: tuple[int, ...], parts: Sequence[int], most: int) -> Iterator[Box]:
+    """Boxes of whole parts in C order, each of at most `most` elements, of one part at least."""
+    extents = [max(1, min(part, length)) for part, length in zip(parts, shape, strict=True)]
+    size = int(np.prod(extents, dtype=object))
+    for axis in reversed(range(len(shape))):
+        count = -(-shape[axis] // extents[axis])
+        times = max(1, min(count, most // size))
+        extents[axis], size = extents[axis] * times, size * times
+        if times < count:
+            break
+    cuts = [
+        [slice(low, min(low + extent, length)) for low in range(0, length, extent)]
+        for extent, length in zip(extents, shape, strict=True)
+    ]
+    yield from product(*cuts)
+
+
+def _row_count(shape: tuple[int, ...], parts: Sequence[int], chunks: Sequence[int], most: int) -> int:
+    """Rows that are written at once: of whole shards where so many fit, else of inner chunks."""
+    if not shape:
+        raise InvalidInputError("blocks make no array without dimensions")
+    fits = most // max(1, int(np.prod(shape[1:], dtype=object)))
+    extent = parts[0] if fits >= parts[0] else chunks[0]
+    return max(extent, fits // extent * extent)
+
+
+def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Iterator[tuple[Box, ArrayLike]]:
+    """Blocks put together to `count` rows; the last ones may be fewer."""
+    held: list[Values] = []
+    rows = begun = 0
+    rest = tuple(slice(0, length) for length in shape[1:])
+
+    def joined(total: int) -> tuple[Box, ArrayLike]:
+        return (slice(begun, begun + total), *rest), held[0] if len(held) == 1 else np.concatenate(held)
+
+    for given in blocks:
+        block = _as_array(given)
+        if block.ndim != len(shape) or block.shape[1:] != shape[1:] or begun + rows + len(block) > shape[0]:
+            raise InvalidInputError(
+                f"a block of shape {block.shape} does not fit behind {begun + rows} rows of an array of shape {shape}",
+                hint="blocks follow each other along the first dimension, and have the other lengths of the array",
+            )
+        while rows + len(block) >= count:
+            held.append(block[: count - rows])
+            block = block[count - rows :]
+            yield joined(count)
+            held, rows, begun = [], 0, begun + count
+        if len(block):
+            held.append(block.copy())  # who makes blocks may use their memory again
+            rows += len(block)
+    if begun + rows != shape[0]:
+        raise InvalidInputError(f"the blocks have {begun + rows} rows; the array has {shape[0]}")
+    if rows:
+        yield joined(rows)

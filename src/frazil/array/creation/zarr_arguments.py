@@ -1,0 +1,132 @@
+"""Arguments of create_array as zarr-python takes them, in our terms: filters, serializer and compressors, codec objects of zarr-python and numcodecs, settings. Pure.
+
+The objects are recognised by their methods (to_dict, get_config); neither package is imported. Chunk shapes are in array_metadata.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from frazil.codecs.bytes_to_bytes.blosc import Blosc
+from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
+from frazil.errors import InvalidInputError, MetadataError
+from frazil.metadata.draft.codec_entries import parse_filter
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import as_json, item
+from frazil.metadata.members import json_object
+
+if TYPE_CHECKING:
+    from frazil.codecs.registry import Registry
+
+_KINDS: Final = {"filters": ArrayToArray, "serializer": ArrayToBytes, "compressors": BytesToBytes}
+_SETTINGS: Final = ("order", "write_empty_chunks")
+
+
+class ZarrArguments(TypedDict, total=False):
+    """Names of zarr-python beside our own (docs/design/068-names-of-zarr-python.md). filters, serializer, compressors: a codec, a list, "auto" or None, in place of codecs;
+    order: of the elements of a chunk in Zarr v2;  write_empty_chunks, config: checked, without effect."""
+
+    filters: object
+    serializer: object
+    compressors: object
+    order: str | None
+    write_empty_chunks: bool | None
+    config: object
+
+
+def codecs_by_kind(
+    registry: Registry, codecs: object, given: ZarrArguments, default: Sequence[Codec], itemsize: int
+) -> object:
+    """The codecs of filters, serializer and compressors as one list; `codecs` where none of the three is given.
+
+    default   the compressors that "auto" means; "auto" means no filters, and the serializer of the data type
+    itemsize  as in known_codecs
+    Raises InvalidInputError for codecs that are given twice, and for settings that are none; MetadataError for codecs of another kind."""
+    _check_settings(given)
+    named = [name for name in _KINDS if name in given]
+    if not named:
+        return codecs
+    if not (isinstance(codecs, str) and codecs == "auto"):
+        raise InvalidInputError(
+            f"codecs and {named[0]} are both given", hint="give codecs alone, or filters, serializer, compressors"
+        )
+    made: list[Codec] = []
+    for name, kind in _KINDS.items():
+        value: object = given.get(name, "auto")
+        automatic = isinstance(value, str) and value == "auto"
+        if automatic and name == "compressors":
+            made += default
+        if automatic or value is None:
+            continue
+        listed = value if isinstance(value, list | tuple) and name != "serializer" else (value,)
+        parsed = registry.codecs_from_user(known_codecs(registry, listed, itemsize, name), name)
+        for i, codec in enumerate(parsed):
+            if not isinstance(codec, kind):
+                raise MetadataError(f"codec {codec.name} is of another kind than {name}", path=item(name, i))
+        made += parsed
+    return made
+
+
+def _check_settings(given: ZarrArguments) -> None:
+    """Raises InvalidInputError for settings that zarr-python does not have. Those that it has change nothing here: what is read is in C order, and chunks that are all fill value are not stored."""
+    config = given.get("config")
+    for name in given:
+        if name not in (*_KINDS, *_SETTINGS, "config"):
+            raise InvalidInputError(f"{name} is no argument here")
+    settings: dict[str, object] = {name: given[name] for name in _SETTINGS if name in given}
+    if isinstance(config, Mapping):
+        settings = {**config, **settings}
+    elif config is not None:
+        settings = {**{name: getattr(config, name, None) for name in _SETTINGS}, **settings}
+    for name, value in settings.items():
+        allowed = {"order": ("C", "F", None), "write_empty_chunks": (True, False, None)}.get(name)
+        if allowed is None:
+            raise InvalidInputError(f"config has no {name}", hint=f"there are {', '.join(_SETTINGS)}")
+        if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
+            raise InvalidInputError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
+
+
+def known_codecs(registry: Registry, codecs: Sequence[object], itemsize: int, name: str = "codecs") -> list[object]:
+    """The list with Codecs and Extensions in place of zarr-python's codecs and of numcodecs' codecs and configurations; others as they are.
+
+    itemsize  bytes of an element, for numcodecs.Blosc, which does not know them
+    name      the argument, for messages
+    Raises MetadataError, UnknownExtensionError."""
+    return [_known(registry, codec, item(name, i), itemsize) for i, codec in enumerate(codecs)]
+
+
+def _known(registry: Registry, codec: object, path: str, itemsize: int) -> object:
+    if isinstance(codec, str | Codec | Extension):
+        return codec
+    document = _document(codec)
+    if document is None:
+        return codec
+    if "id" in document and "name" not in document:
+        return parse_filter(json_object(document, path), path, itemsize=itemsize, kinds=registry).extension
+    chosen = getattr(codec, "_tunable_attrs", ())  # members of zarr-python's blosc that follow the data type
+    if chosen and document.get("name") == "blosc":
+        members = json_object(document.get("configuration"), path)
+        members = {name: value for name, value in members.items() if name not in chosen}
+        return Blosc(**members)  # type: ignore[arg-type] # which are checked there
+    return as_json(_lists(document), path)
+
+
+def _document(codec: object) -> Mapping[str, object] | None:
+    """What an object says of itself; None for what is no codec of either package."""
+    if isinstance(codec, Mapping):
+        return codec
+    for method in ("to_dict", "get_config"):
+        describe = None if isinstance(codec, type) else getattr(codec, method, None)
+        if callable(describe):
+            document = describe()
+            if not isinstance(document, Mapping):
+                raise MetadataError(f"{method}() of {type(codec).__name__} gives {document!r}, not a mapping")
+            return document
+    return None
+
+
+def _lists(value: object) -> object:
+    """A value with lists in place of tuples, as documents have them."""
+    if isinstance(value, Mapping):
+        return {name: _lists(member) for name, member in value.items()}
+    return [_lists(member) for member in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,223 @@
+"""Consolidated metadata of a group: the copies of the documents below it as nodes, and the comparison of copies with the documents.
+
+The form of the copies is in metadata/v3/consolidated.py; users ask api/consolidated.py."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
+
+from frazil.array.hierarchy.members import children_of
+from frazil.array.hierarchy.nodes import Metadata, Place
+from frazil.codecs.registry import Registry
+from frazil.errors import FrazilError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import Json
+from frazil.metadata.layout import KnownExtensions, Layout
+from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
+from frazil.metadata.paths import join, split
+from frazil.metadata.v2 import consolidated as v2_copies
+from frazil.metadata.v2.documents import read_document
+from frazil.metadata.v3 import consolidated as v3_copies
+from frazil.metadata.value import Value
+from frazil.record import Record
+
+
+class _Dialect(Protocol):
+    """The form of copies in one dialect, as metadata/v3/consolidated.py has it."""
+
+    def document_names(self) -> tuple[str, ...]: ...
+    def read_copies(self, consolidated: Mapping[str, Json]) -> dict[str, Json] | None: ...
+    def emit_copies(self, copies: Mapping[str, Json]) -> dict[str, Json]: ...
+    def copy_of(self, key: str, values: Mapping[str, bytes]) -> Json | None: ...
+    def is_group(self, copy: Json) -> bool: ...
+    def parse_copy(self, copy: Json, known: KnownExtensions, key: str) -> Metadata: ...
+
+
+_DIALECTS: Final[dict[ZarrFormat, _Dialect]] = {3: v3_copies, 2: v2_copies}
+_NO_CODECS: Final = (Extension("bytes"),)  # in place of codecs that are compared as values
+
+
+class Copies(Value, excluded=("_members",)):
+    """The copies in the consolidated metadata of a group as a NodeReader.
+
+    root: path of the group; top: its metadata; documents: the copies by whole path"""
+
+    __slots__ = ("_members", "documents", "known", "layout", "root", "top")
+    root: str
+    top: GroupMetadata
+    documents: Mapping[str, Json]
+    known: Registry
+    layout: Layout
+    _members: dict[str, list[str]]
+
+    def __init__(
+        self, root: str, top: GroupMetadata, documents: Mapping[str, Json], known: Registry, layout: Layout
+    ) -> None:
+        self.root, self.top, self.documents, self.known, self.layout = root, top, documents, known, layout
+        members: dict[str, list[str]] = {}
+        for path in documents:
+            insort(members.setdefault(split(path)[0], []), path)
+        self._members = members
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Copies, (self.root, self.top, self.documents, self.known, self.layout)
+
+    def find(self, path: str) -> Metadata | FrazilError | None:
+        if path == self.root:
+            return self.top
+        if path not in self.documents:
+            return None
+        try:
+            key = self.layout.document_keys(path)[0]
+            return _DIALECTS[self.layout.zarr_format].parse_copy(self.documents[path], self.known, key)
+        except (MetadataError, UnknownExtensionError) as error:
+            return error
+
+    def exists(self, path: str) -> bool:
+        return path == self.root or path in self.documents
+
+    def children(self, path: str) -> list[str]:
+        return self._members.get(path, [])
+
+    def below(self, path: str, max_depth: int | None) -> Iterator[tuple[str, Metadata | FrazilError]]:
+        levels = [iter(self.children(path))]  # a loop: a hierarchy may be deeper than Python's stack
+        while levels:
+            for inner in levels[-1]:
+                yield inner, self.find(inner) or self.top
+                if inner in self._members and (max_depth is None or len(levels) <= max_depth):
+                    levels.append(iter(self.children(inner)))
+                    break
+            else:
+                levels.pop()
+
+
+def _dialect(place: Place) -> _Dialect:
+    """Raises InvalidInputError for a dialect without consolidated metadata."""
+    dialect = _DIALECTS.get(place.layout.zarr_format)
+    if dialect is None:
+        raise InvalidInputError(
+            "the draft of 2022 has no consolidated metadata",
+            path=place.path or "/",
+            hint="convert it with frazil.convert",
+        )
+    return dialect
+
+
+def copies_at(place: Place, group: GroupMetadata) -> Copies | None:
+    """The copies in the consolidated metadata of the group at a place; None where it has none that can be read. Raises MetadataError where they break the rules."""
+    found = _read(place, group)
+    return None if found is None else Copies(place.path, group, found, place.registry, place.layout)
+
+
+def _read(place: Place, group: GroupMetadata) -> dict[str, Json] | None:
+    """The copies by whole path."""
+    beside = place.layout.copies_key(place.path)
+    found = group.consolidated
+    if beside is not None:
+        text = place.store.get(beside)
+        found = None if text is None else read_document(text, beside)
+    if found is None:
+        return None
+    try:
+        read = _dialect(place).read_copies(found)
+    except MetadataError as error:
+        error.key = beside or place.layout.document_keys(place.path)[0]
+        raise
+    return None if read is None else {join(place.path, path): copy for path, copy in read.items()}
+
+
+def documents_below(place: Place, most: int | None = None) -> dict[str, Json] | None:
+    """Copies of the documents of all nodes below a group as they are stored now, by whole path, level by level, each sorted. For each level one listing of each group and
+    one batch of requests for its documents. None where there are more than `most`.
+
+    Raises StoreError where the store cannot list, MetadataError for a document that is no JSON object."""
+    names, found, groups = _dialect(place).document_names(), dict[str, Json](), [place.path]
+    while groups:
+        candidates = sorted(child.path for path in groups for child in children_of(place.at(path)))
+        if most is not None and len(found) + len(candidates) > most:
+            return None
+        values = place.store.get_many([join(path, name) for path in candidates for name in names])
+        groups = []
+        for row, path in enumerate(candidates):
+            there = zip(names, values[row * len(names) :], strict=False)
+            copy = _dialect(place).copy_of(
+                join(path, names[0]), {name: text for name, text in there if text is not None}
+            )
+            if copy is not None:
+                found[path] = copy
+                if _dialect(place).is_group(copy):
+                    groups.append(path)
+    return found
+
+
+def emit_copies(place: Place, documents: Mapping[str, Json]) -> dict[str, Json]:
+    """The consolidated metadata of the group at a place, of copies by whole path; in Zarr v2 with its own documents."""
+    above = len(place.path) + (place.path != "")
+    copies = {path[above:]: copy for path, copy in documents.items()}
+    if place.layout.zarr_format == 2:
+        return v2_copies.emit_copies(copies, _stored_copy(place))
+    return _dialect(place).emit_copies(copies)
+
+
+def _stored_copy(place: Place) -> Json | None:
+    """The copy of the node at a place as it is stored."""
+    names = _dialect(place).document_names()
+    values = zip(names, place.store.get_many([join(place.path, name) for name in names]), strict=True)
+    return _dialect(place).copy_of(
+        join(place.path, names[0]), {name: text for name, text in values if text is not None}
+    )
+
+
+def check_copies(place: Place, copies: Copies) -> None:
+    """Compares copies with the documents as they are now. Raises MetadataError that names a node which differs, is new, or is gone.
+
+    Where the store cannot list, nodes that are new are not found."""
+    if place.store.capabilities.listable:
+        stored = documents_below(place) or {}
+    else:
+        names = _dialect(place).document_names()
+        values = iter(place.store.get_many([join(path, name) for path in copies.documents for name in names]))
+        rows = [
+            (path, {name: text for name in names if (text := next(values)) is not None}) for path in copies.documents
+        ]
+        read = {path: _dialect(place).copy_of(join(path, names[0]), found) for path, found in rows}
+        stored = {path: copy for path, copy in read.items() if copy is not None}
+    now = Copies(copies.root, copies.top, stored, copies.known, copies.layout)
+    for path in sorted({*stored, *copies.documents}):
+        if path not in stored:
+            reason = "has a copy of it, and it is gone"
+        elif path not in copies.documents:
+            reason = "has no copy of it"
+        elif _means(now, path) != _means(copies, path):
+            reason = "has another copy than the document"
+        else:
+            continue
+        raise MetadataError(
+            f"the consolidated metadata of {place} is stale: it {reason}",
+            key=place.layout.document_keys(place.path)[0],
+            path=path,
+            hint="frazil.consolidate_metadata writes it anew; frazil.open_group reads the documents",
+        )
+
+
+class _Meaning(Record):
+    """What a document says, however it says it: as JSON where it cannot be read."""
+
+    document: Json = None
+    node: Metadata | None = None
+    codecs: tuple[object, ...] = ()
+
+
+def _means(copies: Copies, path: str) -> _Meaning:
+    node = copies.find(path)
+    if isinstance(node, GroupMetadata):
+        return _Meaning(node=node.without_consolidated())
+    if not isinstance(node, ArrayMetadata):
+        return _Meaning(copies.documents[path])
+    try:
+        codecs = copies.known.parse_codecs(node.codecs)
+        return _Meaning(node=node.with_members(codecs=_NO_CODECS, document=None), codecs=codecs)
+    except (MetadataError, UnknownExtensionError):
+        return _Meaning(node=node)

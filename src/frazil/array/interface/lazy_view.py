@@ -1,0 +1,157 @@
+"""A view of an array that composes selections without reading: `a.lazy[10:20, ::-2]`. It is read and written through `a.oindex`."""
+
+from __future__ import annotations
+
+from math import prod
+from operator import index
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+
+from frazil.errors import InvalidInputError, SelectionError, one_line, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    from frazil.array.indexer import Indexer
+
+Values: TypeAlias = "NDArray[np.generic]"
+# What is left of a dimension of the array: one element, elements at equal distances, or any.
+Axis: TypeAlias = "int | range | NDArray[np.int64]"
+
+
+class Source(Protocol):
+    """The array that a view is of."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[np.generic]: ...
+    @property
+    def oindex(self) -> Indexer: ...
+
+
+class LazyView:
+    """A selection of an array that is not read yet.
+
+    Between brackets stand integers, slices with any step, Ellipsis, and for each dimension a list of integers or a mask, independent of each other; the result is a view
+    again. np.asarray(view) reads it, and `view[...] = values` writes it. Its shape is from when it was made: once the array is smaller, reading and writing
+    raise SelectionError. Safe to use from many threads."""
+
+    __slots__ = ("_array", "_axes")
+
+    def __init__(self, array: Source, axes: tuple[Axis, ...]) -> None:
+        self._array, self._axes = array, axes
+
+    @classmethod
+    def of(cls, array: Source) -> LazyView:
+        """All of an array."""
+        return cls(array, tuple(map(range, array.shape)))
+
+    @property
+    def array(self) -> Source:
+        """The array that the view is of."""
+        return self._array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple([len(axis) for axis in self._axes if not isinstance(axis, int)])
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        return self._array.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise SelectionError("a view without dimensions has no length", path=self._array.path or "/")
+        return self.shape[0]
+
+    def __getitem__(self, selection: object) -> LazyView:
+        """A view of a part. Nothing is read. Raises SelectionError."""
+        items = iter(_items(selection, self.ndim))
+        return LazyView(
+            self._array, tuple([axis if isinstance(axis, int) else _part(axis, next(items)) for axis in self._axes])
+        )
+
+    def __setitem__(self, selection: object, value: ArrayLike) -> None:
+        """Writes a part into the array. Raises what assigning to the array raises."""
+        view = self[selection]
+        self._array.oindex[view._selection()] = np.asarray(value) if isinstance(value, LazyView) else value
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
+        """Reads the view. Raises SelectionError, DataError, StoreError."""
+        if copy is False:
+            raise InvalidInputError("an array in a store cannot be seen without a copy", path=self._array.path or "/")
+        values = np.asarray(self._array.oindex[self._selection()])
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def _selection(self) -> tuple[object, ...]:
+        for axis, extent in zip(self._axes, self._array.shape, strict=True):
+            last = axis if isinstance(axis, int) else max(axis, default=-1)
+            if last >= extent:
+                raise SelectionError(
+                    f"the view reaches element {last}; the array has {extent} there now", path=self._array.path or "/"
+                )
+        return tuple([_as_slice(axis) if isinstance(axis, range) else axis for axis in self._axes])
+
+    def __repr__(self) -> str:
+        return one_line(f"<frazil.LazyView {self.dtype} {self.shape} of {self._array!r}>")
+
+
+def _as_slice(axis: range) -> slice:
+    if not axis:
+        return slice(0, 0)
+    end = axis[-1] + (1 if axis.step > 0 else -1)
+    return slice(axis[0], None if end < 0 else end, axis.step)
+
+
+def _items(selection: object, ndim: int) -> list[object]:
+    """What stands between brackets, one item for each dimension. Raises SelectionError."""
+    given = list(selection) if isinstance(selection, tuple) else [selection]
+    gaps = [i for i, item in enumerate(given) if item is Ellipsis]
+    if len(gaps) > 1 or any(item is None for item in given):
+        raise SelectionError(
+            f"a view takes no {shown(selection)}", hint="integers, slices, one Ellipsis, lists of integers and masks"
+        )
+    at = gaps[0] if gaps else len(given)
+    missing = ndim - len(given) + len(gaps)
+    if missing < 0:
+        raise SelectionError(f"{len(given) - len(gaps)} indices for a view of {ndim} dimensions")
+    return [*given[:at], *[slice(None)] * missing, *given[at + len(gaps) :]]
+
+
+def _part(axis: range | NDArray[np.int64], item: object) -> Axis:
+    if isinstance(item, slice):
+        try:
+            return axis[item]
+        except (TypeError, ValueError) as error:
+            raise SelectionError(f"{shown(item)} is no slice: {error}") from error
+    if isinstance(item, np.ndarray | list):
+        places = np.asarray(item)
+        if places.dtype == np.bool_ and places.shape == (len(axis),):
+            places = np.flatnonzero(places)
+        elif places.ndim != 1 or (places.dtype.kind not in "iu" and places.size):
+            raise SelectionError(
+                f"{shown(item)} cannot select among {len(axis)} elements",
+                hint="a list of integers, or a mask of the dimension's extent",
+            )
+        places = places.astype(np.int64)
+        if ((places < -len(axis)) | (places >= len(axis))).any():
+            raise SelectionError(f"an index of {shown(item)} is out of bounds for an extent of {len(axis)}")
+        places = np.where(places < 0, places + len(axis), places)
+        return axis.start + axis.step * places if isinstance(axis, range) else axis[places]
+    try:
+        return int(axis[index(item)])  # type: ignore[arg-type] # which is refused here
+    except (TypeError, IndexError) as error:
+        raise SelectionError(f"{shown(item)} selects nothing among {len(axis)} elements: {error}") from error

@@ -1,0 +1,253 @@
+"""Names that zarr-python's Array has beside those of array.py, in terms of these, and what follows from shape and data type. docs/design/068-names-of-zarr-python.md has the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from frazil.array.extents import chunk_counts
+from frazil.array.indexer import Indexer, check_out
+from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
+from frazil.errors import InvalidInputError, SelectionError
+from frazil.late import LateModule
+
+if TYPE_CHECKING:
+    from typing import Protocol, Self
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from frazil.array.attributes import Attributes
+    from frazil.array.interface import lazy_view
+    from frazil.metadata.model import ArrayMetadata
+
+    class Selectable(Protocol):
+        """What this module needs of an array."""
+
+        @property
+        def path(self) -> str: ...
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def dtype(self) -> np.dtype[np.generic]: ...
+        @property
+        def chunks(self) -> tuple[int, ...]: ...
+        @property
+        def shards(self) -> tuple[int, ...] | None: ...
+        @property
+        def metadata(self) -> ArrayMetadata: ...
+        @property
+        def cdata_shape(self) -> tuple[int, ...]: ...
+        @property
+        def codecs(self) -> tuple[Codec, ...]: ...
+        @property
+        def attrs(self) -> Attributes: ...
+        @property
+        def oindex(self) -> Indexer: ...
+        @property
+        def vindex(self) -> Indexer: ...
+        @property
+        def blocks(self) -> Indexer: ...
+        def __getitem__(self, selection: object, /) -> Values | np.generic: ...
+        def __setitem__(self, selection: object, value: ArrayLike, /) -> None: ...
+
+
+else:
+    lazy_view = LateModule("frazil.array.interface.lazy_view")
+
+Values: TypeAlias = "NDArray[np.generic]"
+Fields: TypeAlias = str | Sequence[str] | None
+Target: TypeAlias = "Selectable | Indexer"
+
+
+class ZarrArray:
+    """Base class of Array."""
+
+    __slots__ = ()
+
+    # --- what it is ----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self: Selectable) -> str:
+        """The path with a slash before it; "/" at the root."""
+        return f"/{self.path}"
+
+    @property
+    def basename(self: Selectable) -> str:
+        """Last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def size(self: Selectable) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self: Selectable) -> int:
+        """Bytes of all elements, decoded."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def nchunks(self: Selectable) -> int:
+        """Number of chunks (innermost ones) that the array is made of, stored or not."""
+        return prod(self.cdata_shape)
+
+    @property
+    def itemsize(self: Selectable) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def order(self) -> Literal["C", "F"]:
+        """Order of the elements of what is read in memory: always C."""
+        return "C"
+
+    @property
+    def filters(self: Selectable) -> tuple[ArrayToArray, ...]:
+        """The array-to-array codecs of a chunk; of an inner chunk, where there are shards."""
+        return tuple([codec for codec in self.codecs if isinstance(codec, ArrayToArray)])
+
+    @property
+    def serializer(self: Selectable) -> ArrayToBytes:
+        """The array-to-bytes codec of a chunk; of an inner chunk, where there are shards."""
+        return next(codec for codec in self.codecs if isinstance(codec, ArrayToBytes))
+
+    @property
+    def compressors(self: Selectable) -> tuple[BytesToBytes, ...]:
+        """The bytes-to-bytes codecs of a chunk; of an inner chunk, where there are shards."""
+        return tuple([codec for codec in self.codecs if isinstance(codec, BytesToBytes)])
+
+    @property
+    def cdata_shape(self: Selectable) -> tuple[int, ...]:
+        """Number of chunks (innermost ones) along each dimension."""
+        return chunk_counts(self.shape, self.metadata.chunk_grid, self.chunks, sharded=self.shards is not None)
+
+    @property
+    def lazy(self: Selectable) -> lazy_view.LazyView:
+        """A view whose selections compose without reading: `a.lazy[10:20][::-2]`. np.asarray reads it, assignment writes through."""
+        return lazy_view.LazyView.of(self)
+
+    def update_attributes(self, new: Mapping[str, object]) -> Self:
+        """Adds attributes, or replaces those of the same name; self."""
+        self.attrs.update(new)  # type: ignore[attr-defined] # of Array
+        return self
+
+    # --- selections by the name of their kind --------------------------------------------------------------------------------------
+
+    def get_basic_selection(
+        self: Selectable, selection: object = ..., *, out: Values | None = None, fields: Fields = None
+    ) -> Values | np.generic:
+        """a[selection]: integers and slices. out: where the result goes; fields: of a structured data type. Raises SelectionError, DataError, StoreError."""
+        return _get(self, self, selection, out, fields)
+
+    def set_basic_selection(self: Selectable, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
+        """a[selection] = value."""
+        _set(self, self, selection, value, fields)
+
+    def get_orthogonal_selection(
+        self: Selectable, selection: object, *, out: Values | None = None, fields: Fields = None
+    ) -> Values | np.generic:
+        """a.oindex[selection]."""
+        return _get(self, self.oindex, selection, out, fields)
+
+    def set_orthogonal_selection(
+        self: Selectable, selection: object, value: ArrayLike, *, fields: Fields = None
+    ) -> None:
+        """a.oindex[selection] = value."""
+        _set(self, self.oindex, selection, value, fields)
+
+    def get_coordinate_selection(
+        self: Selectable, selection: object, *, out: Values | None = None, fields: Fields = None
+    ) -> Values | np.generic:
+        """a.vindex[selection], where the selection is one integer array for each dimension."""
+        return _get(self, self.vindex, selection, out, fields)
+
+    def set_coordinate_selection(
+        self: Selectable, selection: object, value: ArrayLike, *, fields: Fields = None
+    ) -> None:
+        """a.vindex[selection] = value, where the selection is one integer array for each dimension."""
+        _set(self, self.vindex, selection, value, fields)
+
+    def get_mask_selection(
+        self: Selectable, mask: object, *, out: Values | None = None, fields: Fields = None
+    ) -> Values | np.generic:
+        """a.vindex[mask], where the mask has the array's shape."""
+        return _get(self, self.vindex, _mask(mask), out, fields)
+
+    def set_mask_selection(self: Selectable, mask: object, value: ArrayLike, *, fields: Fields = None) -> None:
+        """a.vindex[mask] = value, where the mask has the array's shape."""
+        _set(self, self.vindex, _mask(mask), value, fields)
+
+    def get_block_selection(
+        self: Selectable, selection: object, *, out: Values | None = None, fields: Fields = None
+    ) -> Values | np.generic:
+        """a.blocks[selection]."""
+        return _get(self, self.blocks, selection, out, fields)
+
+    def set_block_selection(self: Selectable, selection: object, value: ArrayLike, *, fields: Fields = None) -> None:
+        """a.blocks[selection] = value."""
+        _set(self, self.blocks, selection, value, fields)
+
+
+def fields_of(dtype: np.dtype[np.generic], selection: object) -> tuple[Fields, object] | None:
+    """Names of fields in a selection of an array with a structured dtype, and the rest of it; None where there are none: a["f"], a["f", 2:5], a[["f", "g"]]."""
+    if dtype.names is None:
+        return None
+    items = selection if isinstance(selection, tuple) else (selection,)
+    if all(isinstance(item, list) and item and all(isinstance(name, str) for name in item) for item in items):
+        return items[0], ...
+    names = [item for item in items if isinstance(item, str)]
+    if not names:
+        return None
+    rest = tuple([item for item in items if not isinstance(item, str)])
+    return names[0] if len(names) == 1 else names, rest or ...
+
+
+def field_names(dtype: np.dtype[np.generic], fields: Fields) -> list[str] | str:
+    """Fields of a structured dtype that a user names. Raises SelectionError where the dtype has none of that name."""
+    asked = [fields] if isinstance(fields, str) else list(fields or ())
+    known = dtype.names or ()
+    for field in asked:
+        if not isinstance(field, str) or field not in known:
+            raise SelectionError(
+                f"the array has no field {field!r}",
+                hint=f"its fields are {', '.join(known)}" if known else f"its data type {dtype} has no fields",
+            )
+    return fields if isinstance(fields, str) else asked
+
+
+def _get(
+    array: Selectable, target: Target, selection: object, out: Values | None, fields: Fields
+) -> Values | np.generic:
+    names = None if fields is None else field_names(array.dtype, fields)
+    found = target[selection]
+    if names is not None:
+        found = found[names]  # type: ignore[index] # of a structured dtype
+    if out is None:
+        return found
+    if not isinstance(out, np.ndarray):
+        raise InvalidInputError(f"out is a {type(out).__name__}; it must be a NumPy array", path=array.path or "/")
+    values = np.asarray(found)
+    check_out(out, values.shape, values.dtype, array.path or "/")
+    out[...] = values
+    return out
+
+
+def _set(array: Selectable, target: Target, selection: object, value: ArrayLike, fields: Fields) -> None:
+    """With fields, the other fields of the elements are read and written again."""
+    if fields is None:
+        target[selection] = value
+        return
+    names = field_names(array.dtype, fields)
+    elements = np.array(target[selection], array.dtype)
+    elements[names] = value
+    target[selection] = elements
+
+
+def _mask(mask: object) -> object:
+    values = np.asarray(mask)
+    if values.dtype != np.bool_:
+        raise SelectionError(f"a mask is an array of bools, not of {values.dtype}")
+    return values

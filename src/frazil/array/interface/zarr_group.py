@@ -1,0 +1,192 @@
+"""Names that zarr-python's Group has beside those of group.py, in terms of these. docs/design/068-names-of-zarr-python.md has the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from frazil.array.array import Array
+from frazil.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from typing import Protocol, Self
+
+    from frazil.array.attributes import Attributes
+    from frazil.array.creation.array_metadata import Lengths
+
+    class Parent(Protocol):
+        """What this module needs of a group."""
+
+        @property
+        def path(self) -> str: ...
+        @property
+        def attrs(self) -> Attributes: ...
+        def __iter__(self) -> Iterator[str]: ...
+        def arrays(self) -> Iterator[tuple[str, Array]]: ...
+        def groups(self) -> Iterator[tuple[str, Self]]: ...
+        def members(self, max_depth: int | None = 0) -> Iterator[tuple[str, Array | Self]]: ...
+        def create_group(
+            self, path: str, *, attributes: Mapping[str, object] | None = None, overwrite: bool = False
+        ) -> Self: ...
+        def create_array(self, path: str, **arguments: object) -> Array: ...
+        def create_arrays(
+            self, arrays: Mapping[str, Mapping[str, object]], *, overwrite: bool = False
+        ) -> dict[str, Array]: ...
+        def _planned(self, arrays: Mapping[str, Mapping[str, object]]) -> Mapping[str, object]: ...
+        def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array: ...
+
+    ParentT = TypeVar("ParentT", bound=Parent)
+
+
+class ZarrGroup:
+    """Base class of Group."""
+
+    __slots__ = ()
+
+    @property
+    def name(self: Parent) -> str:
+        """The path with a slash before it; "/" at the root."""
+        return f"/{self.path}"
+
+    @property
+    def basename(self: Parent) -> str:
+        """Last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    def array_keys(self: Parent) -> Iterator[str]:
+        """Names of the arrays among the direct members."""
+        return (name for name, _ in self.arrays())
+
+    def array_values(self: Parent) -> Iterator[Array]:
+        """The arrays among the direct members."""
+        return (array for _, array in self.arrays())
+
+    def group_keys(self: Parent) -> Iterator[str]:
+        """Names of the groups among the direct members."""
+        return (name for name, _ in self.groups())
+
+    def group_values(self: ParentT) -> Iterator[ParentT]:  # noqa: PYI019 (a Parent, and of the class itself)
+        """The groups among the direct members."""
+        return (group for _, group in self.groups())
+
+    def nmembers(self: Parent, max_depth: int | None = 0) -> int:
+        """Number of nodes below this group. max_depth: 0 for the direct members, None for all."""
+        return sum(1 for _ in self.members(max_depth))
+
+    def update_attributes(self, new: Mapping[str, object]) -> Self:
+        """Adds attributes, or replaces those of the same name; self."""
+        self.attrs.update(new)  # type: ignore[attr-defined] # of Group
+        return self
+
+    # --- creating ------------------------------------------------------------------------------------------------------------------
+
+    def create_hierarchy(  # noqa: PYI019 (as above)
+        self: ParentT, nodes: Mapping[str, object], *, overwrite: bool = False
+    ) -> Iterator[tuple[str, Array | ParentT]]:
+        """Many new nodes: paths and nodes, as they were created.
+
+        nodes  for each path the arguments of create_array, with a shape; or the attributes of a group, as {"attributes": {...}} or {}; or metadata of zarr-python
+        Raises AlreadyExistsError, InvalidInputError, MetadataError, ReadOnlyError."""
+        arguments = {path: _arguments(path, node) for path, node in nodes.items()}
+        arrays = {path: given for path, given in arguments.items() if "shape" in given}
+        groups = {path: given for path, given in sorted(arguments.items()) if path not in arrays}  # parents first
+        for path, given in groups.items():
+            if set(given) - {"attributes"}:
+                raise InvalidInputError(
+                    f"{min(set(given) - {'attributes'})} is no argument of a group",
+                    path=path,
+                    hint="an array has a shape",
+                )
+        self._planned(arrays)  # before anything is created
+        made: dict[str, Array | ParentT] = {}
+        for path, given in groups.items():
+            made[path] = self.create_group(path, overwrite=overwrite, **given)  # type: ignore[arg-type]
+        made.update(self.create_arrays(arrays, overwrite=overwrite))
+        return iter([(path, made[path]) for path in nodes])
+
+    def create_dataset(self: Parent, name: str, **arguments: object) -> Array:
+        """create_array by its older name."""
+        return self.create_array(name, **arguments)
+
+    def require_dataset(
+        self: Parent, name: str, *, shape: Lengths, dtype: object = "float64", **arguments: object
+    ) -> Array:
+        """require_array by its older name."""
+        return self.require_array(name, shape=shape, dtype=dtype, **arguments)
+
+    def array(self: Parent, name: str, data: object, **arguments: object) -> Array:
+        """A new array with these elements; arguments as for create_array."""
+        return self.create_array(name, data=data if hasattr(data, "dtype") else np.asarray(data), **arguments)
+
+    def empty(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
+        """A new array of zeros, as nothing is stored of it; arguments as for create_array."""
+        return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments})
+
+    def zeros(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
+        """A new array of zeros; arguments as for create_array."""
+        return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": 0})
+
+    def ones(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
+        """A new array of ones; arguments as for create_array."""
+        return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": 1})
+
+    def full(self: Parent, *, name: str, shape: Lengths, fill_value: object, **arguments: object) -> Array:
+        """A new array whose elements are all `fill_value`; arguments as for create_array."""
+        return self.create_array(name, shape=shape, **{"dtype": "float64", **arguments, "fill_value": fill_value})
+
+    def empty_like(self: Parent, *, name: str, data: object, **arguments: object) -> Array:
+        """As `empty`, with the shape, the data type and, of a frazil.Array, the chunks and shards of another array."""
+        return self.create_array(name, **like(data, arguments))
+
+    def zeros_like(self: Parent, *, name: str, data: object, **arguments: object) -> Array:
+        """As `zeros`, with what empty_like takes from another array."""
+        return self.create_array(name, **{**like(data, arguments), "fill_value": 0})
+
+    def ones_like(self: Parent, *, name: str, data: object, **arguments: object) -> Array:
+        """As `ones`, with what empty_like takes from another array."""
+        return self.create_array(name, **{**like(data, arguments), "fill_value": 1})
+
+    def full_like(self: Parent, *, name: str, data: object, fill_value: object = None, **arguments: object) -> Array:
+        """As `full`, with what empty_like takes from another array; its fill value where none is given."""
+        fill = getattr(data, "fill_value", None) if fill_value is None else fill_value
+        return self.create_array(name, **{**like(data, arguments), "fill_value": fill})
+
+
+def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
+    """Arguments of create_array for an array of the shape and data type of another one, and of its chunks and shards where it is a frazil.Array; `arguments` come first."""
+    given = data if hasattr(data, "shape") and hasattr(data, "dtype") else np.asarray(data)
+    found: dict[str, object] = {"shape": given.shape, "dtype": given.dtype}
+    if isinstance(data, Array):
+        found["chunks"] = data.chunks
+        if "chunks" not in arguments:
+            found["shards"] = data.shards
+    return {**found, **arguments}
+
+
+def _arguments(path: str, node: object) -> dict[str, object]:
+    """Arguments of create_array or create_group for what a user gives in create_hierarchy. Raises InvalidInputError."""
+    if node is None:
+        return {}
+    if hasattr(node, "to_dict"):  # metadata of zarr-python
+        document = node.to_dict()
+        if document.get("node_type") == "array":
+            return {
+                "shape": document["shape"],
+                "dtype": document["data_type"],
+                "chunks": document["chunk_grid"]["configuration"]["chunk_shape"],
+                "codecs": list(document["codecs"]),
+                "fill_value": getattr(node, "fill_value", None),
+                "chunk_key_encoding": document["chunk_key_encoding"],
+                "attributes": document.get("attributes"),
+                "dimension_names": document.get("dimension_names"),
+            }
+        return {"attributes": document.get("attributes")}
+    if isinstance(node, Mapping):
+        return {str(name): value for name, value in node.items()}
+    raise InvalidInputError(
+        f"a {type(node).__name__} says nothing of a new node",
+        path=path,
+        hint='{"shape": (10, 10), "dtype": "uint8"}, or {} for a group',
+    )

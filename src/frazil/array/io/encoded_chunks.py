@@ -1,0 +1,137 @@
+"""Encoded inner chunks of one shard, in the order in which they arrive: in memory up to a limit, then in a temporary file without a name.
+
+Safe to use from many threads. shard_writer.py encodes them and makes the shard."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from _thread import allocate_lock  # threading's Lock, without the module
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import StoreError
+from frazil.stores.values import Columns
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+    from frazil.stores.values import SourceBuffer
+
+__all__ = ["EncodedChunks"]
+
+_EMPTY: Final = -1  # the length of an inner chunk that is all fill value
+
+
+class EncodedChunks:
+    """limit: bytes that may be in memory; folder: where the temporary file lies, None for the system's choice."""
+
+    __slots__ = ("_buffers", "_end", "_fd", "_folder", "_limit", "_lock", "_map", "_memory", "_rows")
+
+    def __init__(self, limit: int, folder: str | None) -> None:
+        self._limit, self._folder = limit, folder
+        self._lock = allocate_lock()
+        self._rows: dict[int, tuple[int, int, int, int]] = {}  # number -> buffer (-1: the file), start, length, order
+        self._buffers: list[bytes] = []
+        self._memory = self._end = 0
+        self._fd = -1
+        self._map: mmap.mmap | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, numbers: Sequence[int], rows: Columns, buffers: Sequence[Buffer]) -> None:
+        """Adds inner chunks, or replaces those that have these numbers.
+
+        rows  int64[n, 3], where the bytes of each lie: (-1 - number of a buffer, start, length); length -1: it is all fill value
+        Raises StoreError where the temporary file cannot be written."""
+        for number, (blob, start, length) in zip(numbers, rows.tolist(), strict=True):
+            if length < 0:
+                with self._lock:
+                    self._rows[number] = 0, 0, _EMPTY, len(self._rows)
+                continue
+            data = memoryview(buffers[-1 - blob]).cast("B")[start : start + length]
+            self._keep(number, data)
+
+    def _keep(self, number: int, data: memoryview) -> None:
+        with self._lock:
+            order = self._end + self._memory
+            if self._fd < 0 and self._memory + len(data) <= self._limit:
+                self._buffers.append(bytes(data))
+                self._memory += len(data)
+                self._rows[number] = len(self._buffers) - 1, 0, len(data), order
+                return
+            if self._fd < 0:
+                self._spill()
+            at = self._end
+            self._end += len(data)
+        self._write(data, at)
+        with self._lock:
+            self._rows[number] = -1, at, len(data), at
+
+    def _spill(self) -> None:
+        """Moves what is in memory to the file."""
+        try:
+            with tempfile.TemporaryFile(dir=self._folder, prefix=".frazil-", suffix=".__lock") as file:
+                self._fd = os.dup(file.fileno())
+        except OSError as error:
+            raise _refused(error) from error
+        for number, (buffer, _, length, _) in list(self._rows.items()):
+            if length != _EMPTY:
+                at = self._end
+                self._end += length
+                self._write(memoryview(self._buffers[buffer]), at)
+                self._rows[number] = -1, at, length, at
+        self._buffers, self._memory = [], 0
+
+    def _write(self, data: memoryview, at: int) -> None:
+        try:
+            while len(data):
+                done = os.pwrite(self._fd, data, at)
+                data, at = data[done:], at + done
+        except OSError as error:
+            raise _refused(error) from error
+
+    def numbers(self) -> Columns:
+        """int64[n]: the numbers of all inner chunks, those of fill value too; ascending."""
+        with self._lock:
+            return np.array(sorted(self._rows), np.int64)
+
+    def columns(self, numbers: Columns) -> tuple[Columns, Columns, Sequence[SourceBuffer]]:
+        """Where inner chunks lie, by their numbers: int64[n, 3] as `add` takes it; int64[n], which rises with the order in which they were added; and the buffers.
+
+        Raises StoreError where the temporary file cannot be mapped."""
+        with self._lock:
+            found = [self._rows[number] for number in numbers.tolist()]
+            buffers: list[SourceBuffer] = list(self._buffers)
+        if self._fd >= 0 and self._end:
+            if self._map is None:
+                try:
+                    self._map = mmap.mmap(self._fd, self._end, prot=mmap.PROT_READ)
+                except (OSError, ValueError) as error:
+                    raise _refused(error) from error
+            buffers.append(np.frombuffer(self._map, np.uint8))
+        last = len(buffers) - 1
+        rows = np.array(
+            [(-1 - (last if buffer < 0 else buffer), start, length) for buffer, start, length, _ in found], np.int64
+        )
+        return rows.reshape(len(found), 3), np.array([order for *_, order in found], np.int64), buffers
+
+    def close(self) -> None:
+        """Forgets everything. Memory that `columns` gave stays as long as somebody has it."""
+        with self._lock:
+            fd, self._fd, self._map = self._fd, -1, None
+            self._rows, self._buffers = {}, []
+        if fd >= 0:
+            os.close(fd)
+
+
+def _refused(error: Exception) -> StoreError:
+    code = error.errno if isinstance(error, OSError) else None
+    return StoreError(
+        f"encoded inner chunks could not be kept in a temporary file: {error}",
+        errno=code,
+        hint="make room on the disk of the store, or of TMPDIR where the store is no local disk; nothing was published",
+    )

@@ -1,0 +1,272 @@
+"""The writer of one shard: it takes inner chunks in any order, from many threads, and publishes the shard whole at the end (docs/design/043-shard-writer.md).
+
+encoded_chunks.py holds encoded inner chunks; io/write.py assembles and publishes the shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from threading import Condition, get_ident
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+import numpy as np
+
+from frazil.array.access import Access, failure
+from frazil.array.io.encoded_chunks import EncodedChunks
+from frazil.array.io.read import chunk_of
+from frazil.array.io.task_costs import inner_chunk_bytes
+from frazil.array.io.write import publish_encoded
+from frazil.array.shards.chunk_regions import BlobTable
+from frazil.array.shards.shard_lookup import Chunks
+from frazil.codecs.leaf import encode_chunks
+from frazil.errors import ConflictError, FrazilError, InvalidInputError, SelectionError, StoreError, shown
+from frazil.indexing import BoxSelection, basic, box_plan, point_plan, vectorised
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.values import Columns, Sources
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from frazil.stores.store import Store
+
+__all__ = ["ShardWriter"]
+
+Values: TypeAlias = "NDArray[np.generic]"
+
+_LITTLE: Final = 2**20  # bytes that are not worth a file
+
+
+class ShardWriter:
+    """Made by Array.shard_writer. `w[i, j] = values` writes the inner chunk (i, j), counted from the first of the shard; slices and an ellipsis select boxes of inner chunks.
+
+    Inside `with`; safe to use from many threads, each of which holds one encoded inner chunk. At the end the shard is published whole: what was not written keeps its value. After an exception nothing is."""
+
+    __slots__ = (
+        "_access",
+        "_busy",
+        "_convert",
+        "_counts",
+        "_encoded",
+        "_failed",
+        "_lengths",
+        "_open",
+        "_report",
+        "_shard",
+        "_store",
+        "_idle",
+    )
+
+    def __init__(
+        self,
+        access: Access,
+        shard: object,
+        lengths: tuple[int, ...],
+        store: Store,
+        convert: Callable[[ArrayLike], Values],
+        report: Callable[[FrazilError], None],
+    ) -> None:
+        """shard: coordinates in the grid of shards;  lengths: of the array;  convert: values as an array of the array's dtype;  report: names the array in an error."""
+        self._access, self._lengths, self._store = access, lengths, store
+        self._convert, self._report = convert, report
+        self._shard = _checked_shard(access, shard, lengths)
+        self._counts = _counts_inside(access, self._shard, lengths)
+        self._encoded: EncodedChunks | None = None
+        self._open, self._failed = False, False
+        self._busy: set[int] = set()  # threads with an assignment under way
+        self._idle = Condition()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Inner chunks along each dimension that `w[...]` may select: those that begin inside the array."""
+        return self._counts
+
+    def __repr__(self) -> str:
+        return f"<frazil.ShardWriter of shard {self._shard} of {self._access.path or '/'}>"
+
+    def __enter__(self) -> Self:
+        with self._idle:
+            if self._open or self._encoded is not None:
+                raise InvalidInputError("the shard writer was used already", path=self._access.path or "/")
+            folder = self._store.path if isinstance(self._store, LocalStore) else None
+            as_written = self._access.options.inner_order == "written"
+            limit = _LITTLE if as_written else max(_LITTLE, self._access.runtime.bytes_in_flight)
+            self._encoded, self._open = EncodedChunks(limit, folder), True
+        return self
+
+    def __setitem__(self, where: object, value: ArrayLike) -> None:
+        """Encodes the values of inner chunks: of their elements, or of those inside the array where they reach beyond its end; anything that broadcasts.
+
+        Raises SelectionError, InvalidInputError (also outside of `with`), StoreError."""
+        try:
+            box, values = self._box(where, value)
+        except FrazilError as error:
+            self._report(error)
+            raise
+        try:
+            self._encode(self._begin(), box, values)
+        except BaseException as error:
+            self._failed = self._failed or get_ident() in self._busy
+            if isinstance(error, FrazilError):
+                self._report(error)
+            raise
+        finally:
+            with self._idle:
+                self._busy.discard(get_ident())
+                self._idle.notify_all()
+
+    def _begin(self) -> EncodedChunks:
+        """Notes an assignment as one that the end has to wait for."""
+        with self._idle:
+            encoded = self._encoded
+            if not self._open or encoded is None:
+                raise InvalidInputError(
+                    "the shard writer is not open", hint="use it as: with array.shard_writer(shard) as writer: ..."
+                )
+            self._busy.add(get_ident())
+            return encoded
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._idle:
+            self._open = False
+            self._busy.discard(get_ident())  # of an assignment that an interrupt ended before it could say so
+            while self._busy:
+                self._idle.wait()
+        encoded = self._encoded
+        assert encoded is not None, "__enter__ made it"
+        try:
+            if kind is None:
+                self._publish(encoded)
+        except FrazilError as refused:
+            self._report(refused)
+            raise
+        finally:
+            encoded.close()
+
+    # --- encoding ------------------------------------------------------------------------------------------------------------------
+
+    def _box(self, where: object, value: ArrayLike) -> tuple[tuple[slice, ...], Values]:
+        """The elements of the array that are assigned, and their values."""
+        selection = basic(where, self._counts)
+        if not isinstance(selection, BoxSelection) or any(
+            axis.indices is not None or axis.step != 1 or axis.flipped for axis in selection.axes
+        ):
+            raise SelectionError(
+                f"{shown(where)} selects no box of inner chunks", hint="use integers and slices with step 1"
+            )
+        extents, within = self._access.chain.leaf.shape, self._access.chain.leaf_counts
+        low, whole, box = [], [], []
+        for axis, extent, count, at, length in zip(
+            selection.axes, extents, within, self._shard, self._lengths, strict=True
+        ):
+            start = (at * count + axis.start) * extent
+            low.append(start)
+            whole.append(axis.size * extent)
+            box.append(slice(start, min(start + axis.size * extent, length)))
+        shape = tuple(part.stop - part.start for part in box)
+        values = self._convert(value)
+        if values.shape == tuple(whole):
+            values = values[tuple(slice(0, extent) for extent in shape)]
+        return tuple(box), basic(tuple(box), self._lengths).source_view(values)
+
+    def _encode(self, encoded: EncodedChunks, box: tuple[slice, ...], values: Values) -> None:
+        access, elements = self._access.elements_of(values)
+        leaf, counts = access.chain.leaf, access.chain.leaf_counts
+        selection = basic(box, self._lengths)
+        assert isinstance(selection, BoxSelection), "slices"
+        plan = box_plan(selection, leaf.shape, counts)
+        limit = access.runtime.bytes_in_flight
+        for batch in plan.batches(inner_chunk_bytes(access), limit, limit):
+            chunks = batch.chunks()
+            threads = 1 if chunks.count == 1 else access.runtime.threads
+            made = encode_chunks(leaf, elements, chunks, None, chunks.offsets, threads)
+            for i, code, text in made.failures:
+                raise failure(access, code, text, self._key(), chunk_of(chunks, i))
+            encoded.add(_numbers(access, chunks).tolist(), made.rows, made.buffers)
+
+    def _key(self) -> str | None:
+        return self._access.storage.locate(np.array([self._shard], np.int64)).key(0)
+
+    # --- publishing ----------------------------------------------------------------------------------------------------------------
+
+    def _publish(self, encoded: EncodedChunks) -> None:
+        if self._failed:
+            raise StoreError(
+                "an assignment to the shard writer failed, so nothing was published",
+                hint="its own exception says why; write the shard again",
+            )
+        numbers = encoded.numbers()
+        if not len(numbers):
+            return
+        access, counts = self._access, self._access.chain.leaf_counts
+        positions = np.stack(np.unravel_index(numbers, counts), axis=1)
+        chunks = positions + np.array(self._shard, np.int64) * counts
+        first = chunks * access.chain.leaf.shape
+        ends = np.minimum(first + access.chain.leaf.shape, self._lengths).max(axis=0).tolist()
+        cut = bool((first + access.chain.leaf.shape > self._lengths).any())
+        plan = point_plan(vectorised(tuple(first.T), self._lengths), access.chain.leaf.shape, counts)
+
+        def confirm() -> None:
+            access.document.confirm(self._lengths, lambda: tuple(ends))
+            if cut and not access.document.has_shape(self._lengths):
+                raise ConflictError(
+                    "the array has other lengths by now, and an inner chunk was written that ended with it",
+                    hint="call refresh(), and write the shard again",
+                )
+
+        whole = len(numbers) == prod(self._counts)
+        shape = self._lengths if whole and cut else None
+        publish_encoded(access, plan, _Written(access, encoded), confirm, whole=whole, shape=shape)
+
+
+class _Written:
+    """What was written, for io/write.py."""
+
+    __slots__ = ("_access", "_encoded")
+
+    def __init__(self, access: Access, encoded: EncodedChunks) -> None:
+        self._access, self._encoded = access, encoded
+
+    def rows(self, chunks: Chunks, blobs: BlobTable) -> tuple[Columns, Columns]:
+        rows, order, buffers = self._encoded.columns(_numbers(self._access, chunks))
+        return blobs.add(Sources(None, buffers), rows), order
+
+
+def _numbers(access: Access, chunks: Chunks) -> Columns:
+    """int64[n]: the number of each inner chunk in its shard, in C order of the innermost chunks."""
+    counts = access.chain.leaf_counts
+    strides = [prod(counts[axis + 1 :]) for axis in range(len(counts))]
+    return chunks.numbers([1] * len(counts), counts, strides)
+
+
+def _checked_shard(access: Access, shard: object, lengths: tuple[int, ...]) -> tuple[int, ...]:
+    if not access.chain.levels or not lengths:
+        raise InvalidInputError(
+            "the array has no shards that could be written inner chunk by inner chunk",
+            path=access.path or "/",
+            hint="assign to the array itself, or create it with shards=",
+        )
+    extents = [n * count for n, count in zip(access.chain.leaf.shape, access.chain.leaf_counts, strict=True)]
+    grid = [-(-length // extent) for length, extent in zip(lengths, extents, strict=True)]
+    given: Sequence[object] = shard if isinstance(shard, tuple | list) else (shard,)
+    if len(given) != len(grid) or any(isinstance(at, bool) or not isinstance(at, int | np.integer) for at in given):
+        raise SelectionError(
+            f"{shown(shard)} is no shard: there have to be {len(grid)} whole numbers", path=access.path or "/"
+        )
+    position = [int(at) for at in given]  # type: ignore[call-overload] # which are whole numbers
+    if any(not 0 <= at < count for at, count in zip(position, grid, strict=True)):
+        raise SelectionError(
+            f"the shard {tuple(position)} is outside the array, which has {tuple(grid)}", path=access.path or "/"
+        )
+    return tuple(position)
+
+
+def _counts_inside(access: Access, shard: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """Inner chunks of the shard that begin inside the array, along each dimension."""
+    chain = access.chain
+    return tuple(
+        min(count, -(-length // extent) - at * count)
+        for at, count, extent, length in zip(shard, chain.leaf_counts, chain.leaf.shape, lengths, strict=True)
+    )

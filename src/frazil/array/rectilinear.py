@@ -1,0 +1,65 @@
+"""Arrays whose chunks have several shapes: for each shape a compiled chain and a plan. How plans are made is in indexing/rectilinear.py.
+
+What is done here once for each shape among the chunks that a selection touches, the engine does for all of them together where a grid is regular."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.array.access import Access
+from frazil.array.compiled_array import compile_shape
+from frazil.array.shards.shard_indexes import remembered_indexes
+from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, blocks
+from frazil.indexing.rectilinear import GridAxis, block_selection, plans
+from frazil.metadata.rectilinear import RectilinearGrid
+
+if TYPE_CHECKING:
+    from frazil.array.hierarchy.nodes import Place
+    from frazil.metadata.model import ArrayMetadata
+    from frazil.stores.values import Columns
+
+
+def grid_of(metadata: ArrayMetadata) -> RectilinearGrid:
+    """The grid of an array of several shapes of chunks."""
+    assert isinstance(metadata.chunk_grid, RectilinearGrid)
+    return metadata.chunk_grid
+
+
+def shaped_plans(
+    access: Access, place: Place, metadata: ArrayMetadata, selection: BoxSelection | PointSelection
+) -> Iterator[tuple[Access, BoxPlan | PointPlan]]:
+    """For each shape of the chunks that a selection touches the access to them, and what is selected of them."""
+    for shape, plan in plans(selection, _axes(access, metadata, selection.shape)):
+        yield shaped_access(access, place, metadata, shape), plan
+
+
+def shaped_access(access: Access, place: Place, metadata: ArrayMetadata, shape: tuple[int, ...]) -> Access:
+    """The access to the chunks of one shape."""
+    chain, heap = compile_shape(place.registry, metadata, shape), access.chain.leaf.heap
+    if heap is not None:
+        chain = chain._replace(leaf=chain.leaf.with_heap(heap))
+    return access._replace(chain=chain, indexes=remembered_indexes(place, metadata, chain))
+
+
+def shape_groups(metadata: ArrayMetadata, coords: Columns) -> Iterator[tuple[tuple[int, ...], Columns]]:
+    """Chunks by their shape: each shape with the coordinates of its chunks."""
+    grid = grid_of(metadata)
+    shapes, kind = np.unique(grid.corners(coords + 1) - grid.corners(coords), axis=0, return_inverse=True)
+    for number, shape in enumerate(shapes.tolist()):
+        yield tuple(shape), coords[kind.reshape(-1) == number]
+
+
+def select_blocks(access: Access, metadata: ArrayMetadata, selection: object, shape: tuple[int, ...]) -> BoxSelection:
+    """a.blocks[selection]."""
+    axes = _axes(access, metadata, shape)
+    counts = tuple(axis.chunks for axis in axes)
+    return block_selection(blocks(selection, counts, (1,) * len(counts)), axes)
+
+
+def _axes(access: Access, metadata: ArrayMetadata, shape: tuple[int, ...]) -> list[GridAxis]:
+    grid, chain = grid_of(metadata), access.chain
+    leaf = chain.leaf.shape if chain.levels else (None,) * len(shape)
+    return [GridAxis(length, grid.starts(axis), grid.largest[axis], leaf[axis]) for axis, length in enumerate(shape)]

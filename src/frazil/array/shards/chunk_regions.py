@@ -1,0 +1,119 @@
+"""Where encoded chunks lie during a call: in objects of a chunk storage, or in shards that were decoded into memory.
+
+A region turns spans into rows for the kernel. Nothing is decoded here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.stores.array_storage.chunk_storage import ChunkStorage, Located
+from frazil.stores.values import STALE, Columns, Fetched, Sources, Version, flat_buffer
+
+if TYPE_CHECKING:
+    from frazil.stores.values import SourceBuffer
+
+
+class Region(Protocol):
+    """Objects that spans point into. stale: those that turned out to be of another version than the first time."""
+
+    @property
+    def stale(self) -> Collection[int]: ...
+
+    def rows(self, spans: Columns) -> tuple[Sources, Columns]:
+        """int64[n, 3] of (object, start, length), start < 0 for nothing, as rows for the kernel."""
+
+
+class StoredRegion:
+    """Objects of a chunk storage; every fetch reads the same version of them. fetched: an answer of these versions, which is read on."""
+
+    __slots__ = ("_expect", "_fetched", "_located", "_storage", "stale")
+
+    def __init__(
+        self, storage: ChunkStorage, located: Located, expect: Sequence[Version | None] | None, fetched: Fetched | None
+    ) -> None:
+        self._storage, self._located, self._expect, self._fetched = storage, located, expect, fetched
+        self.stale: set[int] = set()  # objects that turned out to be of another version
+
+    def rows(self, spans: Columns) -> tuple[Sources, Columns]:
+        present = spans[:, 1] >= 0
+        if present.all():
+            fetched = self._fetch(spans)
+            return fetched.sources, fetched.rows
+        if self._fetched is not None and not present.any():
+            return Sources(None, ()), missing_rows(len(spans))
+        # with none of them to fetch, an index that was only remembered is still to be compared with its object
+        fetched = self._fetch(np.ascontiguousarray(spans[present]))
+        rows = missing_rows(len(spans))
+        rows[present] = fetched.rows
+        return fetched.sources, rows
+
+    def _fetch(self, spans: Columns) -> Fetched:
+        fetched = self._storage.fetch(self._located, spans, expect=self._expect, continue_from=self._fetched)
+        self.stale.update(i for i, status in enumerate(fetched.status) if status == STALE)
+        return fetched
+
+
+class MemoryRegion:
+    """Objects decoded into memory, one buffer each."""
+
+    __slots__ = ("_sources",)
+    stale = ()
+
+    def __init__(self, buffers: Sequence[_kernel.Segment | bytes]) -> None:
+        self._sources = Sources(None, buffers)
+
+    def rows(self, spans: Columns) -> tuple[Sources, Columns]:
+        rows = spans.copy()
+        rows[:, 0] = np.where(spans[:, 1] < 0, _kernel.MISSING, -1 - spans[:, 0])
+        rows[spans[:, 1] < 0, 1:] = 0
+        return self._sources, rows
+
+
+class BlobTable:
+    """The files and buffers of several fetches under one numbering, so that one table can have rows of all of them."""
+
+    __slots__ = ("buffers", "files")
+
+    def __init__(self) -> None:
+        self.files: _kernel.Files | None = None
+        self.buffers: list[SourceBuffer] = []
+
+    def add(self, sources: Sources, rows: Columns) -> Columns:
+        """Adds the files and buffers; the rows, with the numbers that these have here."""
+        if sources.files is not None:
+            assert self.files is None or self.files is sources.files, "two fetches that were to hold the same files"
+            self.files = sources.files
+        before = len(self.buffers)
+        if not sources.buffers:
+            return rows
+        self.buffers.extend(sources.buffers)
+        if not before:
+            return rows
+        rows = rows.copy()
+        rows[(rows[:, 0] < 0) & (rows[:, 0] != _kernel.MISSING), 0] -= before
+        return rows
+
+    def add_buffer(self, buffer: SourceBuffer) -> int:
+        """The blob number of a new buffer."""
+        self.buffers.append(buffer)
+        return -len(self.buffers)
+
+    @property
+    def sources(self) -> Sources:
+        return Sources(self.files, self.buffers)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(len(flat_buffer(buffer)) for buffer in self.buffers)
+
+
+def missing_rows(count: int) -> Columns:
+    """Rows that are all MISSING."""
+    rows = np.zeros((count, 3), np.int64)
+    rows[:, 0] = _kernel.MISSING
+    return rows

@@ -1,0 +1,195 @@
+"""Shards that are changed in place: which ones qualify, and what is written (docs/design/044-shards-in-place.md).
+
+shard_options.py checks the options when an array is opened. stores/local/appended_shards.py changes and restores the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from frazil.array.access import Access
+from frazil.array.shards.chunk_regions import BlobTable
+from frazil.array.shards.shard_indexes import IndexTables
+from frazil.codecs.shard import encode_indexes
+from frazil.indexing import BoxChunks, PointChunks
+from frazil.record import Record
+from frazil.stores.local.appended_shards import Answers, Changes, change_files, restore_files
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.values import Columns, Version
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil._kernel import Buffer
+
+__all__ = ["Shards", "append_remembered", "change_chunks", "is_worth_appending", "restore_shards"]
+
+Chunks: TypeAlias = BoxChunks | PointChunks
+Encode: TypeAlias = Callable[[BlobTable], Columns]  # encodes all chunks into a blobs, as write.encode
+
+_FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
+_WASTE: Final = 0.5  # of the bytes of a shard, above which it is rewritten
+
+
+class Shards(Record):
+    """Shards that are there. coords: int64[m, d];  names: of their files;  sizes: int64[m], in bytes;  tables: int64[m, total, 2], their indexes"""
+
+    coords: Columns
+    names: Sequence[str]
+    sizes: Columns
+    versions: Sequence[Version | None]
+    tables: Columns
+
+
+def restore_shards(access: Access, names: Sequence[str]) -> bool:
+    """Restores shards whose append was killed, and waits for writers at them. Whether reading them again may give another result."""
+    files = access.storage.kernel_files(lambda: np.zeros((0, 0), np.int64)) if access.chain.levels else None
+    if files is None or files.names is None:
+        return False
+    seen, forbidden = restore_files(files.root, names)
+    return seen or forbidden
+
+
+def is_worth_appending(
+    access: Access,
+    sizes: Columns,
+    versions: Sequence[Version | None],
+    tables: Columns,
+    slot: Columns,
+    group: Columns,
+    number: Columns,
+) -> NDArray[np.bool_]:
+    """bool[m]: which shards are there, and would not have too many unused bytes if the inner chunks (group, number) were written behind their end.
+
+    sizes: int64[m], bytes of each shard;  tables, slot: as of a Step"""
+    files = [version is not None and len(version) == _FILE_VERSION for version in versions]
+    worth = np.asarray((slot >= 0) & np.array(files, np.bool_), np.bool_)
+    if access.options.shard_writes == "in_place" or not len(tables):
+        return worth
+    level = access.chain.levels[0]
+    lengths = np.maximum(tables[:, :, 1], 0)
+    live = lengths.sum(axis=1)[slot]
+    there = slot[group] >= 0
+    replaced = np.bincount(group[there], lengths[slot[group[there]], number[there]], len(slot))
+    index = level.index_codecs.nbytes
+    unused = sizes - index - live + replaced + (index if level.at_end else 0)
+    return np.asarray(worth & (unused <= _WASTE * sizes), np.bool_)
+
+
+def append_remembered(
+    access: Access,
+    chunks: Chunks,
+    coords: Columns,
+    names: Sequence[str],
+    encode: Encode,
+    confirm: Callable[[], None] | None,
+) -> tuple[list[int], list[int]] | None:
+    """Writes inner chunks behind the ends of shards whose indexes are remembered, where no inner chunk is kept in part: nothing is read. None, with nothing done, for any other write.
+
+    chunks: of the shards at `coords`, which have these names;  confirm: as write.Source.confirm. Answers as change_chunks.
+    It stays because it is measured to matter: an append of a step takes half of the time outside of the kernel."""
+    if access.indexes is None or not access.indexes.by_coordinates:
+        return None
+    found = access.indexes.find(list(map(tuple, coords.tolist()))) or ()
+    slots = [slot for slot in found if slot is not None]
+    versions = [known.version(row) or b"" for known, row in slots]
+    if len(slots) < len(coords) or any(len(version) != _FILE_VERSION for version in versions):
+        return None
+    level = access.chain.levels[0]
+    tables = np.stack([known.tables[row] for known, row in slots])
+    sizes = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)[:, 1]
+    group = chunks.shard_rows()
+    number = chunks.numbers([1] * len(level.counts), level.counts, level.strides)
+    if ((tables[group, number, 0] >= 0) & ~chunks.whole()).any():
+        return None
+    if not is_worth_appending(access, sizes, versions, tables, np.arange(len(slots)), group, number).all():
+        return None
+    blobs = BlobTable()
+    values = encode(blobs)
+    if confirm is not None:
+        confirm()
+    shards = Shards(coords, names, sizes, versions, tables)
+    return change_chunks(access, shards, group, number, values, blobs.buffers)
+
+
+def change_chunks(
+    access: Access, shards: Shards, group: Columns, number: Columns, values: Columns, buffers: Sequence[Buffer]
+) -> tuple[list[int], list[int]]:
+    """Writes inner chunks as the options of the array say, and remembers the new indexes. Answers which shards had another version, and which have to be replaced whole instead.
+
+    group, number: int64[n] of each inner chunk, group ascending;  values: int64[n, 3], its bytes in `buffers`, length -1 where it is empty"""
+    change = _append if access.options.shard_writes == "append" else _overwrite
+    tables, answers = change(access, shards, group, number, values, buffers)
+    if access.indexes is not None and access.indexes.by_coordinates:
+        names = list(map(tuple, shards.coords.tolist()))
+        access.indexes.drop(names)
+        for i in np.flatnonzero(answers.versions[:, 1] >= 0).tolist():
+            access.indexes.put([names[i]], IndexTables(tables[i : i + 1], answers.versions[i : i + 1]))
+    return answers.changed, answers.whole
+
+
+def _append(
+    access: Access, shards: Shards, group: Columns, number: Columns, values: Columns, buffers: Sequence[Buffer]
+) -> tuple[Columns, Answers]:
+    """Writes inner chunks behind the ends of shards, then the indexes. The indexes, and what became of the shards; one that becomes empty is to be replaced whole."""
+    level = access.chain.levels[0]
+    lengths = np.maximum(values[:, 2], 0)
+    ends = np.cumsum(lengths)
+    first = np.searchsorted(group, np.arange(len(shards.names) + 1))
+    before = np.concatenate(([0], ends))[first]
+    at = ends - lengths - before[group] + shards.sizes[group]
+    stored = values[:, 2] >= 0
+    tables = shards.tables.copy()
+    tables[group, number] = np.where(stored[:, None], np.stack((at, lengths), axis=1), -1)
+    indexes = encode_indexes(level, tables)
+    chunks = np.stack((-1 - values[:, 0], values[:, 1], values[:, 2], at), axis=1)
+    rows: list[Columns] = []
+    for i, end in enumerate((shards.sizes + np.diff(before)).tolist()):
+        mine = slice(first[i], first[i + 1])
+        index = np.array([(len(buffers), i * indexes.shape[1], indexes.shape[1], end if level.at_end else 0)], np.int64)
+        rows.append(np.concatenate((chunks[mine][stored[mine]], index)))
+    heads = np.full(len(rows), 0 if level.at_end else indexes.shape[1], np.int64)
+    empty = np.flatnonzero((tables[:, :, 0] < 0).all(axis=1)).tolist()
+    return tables, _changed(access, shards, rows, [*buffers, indexes.reshape(-1)], heads, empty)
+
+
+def _overwrite(
+    access: Access, shards: Shards, group: Columns, number: Columns, values: Columns, buffers: Sequence[Buffer]
+) -> tuple[Columns, Answers]:
+    """Writes inner chunks over the old ones, as _append; a shard in which one is missing is to be replaced whole."""
+    entries = shards.tables[group, number]
+    fits = (entries[:, 0] >= 0) & (entries[:, 1] == values[:, 2])
+    chunks = np.stack((-1 - values[:, 0], values[:, 1], values[:, 2], entries[:, 0]), axis=1)
+    rows = [chunks[group == i] for i in range(len(shards.names))]
+    whole = np.unique(group[~fits]).tolist()
+    return shards.tables, _changed(access, shards, rows, buffers, np.zeros(len(rows), np.int64), whole)
+
+
+def _changed(
+    access: Access,
+    shards: Shards,
+    rows: list[Columns],
+    buffers: Sequence[Buffer],
+    heads: Columns,
+    whole: list[int],
+) -> Answers:
+    """rows, buffers, heads: as of Changes, rows by shard;  whole: shards that are left to be replaced whole."""
+    store, count = getattr(access.storage, "store", None), len(rows)
+    root = store.kernel_root() if isinstance(store, LocalStore) else None
+    versions = np.full((count, 3), -1, np.int64)
+    some = [i for i in range(count) if i not in whole]
+    if root is None or not isinstance(store, LocalStore) or not some:
+        return Answers([], list(range(count)), versions)
+    changes = Changes(
+        [shards.names[i] for i in some],
+        buffers,
+        np.ascontiguousarray(np.concatenate([rows[i] for i in some])),
+        np.concatenate(([0], np.cumsum([len(rows[i]) for i in some]))),
+        np.ascontiguousarray(heads[some]),
+        [shards.versions[i] for i in some],
+    )
+    answers = change_files(root, changes, journal=access.options.shard_writes == "append", sync=store.sync)
+    versions[some] = answers.versions
+    return Answers([some[i] for i in answers.changed], sorted([*whole, *(some[i] for i in answers.whole)]), versions)

@@ -1,0 +1,207 @@
+"""Assembles new shards, from the innermost level outwards: new inner chunks, inner chunks carried over from the old shard, and the index.
+
+All of it is columns over encoded bytes. codecs/shard.py assembles the shards of one level; io/write.py publishes the outermost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.array.access import Access, failure
+from frazil.array.shards.chunk_regions import BlobTable, Region
+from frazil.array.shards.shard_lookup import Chunks, Keyed, Step
+from frazil.codecs.codec import BytesToBytes, run_encode
+from frazil.codecs.inner_order import inner_ranks
+from frazil.codecs.shard import Assembled, InnerChunks, assemble
+from frazil.errors import FrazilError, InvalidInputError
+from frazil.record import Record
+from frazil.stores.values import Columns, Pieces
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NEW = 2**62  # sorts behind every offset in an old shard
+
+
+class Carried(Record):
+    """Inner chunks that a write leaves as they are: the shard of each, its number in the index, and where its bytes lie."""
+
+    shard: Columns
+    number: Columns
+    rows: Columns
+
+
+class Kept(Record):
+    """Encoded bytes that a write keeps.
+
+    old      rows of the chunks that it keeps a part of, a row each (MISSING: nothing there); None where there is none at all
+    carried  for each step
+    """
+
+    old: Columns | None
+    carried: list[Carried]
+
+
+def keep(steps: list[Step], spans: Columns, blobs: BlobTable) -> Kept:
+    """Fetches what a write keeps, in one round for all levels that lie in one region. spans: int64[n, 3], of the chunks that chunks keep a part of
+    in the last step's region, start < 0 for none."""
+    wanted = [(steps[-1].shards.region, spans)]
+    numbers = []
+    for depth, step in enumerate(steps):
+        index = step.shards.indexes
+        shard, number = index.others(*touched(steps, depth))
+        numbers.append((shard, number))
+        wanted.append((step.shards.region, step.shards.chunk_spans(shard, index.entries(shard, number))))
+    rows = _fetched(wanted, blobs)
+    carried = [Carried(*which, where) for which, where in zip(numbers, rows[1:], strict=True)]
+    return Kept(rows[0] if (spans[:, 1] >= 0).any() else None, carried)
+
+
+def touched(steps: list[Step], depth: int) -> tuple[Columns, Columns]:
+    """Shard and number of each inner chunk of a level that a write replaces."""
+    if depth + 1 == len(steps):
+        return steps[depth].shard, steps[depth].number
+    parent = steps[depth + 1].parent
+    return parent[:, 0], parent[:, 1]
+
+
+def _fetched(wanted: list[tuple[Region, Columns]], blobs: BlobTable) -> list[Columns]:
+    """Rows in `blobs` of each part, asked of each region once."""
+    rows = [np.zeros((0, 3), np.int64)] * len(wanted)
+    regions = {id(region): region for region, _ in wanted}
+    for identity, region in regions.items():
+        parts = [i for i, (other, _) in enumerate(wanted) if id(other) == identity]
+        spans = np.concatenate([wanted[i][1] for i in parts])
+        if (spans[:, 1] >= 0).any():
+            fetched = blobs.add(*region.rows(spans))
+            ends = np.cumsum([len(wanted[i][1]) for i in parts])[:-1]
+            for i, part in zip(parts, np.split(fetched, ends), strict=True):
+                rows[i] = part
+    return rows
+
+
+class Call(Record):
+    """What the functions below share. chunks, keyed: for errors, of the write and of its shards. order: int64[n], which rises with the order in which the chunks were
+    written; None: that is their own."""
+
+    access: Access
+    steps: list[Step]
+    chunks: Chunks
+    keyed: Keyed
+    blobs: BlobTable
+    order: Columns | None = None
+
+    def location(self, depth: int, shard: int) -> tuple[str | None, tuple[int, ...]]:
+        """The key of the object that a shard lies in, and coordinates of a chunk in the shard (of the shard itself, where it is the outermost)."""
+        owner = self.steps[-1].shard
+        for step in reversed(self.steps[depth + 1 :]):
+            owner = step.parent[owner, 0]
+        chunk = self.chunks.coordinates(np.flatnonzero(owner == shard)[:1])[0].tolist()
+        if depth == 0:
+            chunk = [at // count for at, count in zip(chunk, self.access.chain.leaf_counts, strict=True)]
+        return self.keyed.key(int(self.steps[depth].origin[shard])), tuple(chunk)
+
+    def name(self, error: FrazilError, depth: int, shard: int) -> None:
+        """Puts into an error which shard it is about."""
+        (error.key, error.chunk), error.path = self.location(depth, shard), self.access.path or "/"
+
+
+def outer_values(call: Call, values: Columns, kept: Kept) -> Columns:
+    """int64[n, 3], the inner chunks of the outermost shards that a write makes anew: the inner chunks themselves, or the shards that they lie in. values: as in `assemble`."""
+    for depth in reversed(range(1, len(call.access.chain.levels))):
+        values = _joined(call, depth, _assemble_level(call, depth, values, kept.carried[depth]))
+    return values
+
+
+def assembled(call: Call, values: Columns, kept: Kept) -> tuple[NDArray[np.bool_], Pieces]:
+    """The shards of the outermost level: bool[m], which of them have inner chunks; and the pieces of those. values: int64[n, 3], the inner chunks of the chunks in the
+    call's blobs, length -1 for an empty one."""
+    level = call.access.chain.levels[0]
+    made = _assemble_level(call, 0, outer_values(call, values, kept), kept.carried[0])
+    present = np.diff(made.offsets) > 0
+    if level.addressable:
+        offsets = made.offsets[np.concatenate(([True], present))]
+        return present, Pieces(call.blobs.sources, np.ascontiguousarray(made.rows), offsets)
+    rows = np.ascontiguousarray(_joined(call, 0, made)[present])
+    return present, Pieces(call.blobs.sources, rows, np.arange(len(rows) + 1, dtype=np.int64))
+
+
+def _assemble_level(call: Call, depth: int, values: Columns, carried: Carried) -> Assembled:
+    """The shards of a level; one without inner chunks has no rows."""
+    levels, index = call.access.chain.levels, call.steps[depth].shards.indexes
+    shard, number = touched(call.steps, depth)
+    keys = None if call.order is None or depth + 1 < len(levels) else call.order + _NEW
+    if len(index.tables):  # those that were there keep their places among the others
+        shard, number = np.concatenate((carried.shard, shard)), np.concatenate((carried.number, number))
+        values, before = np.concatenate((carried.rows, values)), index.entries(shard, number)[:, 0]
+        keys = before if keys is None else np.concatenate((before[: len(carried.rows)], keys))
+    if call.access.options.inner_order != "written":
+        keys = inner_ranks(levels[depth], call.access.options.inner_order)[number]
+    made = assemble(
+        levels[depth],
+        InnerChunks(shard, number, values, None, keys),
+        np.full((len(index.slot), levels[depth].total, 2), -1, np.int64),
+        -1 - len(call.blobs.buffers),
+        empty=False,
+        name=lambda error, i: call.name(error, depth, i),
+    )
+    call.blobs.add_buffer(made.indexes)
+    return made
+
+
+def _joined(call: Call, depth: int, shards: Assembled) -> Columns:
+    """Shards one after the other in one buffer, or with the codecs around them done: int64[m, 3] rows, length -1 where there is none."""
+    level, blobs, threads = call.access.chain.levels[depth], call.blobs, call.access.runtime.threads
+    ends = np.concatenate(([0], np.cumsum(shards.rows[:, 2])))
+    data = np.empty(int(ends[-1]), np.uint8)
+    files, buffers = blobs.sources
+    for _, code, text in _kernel.read_rows(files, buffers, shards.rows, data, ends, threads):
+        raise failure(call.access, code, text, None, None)
+    bounds = ends[shards.offsets]
+    present = shards.offsets[1:] > shards.offsets[:-1]
+    joined = np.full((len(present), 3), -1, np.int64)
+    if not level.after:
+        joined[:, 0], joined[:, 1], joined[present, 2] = (
+            blobs.add_buffer(data),
+            bounds[:-1],
+            np.diff(bounds)[present],
+        )
+        return joined
+    numbers = np.flatnonzero(present).tolist()
+    parts = [data[bounds[i] : bounds[i + 1]] for i in numbers]
+    for i, value in zip(numbers, _encoded(call, depth, numbers, parts), strict=True):
+        joined[i] = blobs.add_buffer(value), 0, len(value)
+    return joined
+
+
+def _encoded(
+    call: Call, depth: int, numbers: list[int], shards: Sequence[NDArray[np.uint8]]
+) -> Sequence[bytes | _kernel.Segment]:
+    """Shards with the codecs around them done: those of Python's one after the other, then the kernel's for all shards at once."""
+    after = call.access.chain.levels[depth].after
+    forms = [codec.native() for codec in after]
+    last = len(forms) - next((i for i, form in enumerate(reversed(forms)) if form is None), len(forms))
+    values: Sequence[bytes | NDArray[np.uint8]] = shards
+    if last:
+        values = [
+            _around(call, after[:last], shard.tobytes(), depth, number)
+            for number, shard in zip(numbers, shards, strict=True)
+        ]
+    native = [form for form in forms[last:] if form is not None]
+    try:
+        return _kernel.encode_bytes(native, values, call.access.runtime.threads)
+    except ValueError as error:
+        raise InvalidInputError(f"a shard could not be encoded: {error}", path=call.access.path or "/") from error
+
+
+def _around(call: Call, codecs: Sequence[BytesToBytes], data: bytes, depth: int, number: int) -> bytes:
+    try:
+        for codec in codecs:
+            data = run_encode(codec, data)
+    except FrazilError as error:
+        call.name(error, depth, number)
+        raise
+    return data

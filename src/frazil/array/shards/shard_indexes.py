@@ -1,0 +1,135 @@
+"""Shard indexes that are remembered: stacked tables with the versions of their shards, found by the names of the shards. All handles of an opened location share them; its
+memory (stores/caches/byte_cache.py) counts their bytes.
+
+shard_lookup.py and the kernel read and check indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.record import Record
+from frazil.stores.caches.byte_cache import ENTRY, ByteCache, CacheSection
+from frazil.stores.values import Columns, Version
+
+if TYPE_CHECKING:
+    from frazil.array.hierarchy.nodes import Place
+    from frazil.codecs.leaf import Chain
+    from frazil.metadata.model import ArrayMetadata
+
+__all__ = ["IndexTables", "RememberedIndexes", "Slot", "remembered_indexes"]
+
+_NAME: Final = 128  # bytes that the name of a shard costs
+
+
+class IndexTables(Record):
+    """The indexes of g shards that were read together; never changed.
+
+    tables    int64[g, total, 2]
+    versions  of the shards: int64[g, 3] (inode, size, time of change in ns) of files on a local disk; bytes of any other; None: they are the same for ever"""
+
+    tables: Columns
+    versions: Columns | Sequence[Version | None] | None
+
+    def version(self, row: int) -> Version | None:
+        """As a store tells it."""
+        if isinstance(self.versions, np.ndarray):
+            version: Version = self.versions[row].astype("<i8", copy=False).tobytes()
+            return version
+        return None if self.versions is None else self.versions[row]
+
+
+Slot = tuple[IndexTables, int]  # tables, and a row of them
+_NOTHING: Final[tuple[IndexTables | None, Sequence[Hashable], int]] = (None, (), 0)
+
+
+class _Kept:
+    """What is remembered of one kind of index. blocks: by identity, with the names that were put with each; the oldest first."""
+
+    __slots__ = ("blocks", "nbytes", "slots")
+
+    def __init__(self) -> None:
+        self.slots: dict[Hashable, Slot] = {}
+        self.blocks: dict[int, tuple[IndexTables, Sequence[Hashable], int]] = {}
+        self.nbytes = 0
+
+    def add(self, names: Sequence[Hashable], tables: IndexTables) -> None:
+        nbytes = tables.tables.nbytes + _NAME * len(names) + ENTRY
+        self.blocks[id(tables)] = tables, names, nbytes
+        self.nbytes += nbytes
+        for row, name in enumerate(names):
+            self.slots[name] = tables, row
+
+    def remove(self, block: int) -> None:
+        tables, names, nbytes = self.blocks.pop(block, _NOTHING)
+        self.nbytes -= nbytes
+        for name in names:
+            if self.slots.get(name, (None,))[0] is tables:
+                del self.slots[name]
+
+
+class RememberedIndexes:
+    """The indexes of one array, or of all arrays whose shards have names of their own. Of those that are too many the first ones go first. Safe to use from many threads, and
+    after a fork, which begins with nothing remembered.
+
+    by_coordinates  the name of a shard is its coordinates; else its label (Located.labels)"""
+
+    __slots__ = ("_section", "by_coordinates", "memory")
+
+    def __init__(self, memory: ByteCache, label: Hashable, *, by_coordinates: bool) -> None:
+        self._section: Final[CacheSection[_Kept]] = CacheSection(memory, label)
+        self.memory: Final = memory
+        self.by_coordinates: Final = by_coordinates
+
+    def find(self, names: Sequence[Hashable]) -> list[Slot | None] | None:
+        """For each shard its index, None where it is not remembered; None alone where nothing is."""
+        kept = self._section.get("")
+        if kept is None or not kept.slots:
+            return None
+        found = list(map(kept.slots.get, names))
+        return found if any(found) else None
+
+    def put(self, names: Sequence[Hashable], tables: IndexTables) -> None:
+        """Remembers the indexes of shards, if they fit."""
+        memory = self.memory
+        if tables.tables.nbytes + ENTRY * 2 + _NAME * len(names) > memory.limit:
+            return
+        tables.tables.flags.writeable = False
+        kept = self._section.get("") or _Kept()
+        with memory.lock:
+            kept.add(names, tables)
+            while kept.nbytes + ENTRY > memory.limit:
+                kept.remove(next(iter(kept.blocks)))
+        self._section.put("", kept, kept.nbytes)
+
+    def drop(self, names: Iterable[Hashable]) -> None:
+        """Forgets these; the bytes go with those that were put with them."""
+        kept = self._section.get("")
+        if kept is None:
+            return
+        before = kept.nbytes
+        for name in names:
+            slot = kept.slots.pop(name, None)
+            if slot is not None and len(slot[0].tables) == 1:
+                with self.memory.lock:
+                    kept.remove(id(slot[0]))
+        if kept.nbytes != before:
+            self._section.put("", kept, kept.nbytes)
+
+
+def remembered_indexes(place: Place, metadata: ArrayMetadata, chain: Chain) -> RememberedIndexes | None:
+    """Where an array remembers shard indexes; None where it remembers none: they are in shards, or in codecs around them. Handles of the opened location share what they read out
+    of the same bytes in the same way; with transformers, and codecs that users define, nobody does."""
+    if len(chain.levels) != 1 or not chain.levels[0].addressable:
+        return None
+    memory = ByteCache(place.runtime.cache_bytes) if place.memory is None else place.memory
+    level, plain = chain.levels[0], place.nodes is None
+    if place.transformers or metadata.storage_transformers or not level.index_codecs.plain:
+        return RememberedIndexes(memory, object(), by_coordinates=plain)
+    endian = getattr(level.index_codecs.serializer, "endian", None)
+    label = "shard index", level.counts, level.at_end, endian, len(level.index_codecs.after)
+    if not plain:
+        return RememberedIndexes(memory, label, by_coordinates=False)
+    return RememberedIndexes(memory, (*label, place.layout.data_prefix(place.path)), by_coordinates=True)

@@ -1,0 +1,286 @@
+"""Finds inner chunks: from objects through the levels of sharding to spans, one vectorised round for each level.
+
+Shard indexes are read (through regions), checked, and remembered here. Nothing but shards behind codecs is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from errno import EISDIR
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.array.access import Access, failure
+from frazil.array.shards.chunk_regions import MemoryRegion, Region, StoredRegion
+from frazil.array.shards.shard_indexes import IndexTables
+from frazil.codecs.codec import run_decode
+from frazil.codecs.shard import Level, StackedIndex, read_indexes
+from frazil.errors import FrazilError, StoreError
+from frazil.indexing import BoxBatch, BoxChunks, PointBatch, PointChunks
+from frazil.late import LateModule
+from frazil.record import Record
+from frazil.stores.array_storage.chunk_storage import Located
+from frazil.stores.values import FOLDER, NO_SPANS, Columns, Fetched, Sources, Version
+
+if TYPE_CHECKING:
+    from frazil.array.shards import shard_append
+else:
+    shard_append = LateModule("frazil.array.shards.shard_append")
+
+_FILE_VERSION: Final = 24  # bytes of the version of a file on a local disk
+
+Key = Callable[[int], tuple[str | None, tuple[int, ...]]]  # group -> (key of its object, coordinates of a chunk in it)
+
+
+Chunks = BoxChunks | PointChunks
+Batch = BoxBatch | PointBatch
+
+
+class Keyed(Protocol):
+    """Chunks by rows, so far as errors name them; a Located is one."""
+
+    def key(self, row: int) -> str | None:
+        """The key of a chunk's object; None where it has none."""
+
+
+class Unlocated:
+    """Chunks that are written whole: where the old ones lie is looked up only for an error."""
+
+    __slots__ = ("_access", "_coords")
+
+    def __init__(self, access: Access, coords: Columns) -> None:
+        self._access, self._coords = access, coords
+
+    def key(self, row: int) -> str | None:
+        """As Located.key."""
+        return self._access.storage.locate(self._coords[row : row + 1]).key(0)
+
+
+class Shards(Record):
+    """Shards of one level with their indexes.
+
+    region   the objects or buffers that they lie in
+    spans    int64[g, 3], (object, start, length) of each shard in `region`; start < 0: it is missing
+    indexes  of the shards; starts are counted from the first byte of the shard"""
+
+    region: Region
+    spans: Columns
+    indexes: StackedIndex
+
+    def chunk_spans(self, shard: Columns | int, entries: Columns) -> Columns:
+        """Entries of the indexes of shards, int64[n, 2], as spans in the region."""
+        spans = np.empty((len(entries), 3), np.int64)
+        spans[:, 0] = self.spans[shard, 0]
+        spans[:, 1] = entries[:, 0] + np.where(entries[:, 0] < 0, 0, self.spans[shard, 1])
+        spans[:, 2] = entries[:, 1]
+        return spans
+
+
+class Step(Record):
+    """One level of the walk.
+
+    shard    int64[n], the shard of this level that each inner chunk of the plan lies in
+    number   int64[n], its number in the index of that shard, or the number of the shard of the next level that it lies in
+    shards   the shards
+    parent   int64[g, 2], (shard of the level above, number in it) of each shard; empty at the outermost level
+    origin   int64[g], the object that each shard lies in: a row of the Located
+    """
+
+    shard: Columns
+    number: Columns
+    shards: Shards
+    parent: Columns
+    origin: Columns
+
+    def chunk_spans(self) -> Columns:
+        """int64[n, 3]: the spans of the inner chunks; start < 0 where one is missing."""
+        return self.shards.chunk_spans(self.shard, self.shards.indexes.entries(self.shard, self.number))
+
+
+class Opened(Record):
+    """Shards of the outermost level. versions: of the objects; may_repeat: versions that the next content might have too, and that are not remembered."""
+
+    shards: Shards
+    versions: Sequence[Version | None]
+    may_repeat: Sequence[bool] | None
+
+    def remember(self, access: Access, names: Sequence[Hashable]) -> None:
+        """Puts the indexes into the array's memory, so far as they would be used and may be."""
+        stacked, of_shard = self.shards.indexes
+        kept = [
+            i
+            for i, (slot, version) in enumerate(zip(of_shard.tolist(), self.versions, strict=True))
+            if slot >= 0 and version is not None and names[i] != "" and not (self.may_repeat and self.may_repeat[i])
+        ]
+        if access.indexes is None or not kept:
+            return
+        tables = stacked if len(kept) == len(stacked) else stacked[of_shard[kept]]
+        versions = [self.versions[i] or b"" for i in kept]
+        if all(len(version) == _FILE_VERSION for version in versions):
+            columns = np.frombuffer(b"".join(versions), "<i8").astype(np.int64).reshape(-1, 3)
+            access.indexes.put([names[i] for i in kept], IndexTables(tables, columns))
+        else:
+            access.indexes.put([names[i] for i in kept], IndexTables(tables, versions))
+
+
+def index_names(access: Access, coords: Columns, located: Located) -> Sequence[Hashable]:
+    """What the indexes of shards are remembered under; "" for a shard of which none is."""
+    if access.indexes is not None and access.indexes.by_coordinates:
+        return list(map(tuple, coords.tolist()))
+    return located.labels()
+
+
+def fetch_indexes(access: Access, located: Located) -> Fetched:
+    """The indexes of shards, in one request a shard; the whole shard, where it has codecs around it."""
+    level, count = access.chain.levels[0], len(located.kind)
+    asked = np.empty((count, 3), np.int64)
+    asked[:, 0] = np.arange(count)
+    asked[:, 1:] = level.index_span if level.addressable else (0, -1)
+    return access.storage.fetch(located, asked)
+
+
+def replaced_since(access: Access, located: Located, fetched: Fetched) -> bool:
+    """Whether an object is another one by now than the one that was fetched, or was being changed in place: then what is wrong with that one is no news."""
+    # in this order: who changes a file in place is done with it before he leaves
+    return shard_append.restore_shards(access, located.names) or list(fetched.versions) != list(
+        access.storage.fetch(located, NO_SPANS).versions
+    )
+
+
+def open_shards(access: Access, located: Located, coords: Columns, fetched: Fetched) -> Opened:
+    """Checks the indexes of shards that fetch_indexes brought."""
+    level, count = access.chain.levels[0], len(coords)
+    if FOLDER in fetched.status:
+        i = list(fetched.status).index(FOLDER)
+        raise StoreError(
+            "a shard could not be read: a folder lies in its place",
+            errno=EISDIR,
+            key=located.key(i),
+            path=access.path or "/",
+            chunk=tuple(coords[i].tolist()),
+        )
+    region: Region = StoredRegion(access.storage, located, fetched.versions, fetched)
+    there = fetched.rows[:, 0] != _kernel.MISSING
+    spans = np.stack((np.arange(count), np.where(there, 0, -1), np.where(there, fetched.sizes, -1)), axis=1)
+
+    def key(i: int) -> tuple[str | None, tuple[int, ...]]:
+        return located.key(i), tuple(coords[i].tolist())
+
+    if not level.addressable:
+        region, spans = decode_whole(access, level, fetched.sources, fetched.rows, key)
+        index = _read_indexes(access, level, region, spans, key)
+    else:
+        index = _parsed(access, level, fetched.sources, fetched.rows, fetched.sizes, key)
+    return Opened(Shards(region, spans, index), fetched.versions, fetched.version_may_repeat)
+
+
+def _parsed(access: Access, level: Level, sources: Sources, rows: Columns, sizes: Columns, key: Key) -> StackedIndex:
+    """The indexes that lie at rows (MISSING: there is no shard) of shards of these sizes."""
+    there = rows[:, 0] != _kernel.MISSING
+    present = np.flatnonzero(there)
+    slot = np.where(there, np.cumsum(there) - 1, -1)
+    rows, sizes = np.ascontiguousarray(rows[present]), np.ascontiguousarray(sizes[present])
+    tables, failures = read_indexes(level, *sources, rows, sizes, access.runtime.threads)
+    for i, code, text in failures:
+        raise failure(access, code, text, *key(int(present[i])))
+    return StackedIndex(tables, slot)
+
+
+def first_step(access: Access, chunks: Chunks, shards: Shards, origin: Columns) -> Step:
+    """The step of the outermost level; shards in the order of the shards of `chunks`."""
+    none = np.zeros((0, 2), np.int64)
+    return Step(chunks.shard_rows(), level_numbers(access, chunks, 0), shards, none, origin)
+
+
+def level_numbers(access: Access, chunks: Chunks, depth: int) -> Columns:
+    """int64[n]: the number of each inner chunk, or of the shard of a deeper level that it lies in, in the shard index of level `depth`."""
+    levels = access.chain.levels
+    divide = [1] * len(access.chain.leaf.shape)
+    for level in levels[depth + 1 :]:
+        divide = [a * b for a, b in zip(divide, level.counts, strict=True)]
+    return chunks.numbers(divide, levels[depth].counts, levels[depth].strides)
+
+
+def walk(access: Access, chunks: Chunks, keyed: Keyed, first: Step) -> tuple[list[Step], Columns]:
+    """From the outermost level's step to the innermost: the steps, and for each inner chunk its span in the last step's region."""
+    steps = [first]
+    for depth in range(1, len(access.chain.levels)):
+        steps.append(_descend(access, chunks, keyed, steps[-1], depth))
+    return steps, steps[-1].chunk_spans()
+
+
+def _descend(access: Access, chunks: Chunks, keyed: Keyed, above: Step, depth: int) -> Step:
+    level = access.chain.levels[depth]
+    spans = above.chunk_spans()
+    keys = above.shard * access.chain.levels[depth - 1].total + above.number
+    distinct, firsts, shard = np.unique(keys, return_index=True, return_inverse=True)
+    parent = np.stack(np.divmod(distinct, access.chain.levels[depth - 1].total), axis=1)
+    spans = spans[firsts]
+    number = level_numbers(access, chunks, depth)
+    first_chunks = chunks.coordinates(firsts)
+    origin = above.origin[parent[:, 0]]
+
+    def key(i: int) -> tuple[str | None, tuple[int, ...]]:
+        return keyed.key(int(origin[i])), tuple(first_chunks[i].tolist())
+
+    return Step(shard.reshape(-1), number, shards_below(access, level, above.shards.region, spans, key), parent, origin)
+
+
+def shards_below(access: Access, level: Level, region: Region, spans: Columns, key: Key) -> Shards:
+    """Shards that lie in shards, decoded where they have codecs around them."""
+    if not level.addressable:
+        region, spans = decode_whole(access, level, *region.rows(spans), key)
+    return Shards(region, spans, _read_indexes(access, level, region, spans, key))
+
+
+def decode_whole(
+    access: Access, level: Level, sources: Sources, rows: Columns, key: Key
+) -> tuple[MemoryRegion, Columns]:
+    """Shards with codecs around them, a row each, decoded into memory whole: the region that they then lie in, and their spans there."""
+    native = [codec.native() for codec in level.after]
+    count = len(rows)
+    lengths = np.empty(count, np.int64)
+    last = len(native) - next((i for i, form in enumerate(reversed(native)) if form is None), len(native))
+    segments, failures = _kernel.decode_bytes(
+        [form for form in native[last:] if form is not None],
+        sources.files,
+        sources.buffers,
+        rows,
+        np.full(count, level.bound, np.int64),
+        lengths,
+        access.runtime.threads,
+    )
+    if failures:
+        i, code, text = failures[0]
+        raise failure(access, code, text, *key(i))
+    buffers: list[bytes | _kernel.Segment] = list(segments)
+    for i in np.flatnonzero(lengths >= 0).tolist() if last else ():
+        try:
+            for codec in reversed(level.after[:last]):
+                buffers[i] = run_decode(codec, bytes(buffers[i]), level.bound)
+        except FrazilError as error:
+            error.key, error.chunk, error.path = *key(i), access.path or "/"
+            raise
+    decoded = np.zeros((count, 3), np.int64)
+    decoded[:, 0] = np.arange(count)
+    decoded[:, 2] = [len(buffer) for buffer in buffers]
+    decoded[lengths < 0, 1:] = -1
+    return MemoryRegion(buffers), decoded
+
+
+def _read_indexes(access: Access, level: Level, region: Region, spans: Columns, key: Key) -> StackedIndex:
+    """The indexes of shards whose spans are known."""
+    nbytes = level.index_codecs.nbytes
+    there = spans[:, 1] >= 0
+    short = np.flatnonzero(there & (spans[:, 2] < nbytes))[:1]
+    for i in short.tolist():
+        size, nothing = np.ascontiguousarray(spans[short, 2]), np.full((level.total, 2), -1, np.int64)
+        for _, code, text in _kernel.check_indexes(level.kernel_index, size, nothing):
+            raise failure(access, code, text, *key(i))
+    wanted = spans.copy()
+    if level.at_end:
+        wanted[there, 1] += spans[there, 2] - nbytes
+    wanted[there, 2] = nbytes
+    sources, rows = region.rows(wanted)
+    return _parsed(access, level, sources, rows, spans[:, 2], key)

@@ -1,0 +1,86 @@
+"""`frazil export`: an array or a group as a file of another format, or as plain Zarr. How it is written is in integrations/files/exports/."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from frazil.array.array import Array
+from frazil.array.info import human
+from frazil.cli.command import Command
+from frazil.cli.layout_arguments import memory
+from frazil.cli.locations import add_virtual_prefix, open_node
+from frazil.cli.output import add_json, say_result
+from frazil.cli.progress import Progress
+from frazil.late import LateModule
+from frazil.runtime import Runtime
+
+if TYPE_CHECKING:
+    from frazil.integrations.files.exports import export_file
+else:
+    export_file = LateModule("frazil.integrations.files.exports.export_file")
+
+_FORMATS = ("netcdf4", "hdf5", "npy", "npz", "tiff", "zarr")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="an array or a group: a folder or URL, nodes below it may follow as in sea.zarr/level1; or one in a repository, as in sea.repo@v1/level1",
+    )
+    parser.add_argument(
+        "file", metavar="FILE", help="its ending says the format: .nc, .h5, .npy, .npz, .tif, .zarr (a folder or URL)"
+    )
+    parser.add_argument("--format", choices=_FORMATS, help="where the ending does not say it")
+    parser.add_argument(
+        "--variables", metavar="NAMES", type=_names, help="only these arrays, as in level1/temp,salt or 'level1/*'"
+    )
+    parser.add_argument(
+        "--skip", metavar="VARIABLE", action="append", default=[], help="leave out an array; may be given several times"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    parser.add_argument(
+        "--memory", metavar="SIZE", type=memory, default=2**28, help="bytes that are held, as in 512MiB (256MiB)"
+    )
+    add_virtual_prefix(parser)
+    add_json(parser)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def run(options: Namespace) -> None:
+    node = open_node(options.source, "", options.virtual_prefix)
+    total = node.nbytes if isinstance(node, Array) else None
+    with Progress("exporting", total) as report:
+        done = export_file.export_file(
+            node,
+            options.file,
+            options.format,
+            variables=options.variables,
+            skip=options.skip,
+            overwrite=options.overwrite,
+            progress=report,
+            runtime=Runtime(bytes_in_flight=options.memory),
+        )
+    count = f"{len(done.arrays)} array{'s' * (len(done.arrays) != 1)}"
+    document = {"path": options.file, "format": done.format, "arrays": list(done.arrays), "nbytes": done.nbytes}
+    say_result(options, document, f"{options.file}: {done.format}, {count}, {human(done.nbytes)}")
+
+
+COMMAND = Command(
+    "export",
+    "an array or a group, as a file of NetCDF, HDF5, NumPy or TIFF, or as plain Zarr",
+    "Writes the arrays at a place, or at a point in the history of a repository, with groups, attributes and the names of dimensions, within --memory. The\n"
+    "file appears when it is complete. Chunks of plain Zarr are copied as the bytes that they are. NetCDF4 and HDF5 need h5py, TIFF tifffile.",
+    (
+        ("frazil export ocean.zarr all.nc", "a group with all below it, as NetCDF4"),
+        ("frazil export sea.repo@v1 v1.zarr", "what a tag of a repository has, as plain Zarr"),
+        ("frazil export ocean.zarr/level1/temp temp.npy", "one array, for NumPy"),
+        ("frazil export ocean.zarr part.h5 --skip flat --json", "all but one array, as HDF5; for programs"),
+    ),
+    add_arguments,
+    run,
+)

@@ -1,0 +1,35 @@
+"""`--decoded`: elements as xarray decodes them. The decoding is in integrations/xarray/decoded_array.py."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING
+
+from frazil.errors import InvalidInputError
+from frazil.late import LateModule
+from frazil.operations.window import Window
+
+if TYPE_CHECKING:
+    from frazil.integrations.xarray import decoded_array
+else:
+    decoded_array = LateModule("frazil.integrations.xarray.decoded_array")
+
+
+def add_decoded(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--decoded",
+        action="store_true",
+        help="apply the attributes scale_factor, add_offset, _FillValue, missing_value and units of time, as xarray does (needs frazil[xarray])",
+    )
+
+
+def decoded(window: Window) -> Window:
+    """The same selection of the decoded array. Raises InvalidInputError where xarray is missing, MetadataError for attributes that cannot be decoded."""
+    try:
+        return window._replace(source=decoded_array.DecodedArray(window.array))
+    except ImportError as error:
+        raise InvalidInputError(
+            f"--decoded needs xarray, and cftime for other calendars: {error}",
+            path=window.array.path or "/",
+            hint="pip install 'frazil[xarray]' cftime",
+        ) from error

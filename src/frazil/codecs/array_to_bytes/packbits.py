@@ -1,0 +1,114 @@
+"""The `packbits` codec: only those bits of each element that count, one after the other (Zarr extensions registry, packbits)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, choice, integer
+from frazil.codecs.number_types import bits_of, number_type
+from frazil.errors import ChunkDecodeError, MetadataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.uint8]
+
+PADDINGS = ("none", "first_byte", "last_byte")
+_SIGNED = frozenset({"int2", "int4", "int8", "int16", "int32", "int64"})
+_BLOCK = 2**16  # numbers that are expanded to single bits at once, a multiple of 8
+
+
+class PackBits(ArrayToBytes):
+    """padding_encoding: whether a first or last byte says how many bits of the last one are unused; first_bit, last_bit: those bits of each number that
+    are stored, from 0, the lowest (None: all). Complex elements are two numbers."""
+
+    __slots__ = ("first_bit", "last_bit", "padding_encoding")
+    name: ClassVar[str] = "packbits"
+    optional: ClassVar[tuple[str, ...]] = ("padding_encoding", "first_bit", "last_bit")
+
+    def __init__(
+        self, padding_encoding: str = "none", first_bit: int | None = None, last_bit: int | None = None
+    ) -> None:
+        self.padding_encoding = choice(padding_encoding, "padding_encoding", PADDINGS)
+        self.first_bit = None if first_bit is None else integer(first_bit, "first_bit", 0, 2**16)
+        self.last_bit = None if last_bit is None else integer(last_bit, "last_bit", self.first_bit or 0, 2**16)
+
+    def configuration(self) -> dict[str, object] | None:
+        settled: dict[str, object] = {"padding_encoding": self.padding_encoding}
+        bits = {"first_bit": self.first_bit, "last_bit": self.last_bit}
+        return settled | {name: bit for name, bit in bits.items() if bit is not None}
+
+    def check(self, spec: ChunkSpec, path: str) -> None:
+        number = number_type(spec.dtype)
+        if number is None:
+            raise MetadataError(f"codec {self.name} packs numbers, not {spec.dtype}", path=path)
+        for name, bit in (("first_bit", self.first_bit), ("last_bit", self.last_bit)):
+            if bit is not None and bit >= bits_of(number):
+                raise MetadataError(
+                    f"{name} is {bit}; {number} has {bits_of(number)} bits", path=f"{path}.configuration.{name}"
+                )
+
+    def _range(self, spec: ChunkSpec) -> tuple[np.dtype[np.generic], int, int, int]:
+        """The type of a number, how many there are, the first bit of each, and the one behind the last."""
+        number = number_type(spec.dtype)
+        assert number is not None, "check has seen it"
+        last = bits_of(number) - 1 if self.last_bit is None else self.last_bit
+        return number, spec.nbytes // number.itemsize, self.first_bit or 0, last + 1
+
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes:
+        number, count, first, end = self._range(spec)
+        raw = _little(np.ascontiguousarray(array).reshape(-1).view(np.uint8), number)
+        if (first, end) == (0, 8 * number.itemsize):
+            packed = raw.tobytes()
+        else:
+            packed = b"".join(
+                np.packbits(np.unpackbits(part, axis=1, bitorder="little")[:, first:end], bitorder="little").tobytes()
+                for part in _blocks(raw)
+            )
+        unused = bytes([-count * (end - first) % 8])
+        return {"none": packed, "first_byte": unused + packed, "last_byte": packed + unused}[self.padding_encoding]
+
+    def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        if len(data) != self.encoded_size(spec):
+            raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes instead of {self.encoded_size(spec)}")
+        number, count, first, end = self._range(spec)
+        if self.padding_encoding != "none":
+            at = 0 if self.padding_encoding == "first_byte" else len(data) - 1
+            unused = -count * (end - first) % 8
+            if data[at] != unused:
+                raise ChunkDecodeError(f"codec {self.name}: {data[at]} bits are said to be unused, not {unused}")
+            data = data[:at] + data[at + 1 :]
+        raw = np.frombuffer(data, np.uint8)
+        if (first, end) != (0, 8 * number.itemsize):
+            raw = self._expanded(raw, number, count, first, end)
+        return _little(raw, number).reshape(-1).view(spec.dtype).reshape(spec.shape)
+
+    def _expanded(self, packed: Bytes, number: np.dtype[np.generic], count: int, first: int, end: int) -> Bytes:
+        made = np.empty((count, number.itemsize), np.uint8)
+        width, signed = end - first, number.name in _SIGNED
+        for at in range(0, count, _BLOCK):
+            most = min(_BLOCK, count - at)
+            part = packed[at * width // 8 : -(-(at + most) * width // 8)]
+            bits = np.zeros((most, 8 * number.itemsize), np.uint8)
+            bits[:, first:end] = np.unpackbits(part, count=most * width, bitorder="little").reshape(most, width)
+            if signed:
+                bits[:, end:] = bits[:, end - 1 : end]
+            made[at : at + most] = np.packbits(bits, axis=1, bitorder="little")
+        return made
+
+    def encoded_size(self, spec: ChunkSpec) -> int | None:
+        _, count, first, end = self._range(spec)
+        return -(-count * (end - first) // 8) + (self.padding_encoding != "none")
+
+
+def _little(raw: Bytes, number: np.dtype[np.generic]) -> Bytes:
+    """The bytes of numbers, a row for each, in little-endian order; or back from it."""
+    rows = raw.reshape(-1, number.itemsize)
+    return rows if np.little_endian else rows[:, ::-1].copy()
+
+
+def _blocks(raw: Bytes) -> Iterator[Bytes]:
+    return (raw[at : at + _BLOCK] for at in range(0, len(raw), _BLOCK))

@@ -1,0 +1,77 @@
+"""The codecs `vlen-utf8`, `vlen-bytes` and `vlen-array`: the number of elements, then of each its length and its bytes; numbers are u32, little-endian.
+
+Where only codecs of the kernel stand around it, element_stage.py runs it for many chunks at once; here it runs for one chunk."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec
+from frazil.codecs.element_stage import ElementStage
+from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
+
+MOST_BYTES = 2**32  # of a chunk that was compressed, decoded
+
+
+class Vlen(ArrayToBytes):
+    """What the three have in common: they differ in name."""
+
+    __slots__ = ()
+    _vlen: ClassVar[bool] = True
+
+    def configuration(self) -> dict[str, object] | None:
+        return None
+
+    def check(self, spec: ChunkSpec, path: str) -> None:
+        if not spec.views:
+            raise MetadataError(
+                f"codec {self.name} encodes the data types string and bytes, not elements of {spec.dtype}", path=path
+            )
+
+    def bound(self, spec: ChunkSpec) -> int:
+        return MOST_BYTES
+
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes:
+        stage, views = _stage(spec), np.ascontiguousarray(array)
+        encoded = stage.encode([views], np.array([[-1, 0, views.nbytes]], np.int64), 1)
+        if encoded.failures:
+            raise InvalidInputError(f"codec {self.name}: {encoded.failures[0][2]}")
+        return bytes(encoded.buffers[0])
+
+    def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        views, _, failures = _stage(spec).decode(None, [data], np.array([[-1, 0, len(data)]], np.int64), 1)
+        if failures:
+            raise ChunkDecodeError(failures[0][2])
+        return views[0].reshape(spec.shape)
+
+
+class VlenUtf8(Vlen):
+    """vlen-utf8: text."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "vlen-utf8"
+
+
+class VlenBytes(Vlen):
+    """vlen-bytes: bytes."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "vlen-bytes"
+
+
+class VlenArray(Vlen):
+    """vlen-array: as vlen-bytes. numcodecs wrote ragged arrays with it, whose items have a type of their own; Zarr v3 has no such data type."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "vlen-array"
+
+
+def element_stage(spec: ChunkSpec, native: tuple[tuple[object, ...], ...], limit: int) -> ElementStage:
+    """The stage that runs these codecs for many chunks, with the kernel's codecs behind them."""
+    return ElementStage(spec.shape, spec.dtype, native, limit, spec.heap)
+
+
+def _stage(spec: ChunkSpec) -> ElementStage:
+    return element_stage(spec, (), MOST_BYTES)

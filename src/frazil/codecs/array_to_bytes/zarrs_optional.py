@@ -1,0 +1,106 @@
+"""The codec `zarrs.optional`: a mask, and the values that are there, each through a chain of its own. An element is a struct (valid, value)
+(metadata/types/optional.py).
+
+The bytes: the lengths of both, u64 little-endian, the encoded mask, the encoded values."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, Self
+
+import numpy as np
+
+from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, ParseCodecs, resolve
+from frazil.codecs.nested_chain import NestedChain, nested_chain, to_json
+from frazil.errors import ChunkDecodeError, MetadataError
+from frazil.metadata.types.heap import field_of
+
+_LENGTHS: Final = struct.Struct("<QQ")
+_MOST_BYTES: Final = 2**33
+
+
+class ZarrsOptional(ArrayToBytes):
+    """mask_codecs, data_codecs: the chains of the mask and of the values."""
+
+    __slots__ = ("data_codecs", "mask_codecs")
+    name: ClassVar[str] = "zarrs.optional"
+    required: ClassVar[tuple[str, ...]] = ("mask_codecs", "data_codecs")
+
+    def __init__(self, mask_codecs: Sequence[Codec] | None = None, data_codecs: Sequence[Codec] | None = None) -> None:
+        self.mask_codecs = (Bytes(),) if mask_codecs is None else tuple(mask_codecs)
+        self.data_codecs = (Bytes(),) if data_codecs is None else tuple(data_codecs)
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
+        return cls(**{name: parse(configuration[name], name) for name in cls.required})
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"mask_codecs": to_json(self.mask_codecs), "data_codecs": to_json(self.data_codecs)}
+
+    def resolved(self, spec: ChunkSpec) -> Self:
+        if not _is_optional(spec):
+            return self
+        return type(self)(resolve(self.mask_codecs, _mask_spec(spec)), resolve(self.data_codecs, _value_spec(spec, 1)))
+
+    def check(self, spec: ChunkSpec, path: str) -> None:
+        if not _is_optional(spec):
+            raise MetadataError(f"codec {self.name} encodes optional elements, not {spec.dtype}", path=path)
+        self._mask.check(_mask_spec(spec))
+        self._data.check(_value_spec(spec, 1))
+
+    def bound(self, spec: ChunkSpec) -> int:
+        return _MOST_BYTES + 2 * spec.nbytes
+
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes:
+        valid = np.ascontiguousarray(field_of(array, "valid"))
+        values = np.ascontiguousarray(field_of(array, "value")[valid])
+        mask = self._mask.encode(valid, _mask_spec(spec))
+        data = self._data.encode(values, _value_spec(spec, len(values))) if len(values) else b""
+        return _LENGTHS.pack(len(mask), len(data)) + mask + data
+
+    def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        if len(data) < _LENGTHS.size:
+            raise ChunkDecodeError(f"codec {self.name}: {len(data)} bytes are too few for two lengths")
+        mask_length, data_length = _LENGTHS.unpack_from(data)
+        rest = data[_LENGTHS.size :]
+        if mask_length + data_length != len(rest):
+            raise ChunkDecodeError(
+                f"codec {self.name}: lengths of {mask_length} and {data_length} in a chunk of {len(data)} bytes"
+            )
+        raw = self._mask.decode(rest[:mask_length], _mask_spec(spec))
+        valid = raw.view(np.uint8) != 0
+        out: Array = np.zeros(spec.shape, spec.dtype)
+        field_of(out, "valid")[...] = valid
+        if count := int(np.count_nonzero(valid)):
+            field_of(out, "value")[valid] = self._data.decode(rest[mask_length:], _value_spec(spec, count)).reshape(-1)
+        return out
+
+    @property
+    def _mask(self) -> NestedChain:
+        return nested_chain(self.mask_codecs, "mask_codecs")
+
+    @property
+    def _data(self) -> NestedChain:
+        return nested_chain(self.data_codecs, "data_codecs")
+
+
+def _part(spec: ChunkSpec, name: str) -> np.dtype[np.generic]:
+    """The dtype of one field."""
+    assert spec.dtype.fields is not None, "it is a struct"
+    return spec.dtype.fields[name][0]
+
+
+def _is_optional(spec: ChunkSpec) -> bool:
+    return spec.dtype.names == ("valid", "value") and _part(spec, "valid") == np.bool_
+
+
+def _mask_spec(spec: ChunkSpec) -> ChunkSpec:
+    return ChunkSpec(spec.shape, np.dtype(np.bool_), (), b"\0")
+
+
+def _value_spec(spec: ChunkSpec, count: int) -> ChunkSpec:
+    dtype = _part(spec, "value")
+    swaps = tuple((offset - 1, width, items) for offset, width, items in spec.swaps)
+    return ChunkSpec((count,), dtype, swaps, bytes(dtype.itemsize), spec.heap)

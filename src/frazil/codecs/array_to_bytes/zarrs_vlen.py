@@ -1,0 +1,125 @@
+"""The codecs of zarrs for elements of variable length: `zarrs.vlen`, with offsets and bytes in chains of their own, and `zarrs.vlen_v2`, which is vlen-bytes
+under another name."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import numpy as np
+
+from frazil.codecs.array_to_bytes.bytes import Bytes
+from frazil.codecs.array_to_bytes.vlen import MOST_BYTES, Vlen
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, ParseCodecs, choice
+from frazil.codecs.nested_chain import NestedChain, nested_chain, to_json
+from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
+from frazil.metadata.types.core import TEXT_VIEW
+from frazil.metadata.types.heap import view_columns, views_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LENGTH: Final = struct.Struct("<Q")
+
+
+class ZarrsVlenV2(Vlen):
+    """zarrs.vlen_v2: the bytes of vlen-bytes, for text and for bytes."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "zarrs.vlen_v2"
+
+
+class ZarrsVlen(ArrayToBytes):
+    """zarrs.vlen: one offset more than there are elements, and the bytes of all elements.
+
+    index_codecs, data_codecs: chains for both;  index_data_type: of an offset, "uint32" or "uint64";  index_location: of the offsets, with their encoded
+    length, "start" or "end"."""
+
+    __slots__ = ("data_codecs", "index_codecs", "index_data_type", "index_location")
+    name: ClassVar[str] = "zarrs.vlen"
+    required: ClassVar[tuple[str, ...]] = ("index_codecs", "data_codecs", "index_data_type")
+    optional: ClassVar[tuple[str, ...]] = ("index_location",)
+
+    def __init__(
+        self,
+        index_codecs: Sequence[Codec] | None = None,
+        data_codecs: Sequence[Codec] | None = None,
+        index_data_type: str = "uint64",
+        index_location: str = "start",
+    ) -> None:
+        self.index_codecs = (Bytes("little"),) if index_codecs is None else tuple(index_codecs)
+        self.data_codecs = (Bytes(),) if data_codecs is None else tuple(data_codecs)
+        self.index_data_type = choice(index_data_type, "index_data_type", ("uint32", "uint64"))
+        self.index_location = choice(index_location, "index_location", ("start", "end"))
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
+        codecs = {name: parse(configuration[name], name) for name in ("index_codecs", "data_codecs")}
+        return super().from_configuration({**configuration, **codecs}, parse)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {
+            "index_codecs": to_json(self.index_codecs),
+            "data_codecs": to_json(self.data_codecs),
+            "index_data_type": self.index_data_type,
+            "index_location": self.index_location,
+        }
+
+    def check(self, spec: ChunkSpec, path: str) -> None:
+        if not spec.views:
+            raise MetadataError(f"codec {self.name} encodes text and bytes, not elements of {spec.dtype}", path=path)
+        self._index.check(self._index_spec(1))
+        self._data.check(_bytes_spec(1))
+
+    def bound(self, spec: ChunkSpec) -> int:
+        return MOST_BYTES
+
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes:
+        assert spec.heap is not None, "a write has one"
+        offsets, data = view_columns(array.reshape(-1), spec.heap)
+        if len(data) >= 2**32 and self.index_data_type == "uint32":
+            raise InvalidInputError(f"codec {self.name}: offsets of type uint32 end at 4 GiB")
+        index = self._index.encode(offsets.astype(self.index_data_type), self._index_spec(len(offsets)))
+        encoded = self._data.encode(np.frombuffer(data, np.uint8), _bytes_spec(len(data))) if data else b""
+        length = _LENGTH.pack(len(index))
+        return length + index + encoded if self.index_location == "start" else encoded + index + length
+
+    def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        assert spec.heap is not None, "a read has one"
+        count = spec.nbytes // spec.dtype.itemsize
+        if len(data) < 8:
+            raise ChunkDecodeError(f"codec {self.name}: {len(data)} bytes are too few for the length of an index")
+        at_start = self.index_location == "start"
+        (length,) = _LENGTH.unpack(data[:8] if at_start else data[-8:])
+        rest = data[8:] if at_start else data[:-8]
+        if length > len(rest):
+            raise ChunkDecodeError(f"codec {self.name}: an index of {length} bytes in a chunk of {len(data)}")
+        index, encoded = (
+            (rest[:length], rest[length:]) if at_start else (rest[len(rest) - length :], rest[: len(rest) - length])
+        )
+        offsets: NDArray[np.uint64] = (
+            self._index.decode(index, self._index_spec(count + 1)).reshape(-1).astype(np.uint64)
+        )
+        total = int(offsets[-1])
+        if int(offsets[0]) != 0 or (offsets[1:] < offsets[:-1]).any() or total > MOST_BYTES:
+            raise ChunkDecodeError(f"codec {self.name}: the offsets do not go upward from 0 to at most {MOST_BYTES}")
+        joined = self._data.decode(encoded, _bytes_spec(total)).tobytes() if total else b""
+        views = views_of(offsets.astype(np.int64), joined, spec.heap, text=spec.dtype == TEXT_VIEW)
+        return views.view(spec.dtype).reshape(spec.shape)
+
+    @property
+    def _index(self) -> NestedChain:
+        return nested_chain(self.index_codecs, "index_codecs")
+
+    @property
+    def _data(self) -> NestedChain:
+        return nested_chain(self.data_codecs, "data_codecs")
+
+    def _index_spec(self, count: int) -> ChunkSpec:
+        dtype: np.dtype[np.generic] = np.dtype(self.index_data_type)
+        return ChunkSpec((count,), dtype, ((0, dtype.itemsize, 1),), bytes(dtype.itemsize))
+
+
+def _bytes_spec(count: int) -> ChunkSpec:
+    return ChunkSpec((count,), np.dtype(np.uint8), (), b"\0")

@@ -1,0 +1,228 @@
+"""The `zfp` codec: numbers in blocks of 4 along each dimension, without a header (Zarr extensions registry, zfp). The work is that of the package zfpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import floor, isfinite, prod
+from typing import ClassVar, Final, Self, cast
+
+import numpy as np
+
+from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, ParseCodecs, choice, integer
+from frazil.codecs.number_types import bits_of
+from frazil.codecs.optional_package import required
+from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
+
+_MEMBERS: Final[dict[str, tuple[str, ...]]] = {
+    "reversible": (),
+    "fixed_accuracy": ("tolerance",),
+    "fixed_rate": ("rate",),
+    "fixed_precision": ("precision",),
+}
+_OF_EXPERT = ("minbits", "maxbits", "maxprec", "minexp")
+_MOST_DIMENSIONS = 4
+
+
+class Zfp(ArrayToBytes):
+    """mode: reversible, fixed_accuracy (tolerance: the largest error, of floating-point numbers), fixed_rate (rate: bits for each element) or
+    fixed_precision (precision: bits before compression). Chunks have up to four dimensions."""
+
+    __slots__ = ("mode", "precision", "rate", "tolerance")
+    name: ClassVar[str] = "zfp"
+    required: ClassVar[tuple[str, ...]] = ("mode",)
+    optional: ClassVar[tuple[str, ...]] = ("tolerance", "rate", "precision", *_OF_EXPERT)
+
+    def __init__(
+        self,
+        mode: str = "reversible",
+        tolerance: float | None = None,
+        rate: float | None = None,
+        precision: int | None = None,
+    ) -> None:
+        required("zfpy", self.name, "zfp")
+        if mode == "expert":
+            raise MetadataError(
+                "mode is expert, which the package zfpy does not have",
+                path="mode",
+                hint=f"{', '.join(_MEMBERS)} are possible",
+            )
+        self.mode = choice(mode, "mode", tuple(_MEMBERS))
+        self.tolerance = None if tolerance is None else _number(tolerance, "tolerance", 0.0)
+        self.rate = None if rate is None else _number(rate, "rate", 2.0**-20)
+        self.precision = None if precision is None else integer(precision, "precision", 1, 64)
+        for member in ("tolerance", "rate", "precision"):
+            belongs = member in _MEMBERS[self.mode]
+            if belongs != (getattr(self, member) is not None):
+                raise MetadataError(
+                    f"{member} {'is required with' if belongs else 'does not belong to'} mode {self.mode}", path=member
+                )
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
+        if configuration["mode"] == "expert":
+            cls("expert")
+        for member in _OF_EXPERT:
+            if member in configuration:
+                raise MetadataError(f"{member} belongs to mode expert", path=member)
+        return super().from_configuration(configuration, parse)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"mode": self.mode} | {member: getattr(self, member) for member in _MEMBERS[self.mode]}
+
+    def check(self, spec: ChunkSpec, path: str) -> None:
+        work = _work_type(spec.dtype)
+        if work is None:
+            raise MetadataError(
+                f"codec {self.name} compresses integers and floating-point numbers, not {spec.dtype}", path=path
+            )
+        if len(spec.shape) > _MOST_DIMENSIONS:
+            raise MetadataError(
+                f"codec {self.name} compresses chunks of up to {_MOST_DIMENSIONS} dimensions, not of {len(spec.shape)}",
+                path=path,
+                hint="put the codec reshape before it",
+            )
+        if self.mode == "fixed_accuracy" and work.kind != "f":
+            raise MetadataError("mode fixed_accuracy is for floating-point numbers", path=f"{path}.configuration.mode")
+
+    def bound(self, spec: ChunkSpec) -> int:
+        """All bits that zfp can write, or read of damaged data: of each block its exponent, each bit plane of all elements, and the tests between."""
+        work = _work_type(spec.dtype)
+        assert work is not None, "check has seen it"
+        shape = spec.shape or (1,)
+        elements, planes = 4 ** len(shape), 8 * work.itemsize
+        bits = max(elements * (planes + 2) + planes + 64, floor(elements * (self.rate or 0)) + 64)
+        return prod([-(-length // 4) for length in shape]) * int(bits) // 8 + 64
+
+    def _arguments(self) -> dict[str, object]:
+        return {member: getattr(self, member) for member in _MEMBERS[self.mode]}
+
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes:
+        zfpy = required("zfpy", self.name, "zfp")
+        work = np.ascontiguousarray(_promoted(array)).reshape(spec.shape or (1,))
+        return cast("bytes", zfpy.compress_numpy(work, write_header=False, **self._arguments()))
+
+    def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        if not data:
+            raise ChunkDecodeError(f"codec {self.name} got no bytes")
+        zfpy = required("zfpy", self.name, "zfp")
+        work = _work_type(spec.dtype)
+        shape = spec.shape or (1,)
+        # zfp reads on beyond the end of damaged data, so that all it can read has to be there
+        padded = data + bytes(max(self.bound(spec) - len(data), 0) + 64)
+        made = zfpy._decompress(padded, zfpy.dtype_to_ztype(work), shape, **self._arguments())
+        return _demoted(made.reshape(spec.shape), spec.dtype)
+
+
+def _number(value: object, name: str, least: float) -> float:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not isfinite(value)
+        or not least <= value < 1e300
+    ):
+        raise MetadataError(f"{name} is {value!r}; it must be a number of at least {least}", path=name)
+    if name == "rate" and value > 128:
+        raise MetadataError(f"rate is {value!r}; no element has more than 128 bits", path=name)
+    return value
+
+
+def _work_type(dtype: np.dtype[np.generic]) -> np.dtype[np.generic] | None:
+    """The type that zfp compresses such elements as."""
+    if dtype.kind in "mM":
+        return np.dtype(np.int64)
+    if dtype.kind in "iuf" and dtype.itemsize >= 4:
+        return np.dtype(f"{'f' if dtype.kind == 'f' else 'i'}{dtype.itemsize}") if dtype.itemsize <= 8 else None
+    if dtype.kind in "iu" or dtype.name in {"int2", "int4", "uint2", "uint4"}:
+        return np.dtype(np.int32)
+    if dtype.kind == "f" or (dtype.num >= 256 and "float" in dtype.name):
+        return np.dtype(np.float32)
+    return None
+
+
+def _promoted(array: Array) -> Array:
+    work = _work_type(array.dtype)
+    assert work is not None, "check has seen it"
+    if array.dtype.kind in "mM":
+        return array.view(np.int64)
+    if work.kind == "f":
+        return array.astype(work, copy=False)
+    if array.dtype.kind == "u" and array.dtype.itemsize >= 4:
+        most = 2 ** (8 * work.itemsize - 1) - 1
+        if array.size and int(array.max()) > most:
+            raise InvalidInputError(f"codec zfp holds numbers up to {most}; there is {int(array.max())}")
+        return array.astype(work)
+    if array.dtype.itemsize >= 4:
+        return array
+    bits = bits_of(array.dtype)
+    centre = 1 << (bits - 1) if "uint" in array.dtype.name else 0
+    promoted: Array = (array.astype(np.int32) - np.int32(centre)) << np.int32(31 - bits)
+    return promoted
+
+
+def _demoted(made: Array, dtype: np.dtype[np.generic]) -> Array:
+    if dtype.kind in "mM":
+        return made.view(dtype)
+    if made.dtype == dtype:
+        return made
+    if made.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            return made.astype(dtype)
+    if dtype.itemsize >= 4:
+        return np.maximum(made, 0).astype(dtype)
+    bits = bits_of(dtype)
+    centre = 1 << (bits - 1)
+    numbers = np.clip(made >> np.int32(31 - bits), -centre, centre - 1)  # type: ignore[operator]
+    made = numbers + centre if "uint" in dtype.name else numbers
+    return made.astype(dtype)
+
+
+class NumcodecsZfpy(ArrayToBytes):
+    """zfp behind its header, under the name that zarr-python writes. mode: 2 (rate), 3 (precision) or 4 (tolerance); the other members count for nothing."""
+
+    __slots__ = ("mode", "precision", "rate", "tolerance")
+    name: ClassVar[str] = "numcodecs.zfpy"
+    optional: ClassVar[tuple[str, ...]] = ("mode", "tolerance", "rate", "precision")
+
+    def __init__(self, mode: int = 4, tolerance: float = -1, rate: float = -1, precision: int = -1) -> None:
+        self.mode = integer(mode, "mode", 2, 4)
+        self.tolerance, self.rate, self.precision = tolerance, rate, precision
+        self._bare()
+
+    def _bare(self) -> Zfp:
+        """The same without a header."""
+        if self.mode == 2:
+            return Zfp("fixed_rate", rate=self.rate)
+        return (
+            Zfp("fixed_precision", precision=self.precision)
+            if self.mode == 3
+            else Zfp("fixed_accuracy", self.tolerance)
+        )
+
+    def configuration(self) -> dict[str, object] | None:
+        return {member: getattr(self, member) for member in self.optional}
+
+    def check(self, spec: ChunkSpec, path: str) -> None:
+        self._bare().check(spec, path)
+        if _work_type(spec.dtype) != spec.dtype:
+            raise MetadataError(f"codec {self.name} compresses no {spec.dtype}", path=path)
+
+    def bound(self, spec: ChunkSpec) -> int:
+        return self._bare().bound(spec) + 32
+
+    def encode(self, array: Array, spec: ChunkSpec) -> bytes:
+        zfpy = required("zfpy", self.name, "zfp")
+        bare, work = self._bare(), np.ascontiguousarray(array).reshape(spec.shape or (1,))
+        return cast("bytes", zfpy.compress_numpy(work, write_header=True, **bare._arguments()))
+
+    def decode(self, data: bytes, spec: ChunkSpec) -> Array:
+        zfpy = required("zfpy", self.name, "zfp")
+        padded = data + bytes(max(self.bound(spec) - len(data), 0) + 64)
+        header = zfpy.header(padded)
+        found = tuple(header[name] for name in ("nw", "nz", "ny", "nx") if header[name])
+        if found != (spec.shape or (1,)) or header["type"] != spec.dtype:
+            raise ChunkDecodeError(f"codec {self.name}: {header['type']} {found}, not {spec.dtype} {spec.shape}")
+        # a header of damaged data may name another mode, whose blocks are longer than the data that is there
+        config = header["config"]
+        if config["mode"] != self.mode or (self.mode == 2 and not config["rate"] <= self.rate + 64):
+            raise ChunkDecodeError(f"codec {self.name}: the header has mode {config['mode']}, not {self.mode}")
+        return cast("Array", zfpy.decompress_numpy(padded).reshape(spec.shape))

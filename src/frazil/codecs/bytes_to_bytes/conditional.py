@@ -1,0 +1,73 @@
+"""The `conditional` codec: each chunk says which of some codecs were applied to it (Zarr extensions registry, conditional)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+from frazil.codecs.codec import BytesToBytes, ChunkSpec, Codec, ParseCodecs, integer, resolve, run_decode, run_encode
+from frazil.errors import ChunkDecodeError, MetadataError
+
+
+class Conditional(BytesToBytes):
+    """codecs: bytes-to-bytes codecs. One is applied where it makes a chunk no longer, a shuffle always; header_bits: of the header, a multiple of 8 (None:
+    as few as there can be)."""
+
+    __slots__ = ("codecs", "header_bits")
+    name: ClassVar[str] = "conditional"
+    required: ClassVar[tuple[str, ...]] = ("codecs",)
+    optional: ClassVar[tuple[str, ...]] = ("header_bits",)
+    codecs: tuple[BytesToBytes, ...]
+
+    def __init__(self, codecs: Sequence[Codec], header_bits: int | None = None) -> None:
+        settled = []
+        for at, codec in enumerate(codecs):
+            if not isinstance(codec, BytesToBytes):
+                raise MetadataError("only bytes-to-bytes codecs can be applied or not", path=f"codecs[{at}]")
+            settled.append(codec)
+        self.codecs = tuple(settled)
+        fewest = -(-len(settled) // 8) * 8
+        self.header_bits = integer(fewest if header_bits is None else header_bits, "header_bits", fewest, 2**16)
+        if self.header_bits % 8:
+            raise MetadataError(f"header_bits is {self.header_bits}; it must be a multiple of 8", path="header_bits")
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, object], parse: ParseCodecs) -> Self:
+        return super().from_configuration({**configuration, "codecs": parse(configuration["codecs"], "codecs")}, parse)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"codecs": [codec.extension().to_json() for codec in self.codecs], "header_bits": self.header_bits}
+
+    def resolved(self, spec: ChunkSpec) -> Self:
+        return type(self)(resolve(self.codecs, spec), self.header_bits)
+
+    def encode(self, data: bytes) -> bytes:
+        applied = 0
+        for bit, codec in enumerate(self.codecs):
+            made = run_encode(codec, data)
+            if len(made) < len(data) or codec.encoded_size(len(data)) is not None:
+                data, applied = made, applied | 1 << bit
+        return applied.to_bytes(self.header_bits // 8, "little") + data
+
+    def decode(self, data: bytes, limit: int) -> bytes:
+        size = self.header_bits // 8
+        if len(data) < size:
+            raise ChunkDecodeError(f"codec {self.name} got {len(data)} bytes; the header alone has {size}")
+        applied, data = int.from_bytes(data[:size], "little"), data[size:]
+        if applied >> len(self.codecs):
+            raise ChunkDecodeError(f"codec {self.name}: the header names a codec that does not exist")
+        bounds = [limit]
+        for codec in self.codecs:
+            bounds.append(max(bounds[-1], codec.bound(bounds[-1])))
+        for bit in reversed(range(len(self.codecs))):
+            if applied >> bit & 1:
+                data = run_decode(self.codecs[bit], data, bounds[bit])
+        if len(data) > limit:
+            raise ChunkDecodeError(f"codec {self.name} made {len(data)} bytes; at most {limit} are possible")
+        return data
+
+    def bound(self, nbytes: int) -> int:
+        # What makes data longer is not applied, unless its result has the same length for any data.
+        for codec in self.codecs:
+            nbytes = max(nbytes, codec.encoded_size(nbytes) or 0)
+        return nbytes + self.header_bits // 8

@@ -1,0 +1,24 @@
+"""GDeflate in pages of 64 KiB, under the name that zarrs writes: `zarrs.gdeflate`. The work is the kernel's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from frazil.codecs.codec import BytesToBytes, NativeCodec, integer
+
+
+class Gdeflate(BytesToBytes):
+    """level: 0 (stored) to 12."""
+
+    __slots__ = ("level",)
+    name: ClassVar[str] = "zarrs.gdeflate"
+    required: ClassVar[tuple[str, ...]] = ("level",)
+
+    def __init__(self, level: int = 6) -> None:
+        self.level = integer(level, "level", 0, 12)
+
+    def configuration(self) -> dict[str, object] | None:
+        return {"level": self.level}
+
+    def native(self) -> NativeCodec | None:
+        return ("gdeflate", self.level)

@@ -1,0 +1,73 @@
+"""The part of a leaf that turns chunks of variable-length elements into views, and back: one call of the kernel for all chunks of a batch.
+
+The codecs are in array_to_bytes/vlen.py. Where a Python codec stands in the chain, python_stage.py runs instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.codecs.codec import Array, NativeCodec
+from frazil.codecs.leaf import Encoded, segment_rows
+from frazil.metadata.types.core import TEXT_VIEW
+from frazil.metadata.types.heap import Heap
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil._kernel import Buffer
+
+Columns: TypeAlias = "NDArray[np.int64]"
+
+
+class ElementStage(Record):
+    """shape, dtype  of a chunk of views, as the codec gets it
+    native        the codecs behind it, which are the kernel's
+    limit         the most bytes of a chunk before these
+    heap          of the read or write that goes on; None in a compiled chain"""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    native: tuple[NativeCodec, ...]
+    limit: int
+    heap: Heap | None = None
+
+    def with_heap(self, heap: Heap) -> ElementStage:
+        """The same for one read or write."""
+        return self._replace(heap=heap)
+
+    def decode(
+        self, files: _kernel.Files | None, buffers: Sequence[Buffer], rows: Columns, threads: int
+    ) -> tuple[Sequence[Array], Columns, _kernel.Failures]:
+        """The views of all rows in one array, the only buffer; rows over it (MISSING stays MISSING), and what was refused."""
+        heap, count = self.heap, prod(self.shape)
+        assert heap is not None, "a read has one"
+        views, lengths = np.empty(len(rows) * count, self.dtype), np.empty(len(rows), np.int64)
+        threads = max(threads, 1)
+        first = heap.reserve(threads)
+        made, failures = _kernel.decode_elements(
+            self.native, (count, self.dtype == TEXT_VIEW, heap.fill), files, buffers, rows, self.limit, first, views, lengths,
+            threads,
+        )  # fmt: skip
+        heap.put(first, made)
+        decoded = np.zeros((len(rows), 3), np.int64)
+        decoded[:, 0] = np.where(lengths < 0, _kernel.MISSING, -1)
+        decoded[:, 1] = np.arange(len(rows)) * (count * self.dtype.itemsize)
+        decoded[:, 2] = np.maximum(lengths, 0)
+        return [views], decoded, failures
+
+    def encode(self, buffers: Sequence[Buffer], rows: Columns, threads: int) -> Encoded:
+        """Chunks of views, each where its row says in `buffers`, encoded; length -1 stays."""
+        assert self.heap is not None, "a write has one"
+        lengths = np.empty(len(rows), np.int64)
+        segments, table, failures = _kernel.encode_elements(
+            self.native, self.heap.buffers, buffers, rows, threads, lengths
+        )
+        if failures:
+            return Encoded((), rows[:0], failures)
+        return Encoded(segments, segment_rows(lengths, table), [])

@@ -1,0 +1,162 @@
+"""Selections against chunks of several shapes: one plan for all chunks of one shape, each a plan of a regular array.
+
+In the regular array of a shape every chunk of the grid has that shape; elements are selected in those chunks alone that have it in truth. So chunk c begins at
+element c times its length there, and the plan names the chunks and shards by their true coordinates. Everything is computed in columns, an axis at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.errors import SelectionError
+from frazil.indexing.axes import Axis, IndexAxis, plan_axis
+from frazil.indexing.box import BoxPlan
+from frazil.indexing.points import PointPlan
+from frazil.indexing.selection import AxisSelection, BoxSelection, Columns, PointSelection
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class GridAxis(Record):
+    """One axis of a grid. length: the array's; starts: where chunks begin, and where the last one ends (None: all have the length `step`); leaf: extent of an
+    inner chunk in a shard, None: there are no shards."""
+
+    length: int
+    starts: Columns | None
+    step: int
+    leaf: int | None
+
+    @property
+    def chunks(self) -> int:
+        """Chunks that begin inside the array."""
+        if self.starts is None:
+            return -(-self.length // self.step)
+        return int(self.starts[:-1].searchsorted(self.length))
+
+    def regular_length(self, extent: int) -> int:
+        """The length of the regular array of chunks of an extent."""
+        if self.starts is None:
+            return self.length
+        count = self.chunks
+        if count and int(self.starts[count] - self.starts[count - 1]) == extent:
+            return (count - 1) * extent + self.length - int(self.starts[count - 1])
+        return count * extent
+
+    def regular(self, elements: Columns) -> tuple[Columns, Columns]:
+        """For elements of this axis the extents of their chunks, and the elements of the regular arrays of these extents."""
+        if self.starts is None:
+            return np.full(elements.shape, self.step, np.int64), elements
+        chunk = self.starts.searchsorted(elements, side="right") - 1
+        begin = self.starts[chunk]
+        extent = self.starts[chunk + 1] - begin
+        return extent, chunk * extent + elements - begin
+
+
+class RunAxis(IndexAxis):
+    """Elements at one distance in some chunks, a run in each. As IndexAxis."""
+
+    __slots__ = ()
+
+    def __init__(self, chunk: Columns, runs: Columns, length: int, extent: int) -> None:
+        """chunk: int64[n], inner chunks that ascend; runs: int64[n, 4] within them."""
+        self._set_extents(length, extent)
+        self.complete, self.size = False, int(runs[:, 1].sum())
+        self._chunk, self._runs, self.count = chunk, runs, len(chunk)
+        self._first_run = np.arange(len(chunk) + 1, dtype=np.int64)
+        self._covers = runs[:, 1] == np.minimum(length - chunk * self.extent, self.extent)
+        self._covers_before = np.append(0, np.cumsum(self._covers, dtype=np.int64))
+
+
+def plans(
+    selection: BoxSelection | PointSelection, axes: Sequence[GridAxis]
+) -> Iterator[tuple[tuple[int, ...], BoxPlan | PointPlan]]:
+    """The shapes of chunks (shards, where there are any) that a selection touches, each with a plan for all chunks of this shape."""
+    if isinstance(selection, PointSelection):
+        yield from _point_plans(selection, axes)
+        return
+    parts = [_along(of_axis, axis) for of_axis, axis in zip(selection.axes, axes, strict=True)]
+    for combination in product(*parts):
+        shape = tuple(extent for extent, _ in combination)
+        yield shape, BoxPlan(tuple(axis for _, axis in combination), _counts(shape, axes))
+
+
+def _counts(shape: tuple[int, ...], axes: Sequence[GridAxis]) -> tuple[int, ...]:
+    """Leaf chunks along each dimension of a chunk."""
+    return tuple(1 if axis.leaf is None else n // axis.leaf for n, axis in zip(shape, axes, strict=True))
+
+
+def _along(selection: AxisSelection, axis: GridAxis) -> list[tuple[int, Axis]]:
+    """The extents of chunks that are touched along an axis, each with what is selected in chunks of it."""
+    if axis.starts is None:
+        return [(axis.step, plan_axis(selection, axis.length, axis.leaf or axis.step))] if selection.size else []
+    if not selection.size:
+        return []
+    if selection.indices is None:
+        return _run_axes(selection, axis, axis.starts)
+    extents, elements = axis.regular(selection.indices)
+    made: list[tuple[int, Axis]] = []
+    for extent in np.unique(extents).tolist():
+        places = np.flatnonzero(extents == extent)
+        length = axis.regular_length(extent)
+        made.append((extent, IndexAxis(elements[places], length, axis.leaf or extent, places)))
+    return made
+
+
+def _run_axes(selection: AxisSelection, axis: GridAxis, starts: Columns) -> list[tuple[int, Axis]]:
+    step = selection.step if selection.size > 1 else 1
+    last = selection.start + (selection.size - 1) * step
+    if axis.leaf is None:
+        low, high = starts.searchsorted([selection.start, last], side="right")
+        chunk = np.arange(low - 1, high, dtype=np.int64)
+        begin, end = starts[chunk], np.minimum(starts[chunk + 1], axis.length)
+    else:
+        begin = np.arange(selection.start // axis.leaf, last // axis.leaf + 1, dtype=np.int64) * axis.leaf
+        chunk = starts.searchsorted(begin, side="right") - 1
+        end = np.minimum(begin + axis.leaf, axis.length)
+    first = np.maximum(-((selection.start - begin) // step), 0)
+    count = np.minimum(-((selection.start - end) // step), selection.size) - first
+    runs = np.stack((selection.start + first * step - begin, count, np.full_like(count, step), first), axis=1)
+    extents = starts[chunk + 1] - starts[chunk]
+    leaf = extents if axis.leaf is None else np.full_like(extents, axis.leaf)
+    number = (chunk * extents + begin - starts[chunk]) // leaf
+    made: list[tuple[int, Axis]] = []
+    for extent in np.unique(extents[count > 0]).tolist():
+        here: NDArray[np.bool_] = (extents == extent) & (count > 0)
+        made.append((extent, RunAxis(number[here], runs[here], axis.regular_length(extent), axis.leaf or extent)))
+    return made
+
+
+def _point_plans(selection: PointSelection, axes: Sequence[GridAxis]) -> Iterator[tuple[tuple[int, ...], PointPlan]]:
+    if not selection.count:
+        return
+    both = [axis.regular(column) for axis, column in zip(axes, selection.coordinates, strict=True)]
+    shapes, kind = np.unique(
+        np.stack([extents for extents, _ in both], axis=1) if both else np.empty((selection.count, 0), np.int64),
+        axis=0,
+        return_inverse=True,
+    )
+    for number, extents in enumerate(shapes.tolist()):
+        shape, places = tuple(extents), np.flatnonzero(kind.reshape(-1) == number)
+        leaf = tuple(axis.leaf or extent for axis, extent in zip(axes, shape, strict=True))
+        if prod(leaf) > 2**63 - 1:
+            raise SelectionError(f"no point can be numbered in a chunk of shape {leaf}")
+        lengths = tuple(axis.regular_length(extent) for axis, extent in zip(axes, shape, strict=True))
+        coordinates = tuple(elements[places] for _, elements in both)
+        part = PointSelection(lengths, coordinates, len(places), (len(places),))
+        yield shape, PointPlan(part, leaf, _counts(shape, axes), places)
+
+
+def block_selection(selection: BoxSelection, axes: Sequence[GridAxis]) -> BoxSelection:
+    """The elements of blocks that were selected by their coordinates in the grid, one range along each axis."""
+    made = []
+    for of_axis, axis in zip(selection.axes, axes, strict=True):
+        first, behind = of_axis.start, of_axis.start + of_axis.size
+        start, end = (first * axis.step, behind * axis.step) if axis.starts is None else axis.starts[[first, behind]]
+        made.append(AxisSelection(int(start), 1, max(0, min(int(end), axis.length) - int(start))))
+    return BoxSelection(tuple(axis.length for axis in axes), tuple(made))

@@ -1,0 +1,92 @@
+"""Arrays that a library decodes (h5py, tifffile, cfgrib, zipfile), as a store of chunks without codecs: so that they are read as any other array.
+
+Which library decodes what is said by the packages of the formats, in `Library.name`; this opens it when the first chunk is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from frazil.api.places import create_group
+from frazil.integrations.files.hdf5.library_reader import open_hdf5
+from frazil.integrations.files.numpy_files.arrays import open_members
+from frazil.integrations.files.tiff.series import open_tiff
+from frazil.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.integrations.files.scanned import ScannedArray
+    from frazil.integrations.files.sources.source import Source
+
+
+class BoxReader(Protocol):
+    """Reads boxes of one array; called by one thread at a time."""
+
+    def __call__(self, box: tuple[slice, ...], /) -> NDArray[np.generic]: ...
+
+
+Opener = Callable[["Source", "Sequence[ScannedArray]", ExitStack], "Mapping[str, BoxReader]"]
+
+_OPENERS: Final[dict[str, Opener]] = {"h5py": open_hdf5, "tifffile": open_tiff, "zip": open_members}
+
+
+class DecodedChunks:
+    """A store of Zarr v3 keys, for frazil.stores.adapt: the documents of the arrays, and their chunks, decoded as they are read."""
+
+    def __init__(self, arrays: Sequence[ScannedArray], source: Source, files: ExitStack) -> None:
+        """files: closes what the libraries open."""
+        memory = MemoryStore()
+        create_group(memory).create_arrays(
+            {
+                array.path: {**array.arguments(), "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
+                for array in arrays
+            }
+        )
+        self._documents: Final = {key: memory.get(key) for key in memory.list()}
+        self._arrays: Final = {array.path: array for array in arrays}
+        self._source: Final = source
+        self._files: Final = files
+        self._readers: dict[str, BoxReader] = {}
+        self._lock: Final = Lock()
+
+    def get(self, key: str) -> bytes | None:
+        """The document or the chunk of a key. Raises what the library makes of a damaged file, as a DataError."""
+        if key in self._documents:
+            return self._documents[key]
+        path, mark, place = key.rpartition("/c")
+        if not mark or path not in self._arrays:
+            return None
+        array = self._arrays[path]
+        first = [int(number) * chunk for number, chunk in zip(place.split("/")[1:], array.chunk_shape, strict=True)]
+        box = tuple(
+            [
+                slice(start, min(start + chunk, extent))
+                for start, chunk, extent in zip(first, array.chunk_shape, array.shape, strict=True)
+            ]
+        )
+        dtype = array.dtype.newbyteorder("<")
+        with self._lock:
+            values = self._reader(array)(box)
+        if values.shape != array.chunk_shape:
+            whole = np.full(array.chunk_shape, array.fill_value, dtype)
+            whole[tuple([slice(0, extent) for extent in values.shape])] = values
+            values = whole
+        return np.ascontiguousarray(values, dtype).tobytes()
+
+    def list(self) -> list[str]:
+        """The documents. Chunks are found by their keys."""
+        return list(self._documents)
+
+    def _reader(self, array: ScannedArray) -> BoxReader:
+        assert array.library is not None
+        if array.path not in self._readers:
+            same = [
+                other for other in self._arrays.values() if other.library and other.library.name == array.library.name
+            ]
+            self._readers |= _OPENERS[array.library.name](self._source, same, self._files)
+        return self._readers[array.path]

@@ -1,0 +1,136 @@
+"""frazil.export_file: an array or a group as a file of another format, or as plain Zarr, in one call. What is in such a file is written by hdf5_file.py and other_files.py."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import PurePath
+from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias
+
+from frazil.api.destinations import check_output
+from frazil.api.places import open_node
+from frazil.array.arguments import checked_progress
+from frazil.array.array import Array
+from frazil.array.group import Group
+from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
+from frazil.integrations.files.exports.hdf5_file import Form, write_hdf5
+from frazil.integrations.files.exports.other_files import write_npy_file, write_npz, write_tiff
+from frazil.integrations.files.exports.source import Exported, exported
+from frazil.integrations.files.imports.importer import IMPORTS
+from frazil.operations.copy.copy import prepare_copy
+from frazil.record import Record
+from frazil.repository.virtual.locations import is_remote
+
+if TYPE_CHECKING:
+    from frazil.runtime import Runtime
+    from frazil.stores.locations import Location
+
+Format: TypeAlias = Literal["netcdf4", "hdf5", "npy", "npz", "tiff", "zarr"]
+
+FORMATS: Final[dict[str, Format]] = {  # by the ending of the file
+    ".nc": "netcdf4", ".nc4": "netcdf4", ".h5": "hdf5", ".hdf5": "hdf5", ".hdf": "hdf5", ".npy": "npy", ".npz": "npz", ".tif": "tiff", ".tiff": "tiff",
+    ".zarr": "zarr",
+}  # fmt: skip
+
+_STREAMS: Final[dict[Format, Callable[[Exported, IO[bytes], int, Callable[[int], object]], None]]] = {
+    "npy": write_npy_file,
+    "npz": write_npz,
+    "tiff": write_tiff,
+}
+
+
+class ExportDone(Record):
+    """What an export wrote: the format, paths of the arrays, and bytes of their elements."""
+
+    format: Format
+    arrays: tuple[str, ...]
+    nbytes: int
+
+
+def export_file(
+    source: Location | Array | Group,
+    destination: str | os.PathLike[str],
+    format: Format | None = None,  # noqa: A002 # the word of users
+    *,
+    path: str = "",
+    variables: Sequence[str] | None = None,
+    skip: Sequence[str] = (),
+    overwrite: bool = False,
+    progress: Callable[[int], object] | None = None,
+    runtime: Runtime = IMPORTS,
+) -> ExportDone:
+    """Writes an array, or a group with all below it, as a file of another format; or as plain Zarr v3, whose chunks are copied as the bytes that they are.
+
+    source       an Array, a Group, or the location of one; in a repository as in "sea.repo@v1/level1"
+    destination  the file; for plain Zarr any location
+    format       "netcdf4", "hdf5", "npy" (one array), "npz", "tiff" (one array), "zarr"; None: by the ending of the name
+    path         of the node below the source
+    variables, skip  paths of arrays that are written (None: all) and that are left out
+    overwrite    whether a file that is there is replaced
+    progress     called with bytes that were done since the last call;  runtime: bytes_in_flight: bytes that are held (256 MiB)
+    A file appears under its name when it is complete. Raises InvalidInputError where a library is missing, and for arrays that the format cannot hold; AlreadyExistsError,
+    NotFoundError, StoreError, DataError."""
+    report = checked_progress(progress)
+    chosen = format or _format_of(destination)
+    if chosen not in FORMATS.values():
+        raise InvalidInputError(f"format is {format!r}; it must be one of {', '.join(dict.fromkeys(FORMATS.values()))}")
+    node = _node(source, path, runtime)
+    name = PurePath(os.fspath(destination)).name.split(".")[0] or "values"
+    found = exported(node, name, variables, skip)
+    if chosen == "zarr":
+        if variables is not None or skip:
+            raise InvalidInputError("plain Zarr is copied whole", hint="name the array or the group to be copied")
+        prepare_copy(node.store, destination, path=node.path, overwrite=overwrite, runtime=runtime).run(report)
+    else:
+        _write(found, os.fspath(destination), chosen, overwrite, runtime.checked().bytes_in_flight, report)
+    return ExportDone(chosen, tuple(found.arrays), found.nbytes)
+
+
+def _node(source: Location | Array | Group, path: str, runtime: Runtime) -> Array | Group:
+    if isinstance(source, Group):
+        return source[path] if path else source
+    if isinstance(source, Array):
+        if path:
+            raise InvalidInputError("an array has no nodes below it", path=path)
+        return source
+    return open_node(source, path=path, runtime=runtime)
+
+
+def _format_of(destination: str | os.PathLike[str]) -> Format:
+    text = os.fspath(destination).rstrip("/")
+    ending = PurePath(text).suffix.lower()
+    if ending not in FORMATS:
+        raise InvalidInputError(
+            f"the format is not clear from the name {text}",
+            hint=f"format=, or a name that ends in {', '.join(FORMATS)}",
+        )
+    return FORMATS[ending]
+
+
+def _write(
+    source: Exported, file: str, form: Format, overwrite: bool, budget: int, report: Callable[[int], object]
+) -> None:
+    if is_remote(file):
+        raise InvalidInputError("a file is written on this machine", key=file, hint="export it here, and upload it")
+    check_output(file)
+    if os.path.lexists(file) and not overwrite:
+        raise AlreadyExistsError(
+            "a file is there already", key=file, hint="choose another name, or replace it: overwrite=True"
+        )
+    unfinished = f"{file}.{secrets.token_hex(4)}.part"
+    try:
+        if form in ("netcdf4", "hdf5"):
+            write_hdf5(source, unfinished, Form(form == "netcdf4", budget), report)
+        else:
+            with open(unfinished, "xb") as stream:
+                _STREAMS[form](source, stream, budget, report)
+        os.replace(unfinished, file)
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"cannot write: {error.strerror or error}", errno=error.errno, key=file) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(unfinished)

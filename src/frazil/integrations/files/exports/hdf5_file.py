@@ -1,0 +1,202 @@
+"""Arrays and groups as an HDF5 or NetCDF4 file, written with h5py: chunk by chunk, compressed with deflate and shuffle.
+
+A NetCDF4 file is an HDF5 file whose dimensions are datasets (dimension scales), as netCDF-C and xarray read them."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.integrations.files.hdf5.types import load_h5py
+from frazil.operations.array_source import with_limit
+from frazil.operations.slabs import plan_slabs, read_slabs
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.array.array import Array
+    from frazil.integrations.files.exports.source import Exported
+
+_LEVEL: Final = 4  # of deflate
+_ALONE: Final = "This is a netCDF dimension but not a netCDF variable. "  # begins the NAME of a scale without variable
+_FILL: Final = "_FillValue"
+
+
+class Form(Record):
+    """netcdf: whether dimensions are scales; budget: bytes that are held"""
+
+    netcdf: bool
+    budget: int
+
+
+def write_hdf5(source: Exported, file: str, form: Form, report: Callable[[int], object]) -> None:
+    """Writes a new file. Raises InvalidInputError without h5py, and for a data type that the format has not; StoreError, DataError."""
+    h5py = load_h5py()
+    for path, array in source.arrays.items():
+        _check_dtype(path, array, form)
+    with h5py.File(file, "w", track_order=True) as made:
+        for path, group in source.groups.items():
+            target = made.require_group(path) if path else made
+            for name, value in group.attrs.items():
+                target.attrs[name] = _attribute(value)
+        datasets = {path: _dataset(made, path, array, form) for path, array in source.arrays.items()}
+        if form.netcdf:
+            _add_dimensions(made, source, datasets)
+        else:
+            for path, array in source.arrays.items():
+                for axis, dimension in enumerate(array.dimension_names or ()):
+                    datasets[path].dims[axis].label = dimension or ""
+        for path, array in source.arrays.items():
+            _copy(array, datasets[path], form.budget, report)
+
+
+def _check_dtype(path: str, array: Array, form: Form) -> None:
+    kinds = "biufS" if form.netcdf else "biufcS"
+    if array.dtype.kind not in kinds or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
+        raise InvalidInputError(
+            f"{'NetCDF4' if form.netcdf else 'HDF5'} has no counterpart of the data type {array.metadata.data_type.label}",
+            path=path,
+            hint="leave it out with skip=",
+        )
+
+
+def _dataset(made: Any, path: str, array: Array, form: Form) -> Any:
+    dtype = np.dtype(np.int8) if array.dtype.kind == "b" and form.netcdf else array.dtype
+    plain = not array.shape or 0 in array.shape
+    dataset = made.create_dataset(
+        path,
+        shape=array.shape,
+        dtype=dtype,
+        chunks=None if plain else tuple(map(min, array.chunks, array.shape)),
+        compression=None if plain else "gzip",
+        compression_opts=None if plain else _LEVEL,
+        shuffle=not plain and dtype.itemsize > 1,
+        fillvalue=None if array.dtype.kind == "S" else array.fill_value.astype(dtype),
+    )
+    for name, value in array.attrs.items():
+        if name == _FILL:
+            value = _fill_value(value, array.dtype)
+            dataset.attrs.create(name, value, dtype=dtype if dtype.kind != "S" else None)
+        else:
+            dataset.attrs[name] = _attribute(value)
+    if array.dtype.kind == "b" and form.netcdf:
+        dataset.attrs["dtype"] = "bool"  # as xarray says it
+    return dataset
+
+
+def _attribute(value: object) -> object:
+    """An attribute's value as HDF5 has it; what it has not, as JSON text."""
+    if isinstance(value, bool):
+        return np.int8(value)
+    if isinstance(value, str | float):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**64:
+        return value
+    if isinstance(value, list) and value:
+        if all(isinstance(item, int | float) and not isinstance(item, bool) for item in value):
+            return np.asarray(value)
+        if all(isinstance(item, str) for item in value):
+            return list(value)
+    return json.dumps(value)
+
+
+def _fill_value(value: object, dtype: np.dtype[np.generic]) -> object:
+    """`_FillValue` from the form that xarray gives it in Zarr v3: base64 of float64 for floats."""
+    if isinstance(value, list) and dtype.kind == "c":
+        return complex(*[float(np.frombuffer(b64decode(str(part)), "<f8")[0]) for part in value])
+    if isinstance(value, str) and dtype.kind == "f":
+        try:
+            return float(np.frombuffer(b64decode(value, validate=True), "<f8")[0])
+        except ValueError:
+            return float(value)  # "NaN", "Infinity"
+    return value
+
+
+# --- dimensions of NetCDF4 -------------------------------------------------------------------------------------------------------------
+
+
+def _add_dimensions(made: Any, source: Exported, datasets: Mapping[str, Any]) -> None:
+    """Makes a scale of each dimension, in the group where it is first met: its coordinate variable, or an empty dataset."""
+    scales: dict[tuple[str, str], Any] = {}  # by group and name
+    number = 0
+    for path in sorted(source.arrays, key=lambda path: (path.count("/"), path)):
+        array, group = source.arrays[path], path.rpartition("/")[0]
+        names = array.dimension_names or (None,) * array.ndim
+        for axis, (name, length) in enumerate(zip(names, array.shape, strict=True)):
+            name = _free_name(name or f"dim_{length}", length, group, scales, source, taken=names[:axis])
+            scale = _found(name, length, group, scales)
+            if scale is None:
+                scale, number = _new_scale(made, group, name, length, number, source, datasets), number + 1
+                scales[group, name] = scale
+            if scale != datasets[path]:
+                datasets[path].dims[axis].attach_scale(scale)
+
+
+def _found(name: str, length: int, group: str, scales: Mapping[tuple[str, str], Any]) -> Any:
+    """The dimension of this name and length in the group or above it; None where there is none."""
+    while True:
+        scale = scales.get((group, name))
+        if scale is not None and scale.shape[0] == length:
+            return scale
+        if not group:
+            return None
+        group = group.rpartition("/")[0]
+
+
+def _free_name(
+    name: str,
+    length: int,
+    group: str,
+    scales: Mapping[tuple[str, str], Any],
+    source: Exported,
+    taken: tuple[str | None, ...],
+) -> str:
+    """The name, or one with a number where another dimension, or an array that is no coordinate of it, has the name."""
+    tried, count = name, 0
+    while True:
+        scale = scales.get((group, tried))
+        path = f"{group}/{tried}" if group else tried
+        other = source.arrays.get(path)
+        names = None if other is None else other.dimension_names
+        is_coordinate = other is None or (other.ndim == 1 and names == (tried,))
+        fits = scale is None or scale.shape[0] == length
+        if (
+            fits
+            and (is_coordinate and (other is None or other.shape[0] == length))
+            and path not in source.groups
+            and tried not in taken
+        ):
+            return tried
+        count += 1
+        tried = f"{name}_{count}"
+
+
+def _new_scale(
+    made: Any, group: str, name: str, length: int, number: int, source: Exported, datasets: Mapping[str, Any]
+) -> Any:
+    path = f"{group}/{name}" if group else name
+    if path in source.arrays:
+        dataset = datasets[path]
+        dataset.make_scale(name)
+    else:
+        dataset = made.create_dataset(path, shape=(length,), dtype=">f4")
+        dataset.make_scale(f"{_ALONE}{length:10d}")
+    dataset.attrs["_Netcdf4Dimid"] = np.int32(number)
+    return dataset
+
+
+# --- values ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _copy(array: Array, dataset: Any, budget: int, report: Callable[[int], object]) -> None:
+    """Writes the elements slab by slab, each of whole chunks."""
+    plan = plan_slabs(array.shape, array.dtype.itemsize, array.chunks, array.chunks, budget // 2, array.shards)
+    for slab in read_slabs(with_limit(array, budget // 4), plan):
+        dataset[slab.box] = slab.values
+        report(slab.values.nbytes)

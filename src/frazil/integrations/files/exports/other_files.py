@@ -1,0 +1,104 @@
+"""Arrays as files of NumPy (.npy, .npz) and TIFF, written piece by piece.
+
+HDF5 and NetCDF4 files are written in hdf5_file.py."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import IO, TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.integrations.files.tiff.series import load_tifffile
+from frazil.operations.array_source import with_limit
+from frazil.operations.npy_file import write_npy
+from frazil.operations.window import Values, window
+
+if TYPE_CHECKING:
+    from frazil.array.array import Array
+    from frazil.integrations.files.exports.source import Exported
+
+_AXES: Final = {
+    "x": "X",
+    "y": "Y",
+    "z": "Z",
+    "time": "T",
+    "t": "T",
+    "channel": "C",
+    "c": "C",
+    "lon": "X",
+    "lat": "Y",
+    "longitude": "X",
+    "latitude": "Y",
+    "level": "Z",
+    "depth": "Z",
+}
+_CLASSIC: Final = 2**32 - 2**25  # bytes of a TIFF file that is no BigTIFF
+
+Report = Callable[[int], object]
+
+
+def only_array(source: Exported, kind: str) -> Array:
+    """The one array of a file that holds one. Raises InvalidInputError where there are several."""
+    if len(source.arrays) > 1:
+        raise InvalidInputError(
+            f"a {kind} file holds one array, and there are {len(source.arrays)}",
+            hint="name one array, or choose another format",
+        )
+    (array,) = source.arrays.values()
+    return array
+
+
+def write_npy_file(source: Exported, file: IO[bytes], budget: int, report: Report) -> None:
+    """Writes a .npy file. Raises InvalidInputError for several arrays, StoreError, DataError."""
+    write_npy(window(with_limit(only_array(source, ".npy"), budget // 4)), file, report, budget // 4)
+
+
+def write_npz(source: Exported, file: IO[bytes], budget: int, report: Report) -> None:
+    """Writes a .npz file that is not compressed. Raises StoreError, DataError."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as members:
+        for path, array in source.arrays.items():
+            with members.open(f"{path}.npy", "w", force_zip64=True) as member:
+                write_npy(window(with_limit(array, budget // 4)), member, report, budget // 4)
+
+
+def write_tiff(source: Exported, file: IO[bytes], budget: int, report: Report) -> None:
+    """Writes a TIFF file, compressed with deflate: a page for each element of the first dimensions. Raises InvalidInputError without tifffile, for several arrays, and
+    for an array that no TIFF file has; StoreError, DataError."""
+    tifffile = load_tifffile()
+    array = only_array(source, "TIFF")
+    if array.ndim < 2 or not prod(array.shape) or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise InvalidInputError(
+            f"a TIFF file holds numbers in two dimensions or more, this array has {array.metadata.data_type.label} of shape {array.shape}",
+            path=array.path or "/",
+            hint="choose another format",
+        )
+    axes = [_AXES.get(name or "", "Q") for name in array.dimension_names or [None] * array.ndim]
+    axes[-2:] = ["Y", "X"]
+    axes = [axis if axes.count(axis) == 1 else "Q" for axis in axes]
+    tifffile.imwrite(
+        file,
+        _pages(with_limit(array, budget // 4), budget // 4, report),
+        shape=array.shape,
+        dtype=array.dtype,
+        photometric="minisblack",
+        compression="zlib",
+        bigtiff=array.nbytes > _CLASSIC,
+        metadata={"axes": "".join(axes)},
+    )
+
+
+def _pages(array: Array, nbytes: int, report: Report) -> Iterator[Values]:
+    """The pages in C order; many at once where they fit, so that each chunk is decoded few times."""
+    page = prod(array.shape[-2:])
+    left = np.empty(0, array.dtype)
+    for piece in window(array).pieces(max(nbytes, page * array.dtype.itemsize)):
+        values = np.concatenate((left, piece.read().reshape(-1)))
+        report(piece.nbytes)
+        whole = len(values) // page
+        for number in range(whole):
+            yield np.ascontiguousarray(values[number * page : (number + 1) * page].reshape(array.shape[-2:]))
+        left = values[whole * page :]

@@ -1,0 +1,326 @@
+"""HDF5 and NetCDF4 files, scanned with h5py: each dataset as an array of Zarr, and where its chunks lie. Data is read only where it lies in no span of the file.
+
+Types and filters are in types.py, names of dimensions in dimensions.py. Links are not followed, so that no other file is opened.
+Of a file at a distance those ranges alone are read that HDF5 asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import numpy as np
+
+from frazil.errors import FormatError, FrazilError, InvalidInputError
+from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
+from frazil.integrations.files.hdf5.dimensions import Dimensions
+from frazil.integrations.files.hdf5.library_reader import is_available
+from frazil.integrations.files.hdf5.types import Filter, codecs_of, data_type_of, filter_name, load_h5py
+from frazil.integrations.files.missing_values import set_missing_values
+from frazil.integrations.files.scanned import (
+    ChunkColumns,
+    Library,
+    ScannedArray,
+    ScannedFile,
+    Skipped,
+    as_attribute,
+    bytes_codec,
+    check_shape,
+    no_chunks,
+    select_chunks,
+)
+from frazil.metadata.paths import check_name
+
+if TYPE_CHECKING:
+    import h5py
+
+    from frazil.formats.manifests import FileCheck
+    from frazil.metadata.json_text import Json
+
+
+# what netCDF and the scales of dimensions keep in attributes for themselves
+_OWN: Final = frozenset(
+    "REFERENCE_LIST DIMENSION_LIST DIMENSION_LABELS _Netcdf4Dimid _Netcdf4Coordinates _nc3_strict _NCProperties".split()  # noqa: SIM905
+)
+_OF_SCALES: Final = frozenset({"CLASS", "NAME"})
+_HIDDEN: Final = (
+    "_nc4_non_coord_"  # before the name of a variable that is called as a dimension is, and is not its coordinate
+)
+_FAILURES: Final = (
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)  # that h5py raises for damaged files, and NumPy for the numbers in them
+
+Given = tuple[tuple[tuple[int, ...], bytes], ...]
+StoredChunk = tuple[tuple[int, ...], int, int, int]  # first element, mask of filters, first byte, bytes
+
+
+def scan_hdf5(
+    raw: BinaryIO, name: str, state: FileCheck, *, far: bool = False, step: Callable[[], None] = lambda: None
+) -> ScannedFile:
+    """All datasets of a file. What cannot be an array here is listed as skipped, with its reason.
+
+    raw    the file, open for reading;  name: its path, or what messages call it;  state: what it is like
+    far    whether HDF5 reads it through `raw`; a file of this machine it opens itself, by its name
+    step   called after each dataset
+    Raises InvalidInputError without h5py, FormatError where it is no HDF5 file or is damaged, OSError where it cannot be read."""
+    h5py = load_h5py()
+    try:
+        file = h5py.File(raw, "r") if far else h5py.File(name, "r", locking="best-effort")
+    except FrazilError:
+        raise
+    except _FAILURES as error:
+        raise FormatError(f"it cannot be opened as an HDF5 file: {error}", key=name) from error
+    try:
+        with file:
+            scan = _Scan(h5py, file, raw, state.size, step)
+            kind = "NetCDF4" if "_NCProperties" in file.attrs else "HDF5"
+            return ScannedFile(kind, state, scan.groups, tuple(scan.arrays), tuple(scan.skipped))
+    except FrazilError:
+        raise
+    except _FAILURES as error:
+        raise FormatError(f"the HDF5 file is damaged: {error}", key=name) from error
+
+
+class _Scan:
+    """One walk through a file, and what it finds."""
+
+    def __init__(self, module: ModuleType, file: h5py.File, raw: BinaryIO, size: int, step: Callable[[], None]) -> None:
+        self.h5py, self.raw, self.size, self.user_block = module, raw, size, int(file.userblock_size)
+        self.groups: dict[str, dict[str, Json]] = {"": {}}
+        self.arrays: list[ScannedArray] = []
+        self.skipped: list[Skipped] = []
+        found = list(self._walk(file))
+        self.dimensions = Dimensions(module, [dataset for _, dataset in found])
+        taken = set(self.groups)
+        for path, dataset in found:
+            step()
+            try:
+                if not self.dimensions.is_alone(dataset):
+                    if path in taken:
+                        raise InvalidInputError("another node has its name")
+                    self.arrays.append(self._array(path, dataset))
+                    taken.add(path)
+            except InvalidInputError as error:
+                self.skipped.append(Skipped(path, None, error.message))
+            except _FAILURES as error:
+                self.skipped.append(Skipped(path, None, f"it cannot be read: {error}"))
+
+    # --- nodes ---------------------------------------------------------------------------------------------------------------------------
+
+    def _walk(self, file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
+        """All datasets, with their paths. Groups are noted on the way."""
+        root = self.h5py.h5o.get_info(file.id)
+        seen: dict[tuple[int, int], str] = {(root.fileno, root.addr): ""}
+        stack: list[tuple[str, h5py.Group]] = [("", file)]
+        while stack:
+            above, group = stack.pop()
+            try:
+                names, self.groups[above] = list(group), self._attributes(above, group)
+            except _FAILURES as error:
+                if not above:
+                    raise
+                self.skipped.append(Skipped(above, None, f"it cannot be read: {error}"))
+                continue
+            below: list[tuple[str, h5py.Group]] = []
+            for name in names:
+                path = f"{above}/{name}" if above else name
+                try:
+                    node = self._node(group, name, path, seen)
+                except InvalidInputError as error:
+                    self.skipped.append(Skipped(path, None, error.message))
+                except _FAILURES as error:
+                    self.skipped.append(Skipped(path, None, f"it cannot be read: {error}"))
+                else:
+                    if node is None:
+                        continue
+                    if isinstance(node, self.h5py.Group):
+                        below.append((path, node))
+                    else:
+                        yield f"{above}/{name.removeprefix(_HIDDEN)}".removeprefix("/"), node
+            stack += reversed(below)
+
+    def _node(
+        self, group: h5py.Group, name: str, path: str, seen: dict[tuple[int, int], str]
+    ) -> h5py.Group | h5py.Dataset | None:
+        """The group or dataset of a name; None for a named data type, and for what the walk has met under another name."""
+        if not isinstance(group.get(name, getlink=True), self.h5py.HardLink):
+            raise InvalidInputError("it is a link to another place, and links are not followed")
+        check_name(name)
+        node = group[name]
+        if not isinstance(node, self.h5py.Group | self.h5py.Dataset):
+            self.skipped.append(Skipped(path, None, "it is a named data type", loses_values=False))
+            return None
+        info = self.h5py.h5o.get_info(node.id)
+        first = seen.setdefault((info.fileno, info.addr), path)
+        if first != path:
+            self.skipped.append(Skipped(path, None, f"it is another name of {first!r}", loses_values=False))
+            return None
+        return node
+
+    def _attributes(self, path: str, node: h5py.Group | h5py.Dataset) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        own = _OWN | _OF_SCALES if node.attrs.get("CLASS") == b"DIMENSION_SCALE" else _OWN
+        for name in node.attrs:
+            if name in own or (name == "_FillValue" and isinstance(node, self.h5py.Dataset)):
+                continue
+            try:
+                value = node.attrs[name]
+                is_empty = isinstance(value, self.h5py.Empty)
+                found[name] = ("" if value.dtype.kind in "SO" else None) if is_empty else as_attribute(value)
+            except InvalidInputError as error:
+                self.skipped.append(Skipped(path, name, error.message))
+            except _FAILURES as error:
+                self.skipped.append(Skipped(path, name, f"it cannot be read: {error}"))
+        return found
+
+    # --- arrays --------------------------------------------------------------------------------------------------------------------------
+
+    def _array(self, path: str, dataset: h5py.Dataset) -> ScannedArray:
+        """Raises InvalidInputError for what cannot be an array here."""
+        if dataset.shape is None:
+            raise InvalidInputError("it holds nothing (a null dataspace)")
+        dtype = data_type_of(self.h5py, dataset)
+        shape = self.dimensions.shape(dataset)
+        check_shape(shape)
+        properties = dataset.id.get_create_plist()
+        if properties.get_external_count():
+            raise InvalidInputError("its data lies in other files (external storage)")
+        attributes = self._attributes(path, dataset)
+        own_fill: np.generic = np.asarray(dataset.fillvalue).reshape(-1).astype(dtype)[0]
+        layout, h5d = properties.get_layout(), self.h5py.h5d
+        given: Given = ()
+        library: Library | None = None
+        codecs: tuple[Mapping[str, Json], ...] = (bytes_codec(dtype),)
+        chunk_shape = tuple([max(extent, 1) for extent in shape])
+        if layout == h5d.CHUNKED:
+            chunk_shape = tuple(dataset.chunks)
+            filters = [properties.get_filter(i) for i in range(properties.get_nfilters())]
+            decoding, stored = codecs_of(filters, dtype), self._stored_chunks(dataset)
+            reason = decoding if isinstance(decoding, str) else _odd_chunk(stored, chunk_shape, filters)
+            if isinstance(decoding, str) or reason:
+                library, chunks = self._library(dataset, filters, reason), no_chunks(len(shape))
+            else:
+                codecs, chunks = decoding, self._chunks(dataset, shape, chunk_shape, stored)
+        elif layout == h5d.CONTIGUOUS:
+            chunk_shape = split_contiguous(shape, dtype.itemsize)
+            chunks, given = self._run(dataset, dtype, chunk_shape, own_fill)
+        elif layout == h5d.COMPACT:
+            chunks = no_chunks(len(shape))
+            if 0 not in shape:
+                given = (((0,) * len(shape), _stored_bytes(self.h5py, dataset, dtype)),)
+        else:
+            raise InvalidInputError("it is put together from other datasets (a virtual layout)")
+        grid = [-(-extent // chunk) for extent, chunk in zip(shape, chunk_shape, strict=True)]
+        said = dataset.attrs.get("_FillValue")
+        fill = set_missing_values(attributes, said, dtype, path, self.skipped)
+        # a chunk that is not stored holds the dataset's own fill value, whatever the attribute says
+        if fill is None or library is not None or len(chunks.offsets) + len(given) < math.prod(grid):
+            fill = own_fill
+        names = self.dimensions.names(dataset)
+        return ScannedArray(
+            path,
+            shape,
+            dtype,
+            chunk_shape,
+            codecs,
+            fill,
+            attributes,
+            names,
+            chunks,
+            given,
+            layout == h5d.CHUNKED,
+            library,
+        )
+
+    def _library(self, dataset: h5py.Dataset, filters: list[Filter], reason: str) -> Library:
+        """The HDF5 library as what decodes a dataset. Raises InvalidInputError where it lacks a filter."""
+        for number, _, _, name in filters:
+            if not is_available(self.h5py, number):
+                raise InvalidInputError(
+                    f"its chunks went through {filter_name(number, name)}, which needs hdf5plugin: pip install 'frazil[hdf5]'"
+                )
+        return Library("h5py", str(dataset.name), reason, tuple([number for number, *_ in filters]))
+
+    def _stored_chunks(self, dataset: h5py.Dataset) -> list[StoredChunk]:
+        found: list[StoredChunk] = []
+        dataset.id.chunk_iter(found.append)
+        return found
+
+    def _chunks(
+        self, dataset: h5py.Dataset, shape: tuple[int, ...], chunk_shape: tuple[int, ...], found: list[StoredChunk]
+    ) -> ChunkColumns:
+        """Where the chunks of a chunked dataset lie, in order of coordinates."""
+        if not found:
+            return no_chunks(len(shape))
+        firsts, _, places, sizes = zip(*found, strict=True)
+        coordinates = np.array(firsts, np.int64).reshape(len(found), len(shape)) // np.array(chunk_shape, np.int64)
+        chunks = ChunkColumns(coordinates, np.array(places, np.int64), np.array(sizes, np.int64))
+        chunks = select_chunks(chunks, np.lexsort(coordinates.T[::-1]))
+        inside = np.flatnonzero((chunks.coordinates * np.array(chunk_shape) < np.array(shape)).all(axis=1))
+        if inside.size < len(found):
+            chunks = select_chunks(chunks, inside)
+        chunks = chunks._replace(offsets=chunks.offsets + self._shift(dataset, chunks, chunk_shape))
+        beyond = np.flatnonzero((chunks.lengths < 1) | (chunks.offsets + chunks.lengths > self.size))
+        if beyond.size:
+            chunk = tuple(chunks.coordinates[beyond[0]].tolist())
+            raise InvalidInputError(
+                f"the file is cut short: its chunk {chunk} ends behind the file's {self.size} bytes"
+            )
+        return chunks
+
+    def _shift(self, dataset: h5py.Dataset, chunks: ChunkColumns, chunk_shape: tuple[int, ...]) -> int:
+        """What is to be added to places of chunks: older HDF5 libraries tell them without the user block that a file may begin with."""
+        if not self.user_block or not chunks.offsets.size:
+            return 0
+        first = tuple((chunks.coordinates[0] * np.array(chunk_shape, np.int64)).tolist())
+        wanted = dataset.id.read_direct_chunk(first)[1]
+        for shift in (0, self.user_block):
+            if self._read(int(chunks.offsets[0]) + shift, int(chunks.lengths[0])) == wanted:
+                return shift
+        raise InvalidInputError("its chunks do not lie where the HDF5 library says")
+
+    def _run(
+        self, dataset: h5py.Dataset, dtype: np.dtype[np.generic], chunk_shape: tuple[int, ...], fill: np.generic
+    ) -> tuple[ChunkColumns, Given]:
+        """Where the chunks of a contiguous dataset lie, and those that its end cuts."""
+        begin = dataset.id.get_offset()
+        if begin is None or dataset.id.get_storage_size() == 0:
+            return no_chunks(len(dataset.shape)), ()
+        layout = Layout(dataset.shape, dtype.itemsize, begin)
+        if layout.end > self.size:
+            raise InvalidInputError(
+                f"the file is cut short: its data ends at byte {layout.end}, and the file has {self.size} bytes"
+            )
+        chunks, tails = contiguous_chunks(layout, chunk_shape)
+        return chunks, given_tails(
+            tails, math.prod(chunk_shape) * dtype.itemsize, np.array([fill], dtype).tobytes(), self._read
+        )
+
+    def _read(self, offset: int, length: int) -> bytes:
+        self.raw.seek(offset)
+        return self.raw.read(length)
+
+
+def _odd_chunk(found: Sequence[StoredChunk], chunk_shape: tuple[int, ...], filters: Sequence[Filter]) -> str:
+    """What is wrong with the first chunk that was stored without some of the filters; "" where there is none."""
+    for first, mask, _, _ in found:
+        if mask:
+            lacks = next((i for i in range(len(filters)) if mask >> i & 1), 0)
+            name = filter_name(filters[lacks][0], filters[lacks][3]) if filters else f"filter {lacks}"
+            chunk = tuple([start // extent for start, extent in zip(first, chunk_shape, strict=True)])
+            return f"its chunk {chunk} was stored without {name}, unlike others"
+    return ""
+
+
+def _stored_bytes(module: ModuleType, dataset: h5py.Dataset, dtype: np.dtype[np.generic]) -> bytes:
+    """The elements as they are in the file."""
+    values = np.empty(dataset.shape, dtype)
+    dataset.id.read(module.h5s.ALL, module.h5s.ALL, values, dataset.id.get_type())
+    return values.tobytes()

@@ -1,0 +1,162 @@
+"""HDF5's data types and filters as Zarr's: what is the same, byte for byte, and the refusal of all else by its name. h5py's objects come in, nothing is read."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.integrations.files.scanned import bytes_codec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from frazil.metadata.json_text import Json
+
+
+_FILTERS: Final = {  # by number, what HDF5's list of registered filters calls those that are met
+    1: "deflate",
+    2: "shuffle",
+    3: "fletcher32",
+    4: "szip",
+    5: "nbit",
+    6: "scale-offset",
+    307: "bzip2",
+    32000: "lzf",
+    32001: "blosc",
+    32004: "lz4",
+    32008: "bitshuffle",
+    32013: "zfp",
+    32015: "zstd",
+    32017: "sz",
+    32026: "blosc2",
+}
+Filter: TypeAlias = tuple[int, int, tuple[int, ...], bytes]  # number, flags, values, name
+
+
+def load_h5py() -> ModuleType:
+    """h5py, which is no part of a plain installation. Raises InvalidInputError that names the extra."""
+    try:
+        return import_module("h5py")
+    except ImportError as error:
+        raise InvalidInputError(
+            f"HDF5 and NetCDF4 files are read with h5py, which cannot be imported ({error})",
+            hint="pip install 'frazil[hdf5]'",
+        ) from error
+
+
+def data_type_of(h5py: ModuleType, dataset: object) -> np.dtype[np.generic]:
+    """The data type of an h5py.Dataset's elements as they lie in the file. Raises InvalidInputError, naming it, for one that no array here can have."""
+    kind = dataset.id.get_type()  # type: ignore[attr-defined]
+    found = _number(h5py, kind)
+    if found is not None:
+        return found
+    name, size = _CLASSES.get(kind.get_class(), f"class {kind.get_class()}"), kind.get_size()
+    if kind.get_class() == h5py.h5t.ENUM:
+        base = _number(h5py, kind.get_super())
+        if base is not None:
+            return np.dtype(np.bool_) if dataset.dtype == np.bool_ and base.itemsize == 1 else base  # type: ignore[attr-defined]
+    if kind.get_class() == h5py.h5t.COMPOUND:
+        pair = _complex(h5py, kind)
+        if pair is not None:
+            return pair
+        name = f"compound ({', '.join([kind.get_member_name(i).decode(errors='replace') for i in range(kind.get_nmembers())][:5])})"
+    elif kind.get_class() == h5py.h5t.STRING:
+        if not kind.is_variable_str() and size:
+            return np.dtype(("S", size))
+        name = "text of any length"
+    raise InvalidInputError(f"its data type is HDF5's {name}, which has no counterpart in arrays here")
+
+
+_CLASSES: Final = {  # H5T_class_t
+    0: "integer of odd precision",
+    1: "float that is not IEEE 754's",
+    2: "time",
+    4: "bit field",
+    5: "opaque",
+    7: "reference",
+    8: "enumeration of odd integers",
+    9: "sequence of any length",
+    10: "array of arrays",
+    11: "complex number",
+}
+
+
+def _number(h5py: ModuleType, kind: object) -> np.dtype[np.generic] | None:
+    """The dtype of a plain integer or float; None for all else."""
+    h5t = h5py.h5t
+    for letter, sizes, names in (
+        ("i", (1, 2, 4, 8), "STD_I"),
+        ("u", (1, 2, 4, 8), "STD_U"),
+        ("f", (2, 4, 8), "IEEE_F"),
+    ):
+        for size in sizes:
+            for order in ("LE", "BE"):
+                if getattr(h5t, f"{names}{8 * size}{order}").equal(kind):
+                    return np.dtype(f"{'<' if order == 'LE' else '>'}{letter}{size}")
+    return None
+
+
+def _complex(h5py: ModuleType, kind: object) -> np.dtype[np.generic] | None:
+    """The dtype of a pair of floats `r` and `i` with nothing between them, which is how complex numbers are kept."""
+    if kind.get_nmembers() != 2 or [kind.get_member_name(i) for i in range(2)] != [b"r", b"i"]:  # type: ignore[attr-defined]
+        return None
+    real, imaginary = (_number(h5py, kind.get_member_type(i)) for i in range(2))  # type: ignore[attr-defined]
+    if real is None or real != imaginary or real.kind != "f" or real.itemsize < 4:
+        return None
+    places = [kind.get_member_offset(i) for i in range(2)]  # type: ignore[attr-defined]
+    if places != [0, real.itemsize] or kind.get_size() != 2 * real.itemsize:  # type: ignore[attr-defined]
+        return None
+    return np.dtype(f"{real.str[0]}c{2 * real.itemsize}")
+
+
+def filter_name(number: int, name: bytes) -> str:
+    """A filter for messages."""
+    known = _FILTERS.get(number) or name.decode(errors="replace").strip("\0")
+    return f"{known} (filter {number})" if known else f"filter {number}"
+
+
+def codecs_of(filters: Sequence[Filter], dtype: np.dtype[np.generic]) -> tuple[Mapping[str, Json], ...] | str:
+    """The chain of codecs that does what a pipeline of filters does, in the order of encoding; or which filter no codec does."""
+    codecs: list[Mapping[str, Json]] = [bytes_codec(dtype)]
+    for number, _, values, name in filters:
+        if number == 1 and values and 0 <= values[0] <= 9:
+            codecs.append({"name": "numcodecs.zlib", "configuration": {"level": int(values[0])}})
+        elif number == 2 and values and values[0] == 1:
+            continue  # bytes of elements of one byte are side by side already
+        elif number == 2 and values and 0 < values[0] < 2**31:
+            codecs.append({"name": "numcodecs.shuffle", "configuration": {"elementsize": int(values[0])}})
+        elif number == 3:
+            codecs.append({"name": "numcodecs.fletcher32"})
+        elif number == 307 and values and 1 <= values[0] <= 9:
+            codecs.append({"name": "numcodecs.bz2", "configuration": {"level": int(values[0])}})
+        elif number == 32015:
+            codecs.append(
+                {
+                    "name": "zstd",
+                    "configuration": {"level": min(int(values[0]) if values else 3, 22), "checksum": False},
+                }
+            )
+        elif number == 32001 and len(values) >= 4:
+            codecs.append(_blosc(values))
+        else:
+            return f"its chunks went through {filter_name(number, name)}, which no codec here undoes"
+    return tuple(codecs)
+
+
+def _blosc(values: tuple[int, ...]) -> Mapping[str, Json]:
+    """The codec for a filter's values: two versions, bytes of an element, bytes of a chunk, level, shuffle, compressor. Decoding needs none of them."""
+    level, shuffle, compressor = (*values[4:7], *(5, 1, 0)[max(0, len(values) - 4) :])
+    names = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+    cname = names[compressor] if compressor < len(names) else "lz4"
+    configuration: dict[str, Json] = {
+        "cname": "lz4" if cname == "snappy" else cname,
+        "clevel": min(int(level), 9),
+        "shuffle": ("noshuffle", "shuffle", "bitshuffle")[min(int(shuffle), 2)],
+        "typesize": max(1, min(int(values[2]), 255)),
+        "blocksize": 0,
+    }
+    return {"name": "blosc", "configuration": configuration}

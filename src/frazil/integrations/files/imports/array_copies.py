@@ -1,0 +1,129 @@
+"""Import mode "copy": the arrays of a file written anew, each slab by slab, with chunks, shards and codecs of our choice.
+
+A copy into a plain store that was interrupted is continued by the same call: a note at the destination says that an import is under way, the note of a rechunk how far
+an array is, and the document of an array, which is written last, that it is complete. In a session nobody sees what is unfinished."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from frazil.api.destinations import check_destination
+from frazil.api.places import open_group, open_node
+from frazil.api.session import Session
+from frazil.array.array import Array
+from frazil.errors import AlreadyExistsError, FrazilError, NotFoundError
+from frazil.integrations.files.imports.layout import ArrayLayout
+from frazil.operations.copy.note import NOTE_NAME, Note, erase_note, forget_note, parse_note, put_note
+from frazil.operations.rechunk.rechunk import RechunkTask, prepare_rechunk
+from frazil.record import Record
+from frazil.stores.locations import Location, resolve
+from frazil.stores.values import ABSENT, Version
+
+if TYPE_CHECKING:
+    from frazil.array.group import Group
+    from frazil.metadata.json_text import Json
+    from frazil.stores.store import Store
+
+Report = Callable[[int], object]
+
+
+class ArrayCopy(Record):
+    """An array, the path of its copy below the group of the import, and how the copy is laid out."""
+
+    array: Array
+    path: str
+    layout: ArrayLayout
+
+
+def copy_arrays(
+    destination: Session | Location,
+    group: str,
+    groups: dict[str, dict[str, Json]],
+    copies: Sequence[ArrayCopy],
+    origin: str,
+    report: Report,
+) -> None:
+    """Writes the arrays below the group at a path, and the groups with their attributes.
+
+    origin  what is copied, in words: the same for the same file in the same state
+    Raises AlreadyExistsError where something else has the path of an array, ConflictError, InvalidInputError, DataError, StoreError."""
+    if isinstance(destination, Session):
+        tasks = [_prepared(copy, destination, group, origin) for copy in copies]
+        make_groups(destination.root, group, groups)
+        for task in tasks:
+            task.run(report)
+        return
+    store, root = resolve(destination, group)
+    note = Note(f"import {_digest(copies)} of {origin}")
+    found = store.get_versioned(root + NOTE_NAME)
+    again = found is not None and _is_same(parse_note(found[0]), note, store, root)
+    if not again:
+        check_destination(destination, store, root)
+    left = [copy for copy in copies if not (again and _is_there(store, joined(root, copy.path)))]
+    tasks = [_prepared(copy, destination, group, origin) for copy in left]
+    held: Version = ABSENT if found is None or found[1] is None else found[1]
+    put_note(store, root, note, held)
+    try:
+        make_groups(open_group(destination, "a"), group, groups)
+        for copy in copies:
+            if copy not in left:
+                report(copy.array.nbytes)
+        for task in tasks:
+            task.run(report)
+    except FrazilError:
+        forget_note(store, root, note)
+        raise
+    erase_note(store, root, note)
+
+
+def make_groups(root: Group, path: str, groups: dict[str, dict[str, Json]]) -> None:
+    """Makes the groups of a file, with their attributes, below the group at a path. Raises AlreadyExistsError where an array is."""
+    target = root.require_group(path) if path.strip("/") else root
+    for name, attributes in groups.items():
+        group = target.require_group(name) if name else target
+        if attributes:
+            group.attrs.update(attributes)
+
+
+def _prepared(copy: ArrayCopy, destination: Session | Location, group: str, origin: str) -> RechunkTask:
+    layout = copy.layout
+    return prepare_rechunk(
+        copy.array,
+        destination,
+        chunks=layout.chunks,
+        shards=layout.shards,
+        codecs=layout.codecs,
+        to=joined(group, copy.path),
+        named=(f"{origin} {copy.path}", None),
+    )
+
+
+def joined(group: str, path: str) -> str:
+    """The path of a node below a group."""
+    return "/".join([part.strip("/") for part in (group, path) if part.strip("/")])
+
+
+def _digest(copies: Sequence[ArrayCopy]) -> str:
+    """Of what is to be written, so that a run with other arguments does not continue this one."""
+    told: Final = repr([(copy.path, copy.array.shape, *copy.layout[:3]) for copy in copies])
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def _is_same(found: Note | None, note: Note, store: Store, root: str) -> bool:
+    if found is not None and found.origin == note.origin:
+        return True
+    raise AlreadyExistsError(
+        f"another copy, or an import of another file or with other options, is under way in {store!r}",
+        path=root or "/",
+        hint="run that again to finish it; or remove what it has written",
+    )
+
+
+def _is_there(store: Store, path: str) -> bool:
+    """Whether an array is there. Its document is written when all its elements are."""
+    try:
+        return isinstance(open_node(store, path=path), Array)
+    except NotFoundError:
+        return False

@@ -1,0 +1,44 @@
+"""The arrays of a scanned file as Arrays that can be read: references to its chunks, or chunks that a library decodes. Nothing of this is kept.
+
+The decoding by libraries is in decoded_chunks.py."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from frazil.api.places import open_group
+from frazil.api.repository import Repository
+from frazil.array.array import Array
+from frazil.integrations.files.decoded_chunks import DecodedChunks
+from frazil.integrations.files.imports.references import set_references
+from frazil.stores.memory import MemoryStore
+from frazil.stores.operations.adapted_store import adapt
+
+if TYPE_CHECKING:
+    from frazil.integrations.files.scanned import ScannedFile
+    from frazil.integrations.files.sources.source import Source
+    from frazil.repository.virtual.prefixes import Prefixes
+    from frazil.runtime import Runtime
+
+
+def open_arrays(
+    scanned: ScannedFile, source: Source, prefixes: Prefixes | None, runtime: Runtime, files: ExitStack
+) -> dict[str, Array]:
+    """Each array of the file, by path. prefixes: of locations that chunks may be read from; None: the folder of the file; files: closes what
+    libraries open. Raises InvalidInputError where a library is missing."""
+    places = prefixes or [source.prefix]
+    session = Repository.create(MemoryStore(), virtual_prefixes=places, runtime=runtime).writable_session()
+    native = [array for array in scanned.arrays if array.library is None]
+    found = session.root.create_arrays({array.path: array.arguments() for array in native}) if native else {}
+    arrays: dict[str, Array] = dict(found)
+    for array in native:
+        set_references(session, array, array.path, source, scanned.state)
+    decoded = [array for array in scanned.arrays if array.library is not None]
+    if decoded:
+        root = open_group(adapt(DecodedChunks(decoded, source, files)), runtime=runtime)
+        for array in decoded:
+            node = root[array.path]
+            assert isinstance(node, Array)
+            arrays[array.path] = node
+    return arrays

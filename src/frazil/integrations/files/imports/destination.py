@@ -1,0 +1,100 @@
+"""Where an import goes: a session of a branch, which is committed at the end, or a plain store.
+
+Where nothing is there yet, a name that ends in ".zarr" becomes a plain store, and any other a new repository."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from frazil.api.places import open_group
+from frazil.api.references import has_nothing, has_repository, split_reference
+from frazil.api.repository import Repository
+from frazil.api.session import Session
+from frazil.array.hierarchy.repository_places import outer_repository
+from frazil.errors import InvalidInputError, NotFoundError
+from frazil.operations.copy.note import NOTE_NAME
+from frazil.record import Record
+from frazil.stores.locations import Location, resolve
+
+if TYPE_CHECKING:
+    from frazil.integrations.files.imports.importer import Mode
+    from frazil.runtime import Runtime
+
+_MAIN: Final = "main"
+_PLAIN: Final = ".zarr"
+_REFERENCE: Final = ".repo@"  # in the name of a point of a repository
+
+
+class Destination(Record):
+    """target: what is written to;  path: of the group there;  commits: whether the session was opened here, and is to be committed"""
+
+    target: Session | Location
+    path: str
+    commits: bool
+
+
+def is_plain(location: Location) -> bool:
+    """Whether a location that is no repository is, or would become, a plain store. Raises InvalidInputError where something else is there."""
+    store, prefix = resolve(location)
+    if not isinstance(location, str | os.PathLike) or os.fspath(location).rstrip("/").endswith(_PLAIN):
+        return True
+    if has_nothing(location) or store.is_empty(prefix):
+        return False
+    try:
+        open_group(location)
+    except NotFoundError:
+        if store.get(prefix + NOTE_NAME) is None:
+            raise InvalidInputError(
+                "what is there is neither a repository nor a group of Zarr",
+                path=os.fspath(location),
+                hint="choose a new place",
+            ) from None
+    return True
+
+
+def open_destination(
+    location: Location | Session | Repository,
+    path: str,
+    prefixes: Mapping[str, Location | None],
+    mode: Mode,
+    runtime: Runtime,
+) -> Destination:
+    """The place of an import; a new repository is made where nothing is there.
+
+    path      of the group, below the one that the location names, as in sea.repo@dev/level2
+    prefixes  as `virtual_prefixes` of a repository
+    Raises NotFoundError, InvalidInputError for a place inside of a repository, and for a plain store where the mode needs a repository."""
+    if isinstance(location, Session):
+        return Destination(location, path, commits=False)
+    if isinstance(location, Repository):
+        return Destination(location.writable_session(_MAIN), path, commits=True)
+    named = split_reference(location)
+    if named is not None:
+        repo = Repository.open(named.repository, virtual_prefixes=prefixes, runtime=runtime)
+        session = repo.writable_session(named.reference or _MAIN)
+        return Destination(
+            session, "/".join([part.strip("/") for part in (named.path, path) if part.strip("/")]), commits=True
+        )
+    if not has_repository(location) and is_plain(location):
+        if mode != "copy":
+            raise InvalidInputError(
+                "only a repository refers to chunks in files", hint="import into a repository, or copy the values"
+            )
+        return Destination(location, path, commits=False)
+    if has_repository(location):
+        repo = Repository.open(location, virtual_prefixes=prefixes, runtime=runtime)
+        return Destination(repo.writable_session(_MAIN), path, commits=True)
+    outer = outer_repository(*resolve(location))
+    if outer is not None:
+        raise InvalidInputError(
+            f"{outer.place} is a repository", hint=f"import into that one, with the group {outer.inside} as its path"
+        )
+    if isinstance(location, str | os.PathLike) and _REFERENCE in os.fspath(location):
+        repository = os.fspath(location).partition("@")[0]
+        raise NotFoundError(
+            f"there is no repository at {repository}", path=os.fspath(location), hint=f"frazil repo init {repository}"
+        )
+    repo = Repository.create(location, virtual_prefixes=prefixes, runtime=runtime)
+    return Destination(repo.writable_session(_MAIN), path, commits=True)

@@ -1,0 +1,177 @@
+"""frazil.import_file: files of other formats brought into a repository or a plain store, in one call: scanned, planned, written, committed.
+
+The steps are in scanner.py, importer.py and destination.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from frazil.array.arguments import check_flag, checked_progress
+from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.integrations.files.imports.destination import Destination, open_destination
+from frazil.integrations.files.imports.importer import (
+    IMPORTS,
+    Imported,
+    Mode,
+    Report,
+    check_mode,
+    folder_prefix,
+    import_scanned,
+    mode_of,
+    plan_import,
+    remote_places,
+)
+from frazil.integrations.files.imports.layout import AUTO, Extents, LayoutOptions
+from frazil.integrations.files.imports.selection import select_variables
+from frazil.integrations.files.scanner import scan_file
+from frazil.record import Record
+from frazil.repository.virtual.locations import is_remote
+
+if TYPE_CHECKING:
+    from frazil.api.repository import Repository
+    from frazil.api.session import Session
+    from frazil.integrations.files.scanned import ScannedFile
+    from frazil.repository.virtual.prefixes import Prefixes
+    from frazil.runtime import Runtime
+    from frazil.stores.locations import Location
+
+_TIME_LIMIT = 60.0
+
+
+class FileImport(Record):
+    """A scanned file with the variables to be imported, and the group that it goes to."""
+
+    file: str
+    group: str
+    scanned: ScannedFile
+
+
+def import_file(
+    source: str | os.PathLike[str],
+    destination: Location | Session | Repository,
+    mode: Mode | None = None,
+    *,
+    path: str = "",
+    variables: Sequence[str] | None = None,
+    skip: Sequence[str] = (),
+    chunks: Extents = AUTO,
+    shards: Extents = AUTO,
+    codecs: object = AUTO,
+    message: str | None = None,
+    dry_run: bool = False,
+    virtual_prefixes: Prefixes | None = None,
+    time_limit: float = _TIME_LIMIT,
+    progress: Callable[[int], object] | None = None,
+    runtime: Runtime = IMPORTS,
+) -> Imported:
+    """Brings the arrays of a file of another format into a repository, in one commit, or into a plain store; with groups, attributes and names of dimensions.
+
+    source       a path, or the URL of a remote file, which is read by ranges: NetCDF 3 and 4, HDF5, NumPy (.npy, .npz), TIFF; or references of
+                 kerchunk (JSON)
+    destination  a repository ("sea.repo", "sea.repo@branch/group"), made where nothing is there; a plain store (what is one, or a new "sea.zarr"); a Session, which has the
+                 changes then
+    mode         "copy": values are decoded and written anew; "adopt": the repository gets a copy of the file, chunks are parts of it; "virtual": chunks are parts of the
+                 file where it is, which must not change; None: "virtual" for references of kerchunk, else "copy"
+    path         of the group that the arrays go to
+    variables, skip  paths of variables that are imported (None: all) and that are left out; "*", "?" and "[...]" stand for any characters
+    chunks       of copies: "auto" (about 1 MiB); "same" as in the file; extents for the variables of that rank; or extents by dimension name
+    shards       "auto" (64 to 128 MiB), extents as for chunks, or None for none
+    codecs       "auto", "same" as in the file, or as in create_array
+    message      of the commit;  dry_run: nothing is written: what would be done
+    virtual_prefixes  where a remote file, or virtual chunks, may be read from, and with which credentials, as for a repository
+    time_limit   seconds that the HDF5 library may take for one dataset
+    progress     called with bytes that were done since the last call
+    runtime      bytes_in_flight: bytes that the import holds (256 MiB), or one shard where that is more
+    An import into a plain store that was interrupted is continued by the same call. Raises InvalidInputError for a variable that cannot be imported and is not left
+    out, FormatError, AlreadyExistsError, NotFoundError, StoreError, DataError, ConflictError."""
+    check_flag(dry_run, "dry_run")
+    if mode not in (None, "copy", "adopt", "virtual"):
+        raise InvalidInputError(f"mode is {mode!r}; it must be 'copy', 'adopt' or 'virtual'")
+    layout = LayoutOptions(chunks, shards, codecs)
+    report = checked_progress(progress)
+    file = os.fspath(source)
+    prefixes = virtual_prefixes or remote_places([file])
+    scanned = scan_file(file, virtual_prefixes=prefixes or None, time_limit=time_limit)
+    selected = select_variables(scanned, skip, file, variables)
+    mode = mode_of(selected, mode)
+    check_mode(selected, file, mode, virtual_prefixes)
+    planned = plan_import(selected, mode, layout, runtime)
+    if dry_run:
+        return planned
+    one = FileImport(file, path, selected)
+    return import_files([one], destination, mode, layout, message, report, prefixes or None, runtime)
+
+
+def import_files(
+    files: Sequence[FileImport],
+    destination: Location | Session | Repository,
+    mode: Mode,
+    layout: LayoutOptions,
+    message: str | None,
+    report: Report,
+    prefixes: Prefixes | None,
+    runtime: Runtime,
+) -> Imported:
+    """Several scanned files, in one commit; arguments and errors as for import_file. Raises InvalidInputError where nothing would be imported."""
+    if not any(one.scanned.arrays for one in files):
+        raise InvalidInputError("nothing could be imported")
+    target = open_destination(destination, "", _allowed(files, prefixes), mode, runtime)
+    try:
+        parts = [_imported(one, target, mode, layout, report, prefixes, runtime) for one in files]
+        snapshot = branch = None
+        session = target.target
+        if target.commits:
+            branch = session.branch  # type: ignore[union-attr] # a session, as it commits
+            text = message or f"Import {', '.join(PurePath(one.file).name for one in files)}"
+            snapshot = session.commit(text, rebase="disjoint")  # type: ignore[union-attr]
+    finally:
+        if target.commits and target.target.has_changes:  # type: ignore[union-attr]
+            target.target.discard()  # type: ignore[union-attr]
+    return Imported(
+        tuple([path for part in parts for path in part.arrays]),
+        tuple([layout for part in parts for layout in part.layouts]),
+        tuple([skipped for part in parts for skipped in part.skipped]),
+        sum(part.nbytes for part in parts),
+        snapshot,
+        branch,
+    )
+
+
+def _imported(
+    one: FileImport,
+    target: Destination,
+    mode: Mode,
+    layout: LayoutOptions,
+    report: Report,
+    prefixes: Prefixes | None,
+    runtime: Runtime,
+) -> Imported:
+    group = "/".join([part.strip("/") for part in (target.path, one.group) if part.strip("/")])
+    try:
+        return import_scanned(
+            target.target,
+            one.scanned,
+            one.file,
+            path=group,
+            mode=mode,
+            layout=layout,
+            report=report,
+            virtual_prefixes=prefixes,
+            runtime=runtime,
+        )
+    except AlreadyExistsError as error:
+        error.hint = error.hint or "choose another group with path="
+        raise
+
+
+def _allowed(files: Sequence[FileImport], prefixes: Prefixes | None) -> Mapping[str, Location | None]:
+    """The prefixes that a session needs to refer to these files."""
+    allowed: dict[str, Location | None] = {folder_prefix(one.file): None for one in files if not is_remote(one.file)}
+    for url in {url for one in files for array in one.scanned.arrays for url in array.urls}:
+        allowed[url.rpartition("/")[0] + "/"] = None  # to refer to them; whoever reads them allows it anew
+    if isinstance(prefixes, Mapping):
+        return {**allowed, **prefixes}
+    return {**allowed, **dict.fromkeys(prefixes or ())}

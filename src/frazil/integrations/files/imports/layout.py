@@ -1,0 +1,216 @@
+"""Chunks and shards of imported arrays: what the user asks for, or a choice with its reason. Pure (docs/design/066-import.md).
+
+Chunks have about 1 MiB. Those of the file are kept, put together or cut, as their size needs. Data that is one run in the file is cut so that a map (the last two
+dimensions) and a time series (the others) read about as many chunks. Shards have 64 to 128 MiB, in the order of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil, lcm, prod
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from frazil.array.info import human
+from frazil.errors import InvalidInputError
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from frazil.integrations.files.scanned import ScannedArray
+
+AUTO: Final = "auto"
+SAME: Final = "same"
+
+_CHUNK: Final = 2**20  # bytes that a chunk should have
+_LEAST, _MOST = 2**18, 2**22  # bytes of chunks of a file that are kept as they are
+_SHARD: Final = 2**26  # bytes that a shard should have at least
+
+Extents: TypeAlias = "str | int | Sequence[int] | Mapping[str, int] | None"
+
+
+class LayoutOptions(Record):
+    """What the user asks for.
+
+    chunks  "auto"; "same": as the file has them; extents along each dimension, for the variables of that rank; or extents by the name of the dimension
+    shards  the same, without "same"; None: no shards
+    codecs  "auto"; "same": those that do what the filters of the file do; or as create_array takes them"""
+
+    chunks: Extents = AUTO
+    shards: Extents = AUTO
+    codecs: object = AUTO
+
+
+class ArrayLayout(Record):
+    """Of one array. reason: why, in words; it has no control characters"""
+
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    codecs: object
+    reason: str
+
+
+def choose_layout(array: ScannedArray, options: LayoutOptions, budget: int) -> ArrayLayout:
+    """The chunks, shards and codecs of one array. budget: bytes that the import may hold, of which a shard has at most a half. Raises InvalidInputError for
+    extents that do not fit the array."""
+    stored = array.chunk_shape if array.chunked else None
+    asked = _asked(options.chunks, array, "chunks")
+    if asked is not None:
+        chunks, reason = asked, "as asked for"
+    elif options.chunks == SAME:
+        chunks, reason = array.chunk_shape, "as in the file"
+    else:
+        chunks, reason = choose_chunks(array.shape, array.dtype.itemsize, stored)
+    size = prod(chunks) * array.dtype.itemsize
+    told = f"chunks {_text(chunks)} of {human(size)}: {reason}"
+    wanted = _asked(options.shards, array, "shards")
+    if wanted is not None and isinstance(options.shards, Mapping):  # the others are whole, which is whole chunks here
+        wanted = tuple([-(-extent // chunk) * chunk for extent, chunk in zip(wanted, chunks, strict=True)])
+    if options.shards is None:
+        return ArrayLayout(chunks, None, _codecs(array, options), told)
+    if wanted is not None:
+        return ArrayLayout(chunks, wanted, _codecs(array, options), f"{told}; shards {_text(wanted)}: as asked for")
+    shards = choose_shards(array.shape, chunks, array.dtype.itemsize, stored, budget)
+    if shards is None:
+        return ArrayLayout(chunks, None, _codecs(array, options), f"{told}; no shards, as there is one chunk")
+    held = human(prod(shards) * array.dtype.itemsize)
+    return ArrayLayout(
+        chunks,
+        shards,
+        _codecs(array, options),
+        f"{told}; shards {_text(shards)} of {held}: neighbours in the order of the file",
+    )
+
+
+def choose_chunks(shape: Sequence[int], itemsize: int, stored: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
+    """The chunks of an array, and why. stored: the chunks that the file has; None: its data is one run."""
+    whole = tuple([max(extent, 1) for extent in shape])
+    size = prod(whole) * itemsize
+    if size <= _CHUNK:
+        return whole, "the whole array, which is small"
+    if stored is None:
+        chunks = _balanced(whole, itemsize)
+        maps, series = _touched(whole, chunks)
+        if len(whole) < 2:
+            return chunks, "about 1 MiB each"
+        return chunks, f"a map reads {_chunk_count(maps)} and a series {series}"
+    stored = tuple([min(chunk, extent) for chunk, extent in zip(stored, whole, strict=True)])
+    held = prod(stored) * itemsize
+    if held < _LEAST:
+        chunks = _grown(stored, whole, itemsize)
+        return chunks, f"those of the file, {_text(stored)} of {human(held)}, put together"
+    if held > _MOST or (stored == whole and held > _CHUNK):
+        return _cut(stored, itemsize), f"parts of those of the file, {_text(stored)} of {human(held)}"
+    return stored, "as in the file"
+
+
+def choose_shards(
+    shape: Sequence[int], chunks: Sequence[int], itemsize: int, stored: Sequence[int] | None, budget: int
+) -> tuple[int, ...] | None:
+    """The shards of an array of these chunks: whole along the last dimensions first, as its data lies in the file. None where one chunk is all."""
+    if all(chunk >= extent for chunk, extent in zip(chunks, shape, strict=True)):
+        return None
+    least, most = max(1, min(_SHARD, budget // 4)), max(1, min(2 * _SHARD, budget // 2))
+    covers = [ceil(max(extent, 1) / chunk) * chunk for extent, chunk in zip(shape, chunks, strict=True)]
+    shards = list(chunks)
+    if stored is not None:  # so that each chunk of the file is decoded for one shard alone
+        common = [min(lcm(chunk, part), cover) for chunk, part, cover in zip(chunks, stored, covers, strict=True)]
+        if prod(common) * itemsize <= most:
+            shards = common
+    for axis in reversed(range(len(shards))):
+        held = prod(shards) * itemsize
+        cover = ceil(covers[axis] / shards[axis]) * shards[axis]
+        if held // shards[axis] * cover <= most:
+            shards[axis] = cover
+            continue
+        shards[axis] *= max(1, least // held)
+        break
+    return tuple(shards)
+
+
+def _asked(extents: Extents, array: ScannedArray, name: str) -> tuple[int, ...] | None:
+    """The extents that the user gives for this array; None where they are to be chosen. Raises InvalidInputError."""
+    if extents is None or isinstance(extents, str):
+        if extents not in (None, AUTO, *([SAME] if name == "chunks" else [])):
+            raise InvalidInputError(f"{name} is {extents!r}; it must be extents or {AUTO!r}")
+        return None
+    if isinstance(extents, Mapping):
+        names = array.dimension_names or ()
+        if not any(name in extents for name in names):
+            return None
+        given = [
+            extents.get(dimension or "", max(extent, 1)) for dimension, extent in zip(names, array.shape, strict=True)
+        ]
+    else:
+        given = [extents] * len(array.shape) if isinstance(extents, int) else list(extents)
+        if len(given) != len(array.shape):
+            return None
+    if any(isinstance(extent, bool) or not isinstance(extent, int) or extent < 1 for extent in given):
+        raise InvalidInputError(f"{name} is {extents!r}; extents are whole numbers above 0", path=array.path)
+    return tuple(given)
+
+
+def _codecs(array: ScannedArray, options: LayoutOptions) -> object:
+    if isinstance(options.codecs, str) and options.codecs == SAME:
+        return [dict(codec) for codec in array.codecs]
+    return options.codecs
+
+
+def _balanced(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Chunks of about 1 MiB, such that the first dimensions and the last two are cut into about as many parts."""
+    parts = [1] * len(shape)
+    groups = [range(len(shape) - 2), range(max(0, len(shape) - 2), len(shape))]
+    if len(shape) == 2:
+        groups = [range(1), range(1, 2)]
+
+    def extent(axis: int) -> int:
+        return -(-shape[axis] // parts[axis])
+
+    while prod(map(extent, range(len(shape)))) * itemsize > _CHUNK * 5 // 4:
+        open_groups = [group for group in groups if any(extent(axis) > 1 for axis in group)]
+        if not open_groups:
+            break
+        group = min(open_groups, key=lambda group: prod(parts[axis] for axis in group))
+        # a short dimension of an odd extent is cut unevenly: others first
+        axis = max(group, key=lambda axis: (extent(axis) % 2 == 0 or extent(axis) > 8, extent(axis)))
+        parts[axis] = shape[axis] if extent(axis) <= 2 else parts[axis] * 2
+    return tuple(map(extent, range(len(shape))))
+
+
+def _touched(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, int]:
+    """Chunks that a map and a series along the first dimensions read."""
+    grid = [-(-extent // chunk) for extent, chunk in zip(shape, chunks, strict=True)]
+    last = max(1, len(grid) - 2) if len(grid) > 1 else 0
+    return prod(grid[last:]), prod(grid[:last])
+
+
+def _grown(stored: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Several chunks of the file together, along the dimension of which they have the least part."""
+    chunks = list(stored)
+    while True:
+        axes = [axis for axis, extent in enumerate(chunks) if extent < shape[axis]]
+        if not axes or prod(chunks) * itemsize * 2 > _CHUNK * 5 // 4:
+            return tuple([min(chunk, extent) for chunk, extent in zip(chunks, shape, strict=True)])
+        chunks[min(axes, key=lambda axis: chunks[axis] / shape[axis])] *= 2
+
+
+def _cut(stored: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Parts of a chunk of the file, none of which lies in two."""
+    chunks = list(stored)
+    while prod(chunks) * itemsize > _CHUNK * 5 // 4:
+        axes = [axis for axis, extent in enumerate(chunks) if extent > 1]
+        if not axes:
+            break
+        axis = max(axes, key=lambda axis: (_factor(chunks[axis]) < 8, chunks[axis]))
+        chunks[axis] = -(-chunks[axis] // _factor(chunks[axis]))
+    return tuple(chunks)
+
+
+def _factor(number: int) -> int:
+    """The least factor above 1; 8 where it is larger, as such parts would be too unlike."""
+    return next((factor for factor in (2, 3, 5, 7) if number % factor == 0), min(8, number))
+
+
+def _text(extents: Sequence[int]) -> str:
+    return " x ".join(map(str, extents)) or "()"
+
+
+def _chunk_count(count: int) -> str:
+    return f"{count} chunk{'s' * (count != 1)}"

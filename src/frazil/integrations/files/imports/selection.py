@@ -1,0 +1,75 @@
+"""Which variables of a scanned file are imported: those that are named, without those that are skipped. Pure.
+
+A variable that cannot be imported is an error, unless it is skipped or others are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import InvalidInputError
+from frazil.integrations.files.scanned import Skipped
+
+if TYPE_CHECKING:
+    from frazil.integrations.files.scanned import ScannedFile
+
+_SKIPPED: Final = "it was asked to be skipped"
+_NAMED_NOT: Final = "it was not asked for"
+_MOST_NAMED: Final = 10  # variables in one error
+
+
+def is_named(path: str, names: Sequence[str]) -> bool:
+    """Whether one of the names is that of the variable at a path; "*", "?" and "[...]" in names stand for any characters, as in a shell."""
+    return any(fnmatchcase(path, name.strip("/")) for name in names)
+
+
+def has_variable(scanned: ScannedFile, name: str) -> bool:
+    """Whether a variable of the file has this path, as for is_named."""
+    return any(is_named(path, [name]) for path in [*[array.path for array in scanned.arrays], *_missing(scanned)])
+
+
+def select_variables(
+    scanned: ScannedFile, skip: Sequence[str], file: str, variables: Sequence[str] | None = None
+) -> ScannedFile:
+    """The file with the variables to be imported; the others are among `skipped`.
+
+    skip, variables  paths of variables in the file, "level1/temp", as for is_named; variables None: all
+    file             its name in errors
+    Raises InvalidInputError for a variable that cannot be imported and is not left out, and for a name that no variable has."""
+    for names, what in ((skip, "be skipped"), (variables or (), "be imported")):
+        for name in names:
+            if not has_variable(scanned, name):
+                raise InvalidInputError(f"there is no variable {name!r} to {what}", key=file)
+    reasons = {array.path: _left_out(array.path, skip, variables) for array in scanned.arrays}
+    missing = _missing(scanned)
+    lost = [path for path in missing if not _left_out(path, skip, variables)]
+    if lost:
+        named = lost[:_MOST_NAMED]
+        raise InvalidInputError(
+            f"{len(lost)} variable{'s' * (len(lost) > 1)} cannot be imported: "
+            + "; ".join([*[f"/{path}: {missing[path]}" for path in named], *["..."] * (len(lost) > len(named))]),
+            key=file,
+            hint=f"import the others, with {' '.join([f'--skip {path}' for path in named])}",
+        )
+    left_out = [Skipped(path, None, reason) for path, reason in reasons.items() if reason]
+    return scanned._replace(
+        arrays=tuple([array for array in scanned.arrays if not reasons[array.path] and array.path not in missing]),
+        skipped=tuple([part._replace(loses_values=False) for part in (*scanned.skipped, *left_out)]),
+    )
+
+
+def _left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -> str:
+    if is_named(path, skip):
+        return _SKIPPED
+    return "" if variables is None or is_named(path, variables) else _NAMED_NOT
+
+
+def is_left_out(path: str, skip: Sequence[str], variables: Sequence[str] | None) -> bool:
+    """Whether the user left the variable at a path out."""
+    return bool(_left_out(path, skip, variables))
+
+
+def _missing(scanned: ScannedFile) -> dict[str, str]:
+    """Variables whose values would be lost, with the reasons."""
+    return {part.path: part.reason for part in scanned.skipped if part.attribute is None and part.loses_values}

@@ -1,0 +1,168 @@
+"""NetCDF classic files (CDF-1, CDF-2, CDF-5), scanned: each variable as an array of Zarr, and where its chunks lie. The bytes of the header are header.py's."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import numpy as np
+
+from frazil.errors import FormatError, InvalidInputError, StoreError
+from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
+from frazil.integrations.files.missing_values import set_missing_values
+from frazil.integrations.files.netcdf.header import STREAMING, TYPES, Attribute, Header, Variable, parse_header
+from frazil.integrations.files.scanned import (
+    ScannedArray,
+    ScannedFile,
+    Skipped,
+    as_attribute,
+    bytes_codec,
+    check_shape,
+)
+from frazil.integrations.files.sources.source import state_of
+from frazil.metadata.paths import check_name
+
+if TYPE_CHECKING:
+    from frazil.metadata.json_text import Json
+
+
+_HEADER_BYTES: Final = (2**18, 2**23, 2**28)  # that are read at first, and where the header goes on
+
+# what is where nothing was written, unless a variable says otherwise; by number of the type
+_FLOAT: Final = float.fromhex("0x1.ep+122")
+_FILL: Final = dict(
+    enumerate(
+        (-127, 0, -32767, -(2**31) + 1, _FLOAT, _FLOAT, 2**8 - 1, 2**16 - 1, 2**32 - 1, -(2**63) + 2, 2**64 - 2), 1
+    )
+)
+
+
+def scan_netcdf_classic(file: BinaryIO, name: str) -> ScannedFile:
+    """All variables of a file that is open for reading; `name` is it in messages. Its data is read only where an array cannot be cut into whole chunks.
+
+    Raises FormatError for a header that breaks the format, StoreError when the file cannot be read."""
+    state = state_of(file)
+    header = _read_header(file, state.size, name)
+    skipped: list[Skipped] = []
+    arrays: list[ScannedArray] = []
+    room = state.size  # a header that lets variables share their bytes could ask for any number of chunks
+    for variable, layout in zip(header.variables, layouts_of(header, state.size), strict=True):
+        try:
+            _check(variable, layout, state.size, room)
+            arrays.append(_scanned(header, variable, layout, file, skipped))
+            room -= layout.size
+        except InvalidInputError as error:
+            skipped.append(Skipped(variable.name, None, error.message))
+    root = _attributes(header.attributes, "", skipped)
+    kind = f"NetCDF classic (CDF-{header.version})"
+    return ScannedFile(kind, state, {"": root}, tuple(arrays), tuple(skipped))
+
+
+def _read_header(file: BinaryIO, size: int, name: str) -> Header:
+    """The header; more of the file is read where what was read does not hold it all."""
+    for limit in _HEADER_BYTES[:-1]:
+        if limit < size:
+            with contextlib.suppress(FormatError):
+                return parse_header(_read(file, 0, limit, name), name)
+    return parse_header(_read(file, 0, min(_HEADER_BYTES[-1], size), name), name)
+
+
+def _read(file: BinaryIO, offset: int, length: int, name: str) -> bytes:
+    try:
+        file.seek(offset)
+        data = file.read(length)
+    except OSError as error:
+        raise StoreError(f"cannot read: {error.strerror}", errno=error.errno, key=name) from error
+    if len(data) != length:
+        raise StoreError("the file became shorter while it was read", key=name)
+    return data
+
+
+def layouts_of(header: Header, size: int) -> list[Layout]:
+    """Where each variable lies, in a file of `size` bytes.
+
+    Records of all record variables take turns: a record of one, filled up to 4 bytes, then one of the next. But a sole record variable has no filling."""
+    layouts = [_layout(header, variable) for variable in header.variables]
+    of_records = [layout for layout in layouts if layout.stride is not None]
+    if not of_records:
+        return layouts
+    stride = of_records[0].row if len(of_records) == 1 else sum(layout.row + -layout.row % 4 for layout in of_records)
+    records = header.records
+    if records == STREAMING:
+        begin = min(layout.begin for layout in of_records)
+        records = max(size - begin, 0) // stride if stride else 0
+    placed = []
+    for layout in layouts:
+        if layout.stride is None:
+            placed.append(layout)
+        else:  # a run, where nothing lies between the records
+            shape = (records, *layout.shape[1:])
+            placed.append(Layout(shape, layout.itemsize, layout.begin, None if stride == layout.row else stride))
+    return placed
+
+
+def _layout(header: Header, variable: Variable) -> Layout:
+    """As if there were no records; stride is 0 where there are."""
+    lengths = [header.dimensions[number].length for number in variable.dimensions]
+    records = bool(lengths) and lengths[0] == 0
+    return Layout(tuple(lengths), np.dtype(TYPES[variable.type]).itemsize, variable.begin, 0 if records else None)
+
+
+def _check(variable: Variable, layout: Layout, size: int, room: int) -> None:
+    """Raises InvalidInputError for what cannot be an array of Zarr, and for one that is not whole in a file of `size` bytes, of which others leave `room`."""
+    check_name(variable.name)
+    check_shape(layout.shape)
+    if layout.size and layout.end > size:
+        raise InvalidInputError(
+            f"the file is cut short: its data ends at byte {layout.end}, and the file has {size} bytes"
+        )
+    if layout.size > room:
+        raise InvalidInputError("its data overlaps that of other variables")
+
+
+def _scanned(
+    header: Header, variable: Variable, layout: Layout, file: BinaryIO, skipped: list[Skipped]
+) -> ScannedArray:
+    dtype = np.dtype(TYPES[variable.type])
+    rest = layout.shape if layout.stride is None else layout.shape[1:]
+    chunk_shape = split_contiguous(rest, layout.itemsize, uneven=layout.stride is None)
+    if layout.stride is not None:
+        chunk_shape = (1, *chunk_shape)
+    chunks, tails = contiguous_chunks(layout, chunk_shape)
+    said = next((values for name, _, values in variable.attributes if name == "_FillValue"), None)
+    others = [attribute for attribute in variable.attributes if attribute.name != "_FillValue"]
+    attributes = _attributes(others, variable.name, skipped)
+    fill = set_missing_values(attributes, said, dtype, variable.name, skipped)
+    if fill is None:
+        fill = np.array([_FILL[variable.type]]).astype(dtype)[0] if dtype.kind != "S" else np.zeros(1, dtype)[0]
+    given = given_tails(
+        tails,
+        math.prod(chunk_shape) * layout.itemsize,
+        np.array([fill], dtype).tobytes(),
+        lambda offset, length: _read(file, offset, length, variable.name),
+    )
+    names = tuple([header.dimensions[number].name for number in variable.dimensions])
+    return ScannedArray(
+        variable.name,
+        layout.shape,
+        dtype,
+        chunk_shape,
+        (bytes_codec(dtype),),
+        fill,
+        attributes,
+        names,
+        chunks,
+        given,
+    )
+
+
+def _attributes(attributes: Sequence[Attribute], path: str, skipped: list[Skipped]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for name, _, values in attributes:
+        try:
+            found[name] = as_attribute(values)
+        except InvalidInputError as error:
+            skipped.append(Skipped(path, name, error.message))
+    return found

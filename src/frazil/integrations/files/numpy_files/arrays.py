@@ -1,0 +1,204 @@
+"""NumPy's files, scanned: where the elements of their arrays lie. Members of a .npz that are compressed are decoded by the zip library.
+
+The header is read by numpy.lib.format, which evaluates no code; objects are pickles, and refused."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import PurePath
+from shutil import copyfileobj
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.lib import format as npy
+
+from frazil.errors import ChunkDecodeError, FormatError, InvalidInputError
+from frazil.integrations.files.contiguous import split_contiguous
+from frazil.integrations.files.runs import check_dtype, scan_run
+from frazil.integrations.files.scanned import (
+    Library,
+    ScannedArray,
+    ScannedFile,
+    Skipped,
+    bytes_codec,
+    check_shape,
+    no_chunks,
+)
+from frazil.integrations.files.sources.source import open_file, state_of
+from frazil.metadata.paths import check_name
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.integrations.files.sources.source import Source
+    from frazil.metadata.json_text import Json
+
+NPY: Final = npy.MAGIC_PREFIX
+ZIP: Final = b"PK\x03\x04"
+
+_ENDING: Final = ".npy"
+_HEADERS: Final[dict[tuple[int, int], Any]] = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")  # of a member; lengths of the name and the extra field come last
+
+
+class NpyHeader(Record):
+    """begin: bytes of the header, behind which the elements lie"""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[np.generic]
+    begin: int
+
+
+def scan_npy(file: BinaryIO, name: str) -> ScannedFile:
+    """The array of a .npy file that is open for reading; it has the name of the file. Raises FormatError where it is damaged."""
+    state = state_of(file)
+    path = array_name(name)
+    arrays, skipped = _scanned(file, state.size, path, 0, name)
+    return ScannedFile("NumPy", state, {"": {}}, arrays, skipped)
+
+
+def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
+    """The arrays of a .npz file that is open for reading. Raises FormatError where it is damaged or holds no arrays."""
+    state = state_of(file)
+    arrays: list[ScannedArray] = []
+    skipped: list[Skipped] = []
+    try:
+        with zipfile.ZipFile(file) as members:
+            for member in members.infolist():
+                path = member.filename.removesuffix(_ENDING)
+                if path == member.filename:
+                    skipped.append(Skipped(path, None, "it is no array of NumPy", loses_values=False))
+                    continue
+                found, left = _member(file, members, member, state.size, path, name)
+                arrays += found
+                skipped += left
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, struct.error) as error:
+        raise FormatError(f"the zip file is damaged: {error}", key=name) from error
+    if not arrays and all(not part.loses_values for part in skipped):
+        raise FormatError("the zip file holds no arrays of NumPy", key=name)
+    groups: dict[str, dict[str, Json]] = {
+        "": {},
+        **{"/".join(array.path.split("/")[:n]): {} for array in arrays for n in range(1, array.path.count("/") + 1)},
+    }
+    return ScannedFile("NumPy (.npz)", state, dict(sorted(groups.items())), tuple(arrays), tuple(skipped))
+
+
+def array_name(name: str) -> str:
+    """The name of the array of a file that has one alone: that of the file, without its ending."""
+    path = urlsplit(name).path if "://" in name else name
+    stem = PurePath(path).name.split(".")[0]
+    try:
+        check_name(stem)
+    except InvalidInputError:
+        return "values"
+    return stem
+
+
+def _member(
+    file: BinaryIO, members: zipfile.ZipFile, member: zipfile.ZipInfo, size: int, path: str, name: str
+) -> tuple[tuple[ScannedArray, ...], tuple[Skipped, ...]]:
+    if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & 1:
+        file.seek(member.header_offset)
+        *_, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+        begin = member.header_offset + _LOCAL_HEADER.size + name_length + extra_length
+        return _scanned(file, size, path, begin, name)
+    try:
+        for part in path.split("/"):
+            check_name(part)
+        with members.open(member) as opened:
+            header = read_header(opened, name)
+        check_dtype(header.dtype)
+        check_shape(header.shape)
+    except InvalidInputError as error:
+        return (), (Skipped(path, None, error.message),)
+    turn = slice(None, None, -1 if header.fortran else 1)
+    chunk_shape = split_contiguous(header.shape[turn], header.dtype.itemsize)[turn]
+    library = Library("zip", member.filename, "it is compressed as a whole")
+    array = ScannedArray(
+        path,
+        header.shape,
+        header.dtype,
+        chunk_shape,
+        (bytes_codec(header.dtype),),
+        np.zeros(1, header.dtype)[0],
+        {},
+        None,
+        no_chunks(len(header.shape)),
+        library=library,
+    )
+    return (array,), ()
+
+
+def _scanned(
+    file: BinaryIO, size: int, path: str, at: int, name: str
+) -> tuple[tuple[ScannedArray, ...], tuple[Skipped, ...]]:
+    """The array whose header begins at a byte of the file; or why there is none."""
+    file.seek(at)
+    header = read_header(file, name)
+    try:
+        for part in path.split("/"):
+            check_name(part)
+        array = scan_run(file, size, path, header.dtype, header.shape, at + header.begin, fortran=header.fortran)
+    except InvalidInputError as error:
+        return (), (Skipped(path, None, error.message),)
+    return (array,), ()
+
+
+def read_header(file: IO[bytes], name: str) -> NpyHeader:
+    """The header of an array, where the file is. Raises FormatError."""
+    start = file.tell()
+    try:
+        version = npy.read_magic(file)
+        if version not in _HEADERS:
+            raise FormatError(f"its version {version} is not known here", key=name)
+        shape, fortran, dtype = _HEADERS[version](file)
+    except (ValueError, TypeError, EOFError) as error:
+        raise FormatError(f"the header of the NumPy file is damaged: {error}", key=name) from error
+    return NpyHeader(tuple(map(int, shape)), bool(fortran), dtype, file.tell() - start)
+
+
+def open_members(
+    source: Source, arrays: Sequence[ScannedArray], files: ExitStack
+) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
+    """Readers of compressed members, by path. files: frees them at the end. Each is decoded to a temporary file when it is first read."""
+
+    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
+        found: list[NDArray[np.generic]] = []
+        files.callback(found.clear)
+
+        def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
+            if not found:
+                found.append(_decoded(source, array))
+            return found[0][box]
+
+        return read
+
+    return {array.path: reader(array) for array in arrays}
+
+
+def _decoded(source: Source, array: ScannedArray) -> NDArray[np.generic]:
+    """The elements of a compressed member, mapped from a temporary file that nobody else sees."""
+    assert array.library is not None
+    expected = int(np.prod(array.shape, dtype=np.int64)) * array.dtype.itemsize
+    try:
+        with open_file(source) as file, zipfile.ZipFile(file) as members, members.open(array.library.place) as member:
+            header = read_header(member, source.name)
+            if not expected:
+                return np.empty(array.shape, array.dtype)
+            with tempfile.TemporaryFile() as spooled:
+                copyfileobj(member, spooled, 2**20)
+                if spooled.tell() != expected or (header.shape, header.dtype) != (array.shape, array.dtype):
+                    raise ChunkDecodeError("its size is not that of its header", key=source.name, path=array.path)
+                spooled.flush()
+                order = "F" if header.fortran else "C"
+                values: NDArray[np.generic] = np.memmap(spooled, header.dtype, "r", 0, header.shape, order)  # type: ignore[call-overload] # a file is all that it needs
+                return values
+    except (zipfile.BadZipFile, RuntimeError, EOFError) as error:
+        raise ChunkDecodeError(f"it cannot be decoded: {error}", key=source.name, path=array.path) from error

@@ -1,0 +1,77 @@
+"""Arrays whose elements are one run of bytes in a file, in C or Fortran order, as scanned arrays. Pure, but for the chunks that the array's end cuts, which are read."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.integrations.files.contiguous import Layout, contiguous_chunks, given_tails, split_contiguous
+from frazil.integrations.files.scanned import ScannedArray, bytes_codec, check_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.metadata.json_text import Json
+
+_KINDS = "biufcS"
+
+
+def check_dtype(dtype: np.dtype[np.generic]) -> None:
+    """Raises InvalidInputError for a data type that no scanned array has."""
+    if (
+        dtype.kind not in _KINDS
+        or not dtype.itemsize
+        or (dtype.itemsize > 16 and dtype.kind != "S")
+        or dtype == np.longdouble
+    ):
+        raise InvalidInputError(f"its data type is {dtype}, which has no counterpart in arrays here")
+
+
+def scan_run(
+    file: BinaryIO,
+    size: int,
+    path: str,
+    dtype: np.dtype[np.generic],
+    shape: tuple[int, ...],
+    begin: int,
+    *,
+    fortran: bool = False,
+    attributes: dict[str, Json] | None = None,
+    dimension_names: tuple[str | None, ...] | None = None,
+) -> ScannedArray:
+    """The array whose elements begin at a byte of a file of this size. Raises InvalidInputError where it has none here, or the file ends before."""
+    check_dtype(dtype)
+    check_shape(shape)
+    turn = slice(None, None, -1 if fortran else 1)
+    layout = Layout(shape[turn], dtype.itemsize, begin)
+    if layout.end > size:
+        raise InvalidInputError(
+            f"the file is cut short: its data ends at byte {layout.end}, and the file has {size} bytes"
+        )
+    cut = split_contiguous(layout.shape, dtype.itemsize)
+    chunks, tails = contiguous_chunks(layout, cut)
+
+    def read(offset: int, length: int) -> bytes:
+        file.seek(offset)
+        return file.read(length)
+
+    given = given_tails(tails, math.prod(cut) * dtype.itemsize, bytes(dtype.itemsize), read)
+    codecs: tuple[Mapping[str, Json], ...] = (bytes_codec(dtype),)
+    if fortran and len(shape) > 1:
+        order: list[Json] = list(reversed(range(len(shape))))
+        codecs = ({"name": "transpose", "configuration": {"order": order}}, *codecs)
+    return ScannedArray(
+        path,
+        shape,
+        dtype,
+        cut[turn],
+        codecs,
+        np.zeros(1, dtype)[0],
+        attributes or {},
+        dimension_names,
+        chunks._replace(coordinates=np.ascontiguousarray(chunks.coordinates[:, turn])),
+        tuple([(coordinates[turn], value) for coordinates, value in given]),
+    )

@@ -1,0 +1,115 @@
+"""An object of a store as a file that is open for reading: bytes are asked for by ranges, as they are read, and the whole object never is.
+
+For libraries that want a file, such as h5py. What is read near each other is kept in pages; what a reader does not look at is not fetched."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import FrazilError, StoreError
+from frazil.integrations.files.sources.positioned_file import PositionedFile
+from frazil.stores.store import Store
+from frazil.stores.transfer.content import read_values
+from frazil.stores.values import FOUND, NO_SPANS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frazil.stores.values import Version
+
+
+PAGE: Final = 2**16  # bytes that are asked for at least
+_AHEAD: Final = (
+    16  # pages that are asked for at most beyond what is wanted, where a file is read from one page to the next
+)
+_KEPT: Final = 2**9  # pages
+_LARGE: Final = 2**20  # bytes of a read that is not kept, as it is data, and read once; and of a file that is not small
+
+
+class RangedFile(PositionedFile):
+    """A value of a store, read by ranges, all of one version. One reader at a time.
+
+    size, version  of the object when it was opened
+    requests       that were made so far, and bytes_read by them
+    failure        what the store failed with: a library that reads this file may have made something else of it
+    """
+
+    def __init__(self, store: Store, key: str, name: str) -> None:
+        """name: for messages. Raises StoreError, also where nothing is there."""
+        super().__init__()
+        self._store, self._keys, self.name = store, [key], name
+        self._pages: dict[int, bytes] = {}  # the last that was used is the last
+        self._next, self._ahead = -1, 1  # behind the pages that were fetched last, and how many come at once
+        self.failure: FrazilError | None = None
+        self.requests, self.bytes_read = 1, 0
+        self.size, self.version = _look_up(store, key, name)
+
+    def read_at(self, start: int, length: int) -> bytes | memoryview:
+        try:
+            return self._bytes(start, length)
+        except FrazilError as error:
+            self.failure = error
+            raise
+
+    # --- pages ---------------------------------------------------------------------------------------------------------------------
+
+    def _bytes(self, start: int, length: int) -> bytes | memoryview:
+        """Bytes of the object, all of them inside it."""
+        if length >= _LARGE:
+            return self._fetch([(start, length)])[0]
+        first, last = start // PAGE, (start + length - 1) // PAGE
+        wanted = range(first, last + 1)
+        if any(page not in self._pages for page in wanted):
+            self._load([page for page in wanted if page not in self._pages])
+        for page in wanted:  # now these are the last that were used
+            self._pages[page] = self._pages.pop(page)
+        found = b"".join([self._pages[page] for page in wanted]) if first != last else self._pages[first]
+        while len(self._pages) > _KEPT:
+            del self._pages[next(iter(self._pages))]
+        return memoryview(found)[start - first * PAGE :][:length]
+
+    def _load(self, pages: list[int]) -> None:
+        """Fetches pages, ascending; more behind them where the file is read on from what was fetched last, and all at first of a small file."""
+        self._ahead = min(self._ahead * 2, _AHEAD) if pages[0] == self._next else 1
+        end = -(-self.size // PAGE)
+        if not self._pages and self.size <= _LARGE:
+            pages = list(range(end))
+        pages += [page for page in range(pages[-1] + 1, pages[-1] + self._ahead) if page < end]
+        pages = [page for page in pages if page not in self._pages]
+        self._next = pages[-1] + 1
+        cuts = [i for i in range(1, len(pages)) if pages[i] != pages[i - 1] + 1]
+        runs = [pages[low:high] for low, high in itertools.pairwise([0, *cuts, len(pages)])]
+        spans = [(run[0] * PAGE, min((run[-1] + 1) * PAGE, self.size) - run[0] * PAGE) for run in runs]
+        for run, found in zip(runs, self._fetch(spans), strict=True):
+            for i, page in enumerate(run):
+                self._pages[page] = found[i * PAGE : (i + 1) * PAGE]
+
+    def _fetch(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        columns = np.array([(0, start, length) for start, length in spans], np.int64)
+        try:
+            fetched = self._store.fetch(self._keys, columns, expect=[self.version])
+            values = read_values(fetched, self._keys, columns)
+        except StoreError as error:
+            raise StoreError(
+                f"cannot read: {error.message}", errno=error.errno, key=self.name, hint=error.hint
+            ) from error
+        self.requests += len(spans)
+        found = [value for value in values if value is not None]
+        if fetched.status[0] != FOUND or [len(value) for value in found] != [length for _, length in spans]:
+            raise StoreError("the file changed while it was read", key=self.name, hint="import it again")
+        self.bytes_read += sum(map(len, found))
+        return found
+
+
+def _look_up(store: Store, key: str, name: str) -> tuple[int, Version | None]:
+    try:
+        fetched = store.fetch([key], NO_SPANS)
+    except StoreError as error:
+        raise StoreError(f"cannot read: {error.message}", errno=error.errno, key=name, hint=error.hint) from error
+    if fetched.status[0] != FOUND:
+        raise StoreError("cannot read: nothing is there", errno=errno.ENOENT, key=name, hint="check the URL")
+    return int(fetched.sizes[0]), fetched.versions[0]

@@ -1,0 +1,78 @@
+"""Where a file to be scanned is: on this machine, or an object at a distance that is read by ranges; and what state it is in. What is in it, scanner.py finds out."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from frazil.errors import InvalidInputError, StoreError
+from frazil.formats.manifests import FileCheck
+from frazil.integrations.files.sources.ranged_file import RangedFile
+from frazil.record import Record
+from frazil.repository.virtual.locations import file_location, is_remote, parse_location
+from frazil.repository.virtual.prefixes import VirtualPlace
+from frazil.repository.virtual.virtual_fetch import open_places
+
+if TYPE_CHECKING:
+    from frazil.repository.virtual.prefixes import Prefixes
+
+
+class Source(Record):
+    """A file.
+
+    name      as its user called it: a path, or a URL
+    location  for references to it. Links in a path are followed now, as they are not when chunks are read
+    place     where it is read, at a distance, and its key there; None: it is a file of this machine
+    """
+
+    name: str
+    location: str
+    place: VirtualPlace | None = None
+    key: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of locations that virtual chunks in it need to be allowed."""
+        return self.location.rpartition("/")[0] + "/"
+
+    def state(self) -> FileCheck:
+        """What the file is like now. Raises StoreError."""
+        if self.place is not None:
+            return state_of(cast(BinaryIO, RangedFile(self.place.store, self.key, self.name)), self)
+        found = os.stat(self.name)
+        return FileCheck(found.st_size, found.st_mtime_ns)
+
+
+def source_of(file: str | os.PathLike[str], prefixes: Prefixes | None = None) -> Source:
+    """The file at a path or URL. prefixes: as `virtual_prefixes` of a repository, and with other places and credentials than go without saying.
+
+    Raises InvalidInputError for what is neither, and for a URL outside of the prefixes."""
+    name = os.fspath(file)
+    if not isinstance(name, str) or "\0" in name:
+        raise InvalidInputError(f"not the path of a file: {file!r}", hint="give a str or a pathlib.Path")
+    if not is_remote(name):
+        return Source(name, file_location(os.path.realpath(name)))
+    if parse_location(name).folder:
+        raise InvalidInputError("a folder is named, not a file", key=name)
+    place, key = open_places(prefixes or [name.rpartition("/")[0] + "/"]).find(name)
+    return Source(name, name, place, key)
+
+
+def open_file(source: Source) -> BinaryIO:
+    """The file, open for reading. Raises StoreError, or OSError on this machine."""
+    if source.place is None:
+        return open(source.name, "rb")
+    return cast(BinaryIO, RangedFile(source.place.store, source.key, source.name))
+
+
+def state_of(file: BinaryIO, source: Source | None = None) -> FileCheck:
+    """The state of an open file; source: which one it is."""
+    if isinstance(file, RangedFile):
+        if source is None or source.place is None:
+            return FileCheck(file.size)
+        return source.place.seen(source.key, file.version, file.size)
+    try:
+        found = os.fstat(file.fileno())
+    except OSError as error:
+        raise StoreError(f"cannot read: {error.strerror}", errno=error.errno, key=file.name) from error
+    return FileCheck(found.st_size, found.st_mtime_ns)

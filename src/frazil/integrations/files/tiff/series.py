@@ -1,0 +1,242 @@
+"""TIFF files, scanned with tifffile: each series of pages as an array, with its pyramid, and where its tiles lie.
+
+Tiles that are not compressed, or with deflate or zstd and no predictor, are decoded by our codecs; tifffile decodes the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from itertools import product
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import numpy as np
+
+from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
+from frazil.integrations.files.numpy_files.arrays import array_name
+from frazil.integrations.files.runs import check_dtype, scan_run
+from frazil.integrations.files.scanned import (
+    ChunkColumns,
+    Library,
+    ScannedArray,
+    ScannedFile,
+    Skipped,
+    bytes_codec,
+    check_shape,
+    no_chunks,
+)
+from frazil.integrations.files.sources.source import open_file, state_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.integrations.files.sources.source import Source
+    from frazil.metadata.json_text import Json
+
+TIFF: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+_CODECS: Final[dict[int, Mapping[str, Json] | None]] = {  # by the number of the compression
+    1: None,
+    8: {"name": "numcodecs.zlib", "configuration": {"level": 6}},
+    32946: {"name": "numcodecs.zlib", "configuration": {"level": 6}},
+    50000: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
+    34926: {"name": "zstd", "configuration": {"level": 3, "checksum": False}},
+}
+_NAMES: Final = {"X": "x", "Y": "y", "Z": "z", "T": "time", "C": "channel", "S": "sample"}
+_MOST_TEXT: Final = 2**16  # letters of a description that is kept
+
+
+def load_tifffile() -> ModuleType:
+    """tifffile, which is no part of a plain installation. Raises InvalidInputError that names the extra."""
+    try:
+        return import_module("tifffile")
+    except ImportError as error:
+        raise InvalidInputError(
+            f"TIFF files are read with tifffile, which cannot be imported ({error})",
+            hint="pip install 'frazil[tiff]'",
+        ) from error
+
+
+def scan_tiff(file: BinaryIO, name: str) -> ScannedFile:
+    """The series of a file that is open for reading, and their pyramids. A sole array has the name of the file, others are series0, series0_level1, and so on.
+
+    Raises InvalidInputError without tifffile, FormatError where the file is damaged."""
+    tifffile = load_tifffile()
+    state = state_of(file)
+    arrays: list[ScannedArray] = []
+    skipped: list[Skipped] = []
+    try:
+        with tifffile.TiffFile(file) as tiff:
+            levels = [(i, k, level) for i, series in enumerate(tiff.series) for k, level in enumerate(series.levels)]
+            for i, k, level in levels:
+                path = array_name(name) if len(levels) == 1 else f"series{i}" + (f"_level{k}" if k else "")
+                try:
+                    arrays.append(_scanned(tiff, level, path, f"{i}/{k}", file, state.size))
+                except InvalidInputError as error:
+                    skipped.append(Skipped(path, None, error.message))
+            kind = "OME-TIFF" if tiff.is_ome else "TIFF"
+    except FrazilError:
+        raise
+    except Exception as error:  # tifffile raises errors of many classes for damaged files
+        raise FormatError(f"the TIFF file is damaged: {error}", key=name) from error
+    return ScannedFile(kind, state, {"": {}}, tuple(arrays), tuple(skipped))
+
+
+def _scanned(tiff: Any, series: Any, path: str, place: str, file: BinaryIO, size: int) -> ScannedArray:
+    """Raises InvalidInputError for what cannot be an array here."""
+    dtype = np.dtype(series.dtype).newbyteorder(tiff.byteorder)
+    shape = tuple(map(int, series.shape))
+    check_dtype(dtype)
+    check_shape(shape)
+    names = tuple([_NAMES.get(axis, axis.lower()) for axis in series.axes])
+    attributes = _attributes(series)
+    if series.dataoffset is not None:
+        return scan_run(
+            file, size, path, dtype, shape, int(series.dataoffset), attributes=attributes, dimension_names=names
+        )
+    page = series.keyframe
+    plain = len(page.chunks) == len(page.shape) and shape[-len(page.shape) :] == tuple(page.shape)
+    inner = tuple(map(int, page.chunks)) if plain else ()
+    whole = not inner
+    chunk_shape = (*[1] * (len(shape) - len(inner)), *inner) if inner else shape
+    reason = _undecodable(page, dtype, shape, inner)
+    library = Library("tifffile", f"{place}/{'whole' if whole else 'pages'}", reason) if reason else None
+    chunks = no_chunks(len(shape)) if library else _tiles(series, shape, chunk_shape, len(inner), size)
+    codec = _CODECS.get(int(page.compression))
+    codecs = (bytes_codec(dtype), *([codec] if codec else []))
+    fill = np.zeros(1, dtype)[0]
+    return ScannedArray(
+        path, shape, dtype, chunk_shape, codecs, fill, attributes, names, chunks, (), chunked=not whole, library=library
+    )
+
+
+def _attributes(series: Any) -> dict[str, Json]:
+    found: dict[str, Json] = {"axes": str(series.axes)}
+    description = series.keyframe.description
+    if isinstance(description, str) and 0 < len(description) <= _MOST_TEXT:
+        found["description"] = description
+    return found
+
+
+def _undecodable(page: Any, dtype: np.dtype[np.generic], shape: tuple[int, ...], inner: tuple[int, ...]) -> str:
+    """Why our codecs do not decode the tiles of a series; "" where they do."""
+    if int(page.compression) not in _CODECS:
+        return f"its tiles are compressed with {getattr(page.compression, 'name', page.compression)}, which no codec here undoes"
+    if int(page.predictor) != 1:
+        return f"its tiles have the predictor {getattr(page.predictor, 'name', page.predictor)}"
+    if int(page.fillorder) != 1 or int(page.bitspersample) != 8 * dtype.itemsize:
+        return f"its elements have {page.bitspersample} bits, in an order of their own"
+    if int(getattr(page, "photometric", 1)) == 6:
+        return "its colours are YCbCr"
+    if not inner:
+        return "its pages are put together"
+    if not page.is_tiled and any(extent % part for extent, part in zip(shape[-len(inner) :], inner, strict=True)):
+        return "its last strips are shorter than the others"
+    return ""
+
+
+def _tiles(series: Any, shape: tuple[int, ...], chunk_shape: tuple[int, ...], rank: int, size: int) -> ChunkColumns:
+    """Where the tiles of all pages lie. Pages and tiles that are not stored are left out. Raises InvalidInputError where the file ends before."""
+    grid = [-(-extent // part) for extent, part in zip(shape, chunk_shape, strict=True)]
+    before, inside = grid[: len(grid) - rank], grid[len(grid) - rank :]
+    count = math.prod(inside)
+    offsets = np.zeros((math.prod(before), count), np.int64)
+    lengths = np.zeros_like(offsets)
+    for number, page in enumerate(series.pages):
+        if page is not None and number < len(offsets):
+            offsets[number] = page.dataoffsets[:count]
+            lengths[number] = page.databytecounts[:count]
+    coordinates = np.indices(grid, np.int64).reshape(len(grid), -1).T
+    flat, held = offsets.reshape(-1), lengths.reshape(-1)
+    if ((flat + held) > size).any():
+        raise InvalidInputError(f"the file is cut short: a tile ends behind the file's {size} bytes")
+    there = np.flatnonzero(held > 0)
+    return ChunkColumns(np.ascontiguousarray(coordinates[there]), flat[there], held[there])
+
+
+# --- tiles that tifffile decodes -------------------------------------------------------------------------------------------------------
+
+
+def open_tiff(
+    source: Source, arrays: Sequence[ScannedArray], files: ExitStack
+) -> Mapping[str, Callable[[tuple[slice, ...]], NDArray[np.generic]]]:
+    """Readers of series, by path. files: closes what is opened. Raises InvalidInputError without tifffile."""
+    tifffile = load_tifffile()
+    tiff: Any = files.enter_context(tifffile.TiffFile(files.enter_context(open_file(source))))
+
+    def reader(array: ScannedArray) -> Callable[[tuple[slice, ...]], NDArray[np.generic]]:
+        assert array.library is not None
+        number, level, how = array.library.place.split("/")
+        series = tiff.series[int(number)].levels[int(level)]
+        mapped: list[NDArray[np.generic]] = []
+
+        def read(box: tuple[slice, ...]) -> NDArray[np.generic]:
+            try:
+                if how == "pages":
+                    return _read_tiles(series, box)
+                if not mapped:
+                    mapped.append(series.asarray(out="memmap"))
+                return mapped[0][box]
+            except Exception as error:  # tifffile and its codecs raise errors of many classes
+                raise ChunkDecodeError(
+                    f"tifffile cannot decode it: {error}", key=source.name, path=array.path
+                ) from error
+
+        return read
+
+    return {array.path: reader(array) for array in arrays}
+
+
+def _read_tiles(series: Any, box: tuple[slice, ...]) -> NDArray[np.generic]:
+    """A box of a series, from the tiles or strips that it meets."""
+    keyframe = series.keyframe
+    rank = len(keyframe.shape)
+    outer, inner = box[: len(box) - rank], box[len(box) - rank :]
+    values = np.zeros([part.stop - part.start for part in box], series.dtype)
+    sizes, grid = keyframe.chunks, keyframe.chunked
+    spans = [range(part.start // size, -(-part.stop // size)) for part, size in zip(inner, sizes, strict=True)]
+    for place in product(*[range(part.start, part.stop) for part in outer]):
+        number = int(np.ravel_multi_index(place, series.shape[: len(outer)])) if place else 0
+        page = series.pages[number]
+        if page is None:
+            continue
+        into = values[tuple([at - part.start for at, part in zip(place, outer, strict=True)])]
+        for tile in product(*spans):
+            row = int(np.ravel_multi_index(tile, grid))
+            decoded = _tile(keyframe, page, row)
+            if decoded is None:
+                continue
+            starts = [at * size for at, size in zip(tile, sizes, strict=True)]
+            decoded = decoded.reshape(_shape_of(decoded, sizes))
+            low = [max(start, part.start) for start, part in zip(starts, inner, strict=True)]
+            high = [
+                min(start + extent, part.stop) for start, extent, part in zip(starts, decoded.shape, inner, strict=True)
+            ]
+            into[
+                tuple([slice(a - part.start, b - part.start) for a, b, part in zip(low, high, inner, strict=True)])
+            ] = decoded[tuple([slice(a - start, b - start) for a, b, start in zip(low, high, starts, strict=True)])]
+    return values
+
+
+def _tile(keyframe: Any, page: Any, row: int) -> NDArray[np.generic] | None:
+    """A tile of a page, decoded; None where it is not stored."""
+    count = page.databytecounts[row]
+    if not count:
+        return None
+    handle = keyframe.parent.filehandle
+    handle.seek(page.dataoffsets[row])
+    options = {"jpegtables": page.jpegtables, "jpegheader": keyframe.jpegheader} if page.jpegtables is not None else {}
+    decoded, _, _ = keyframe.decode(handle.read(count), row, **options)
+    return decoded if decoded is None else np.asarray(decoded)
+
+
+def _shape_of(decoded: NDArray[np.generic], sizes: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a decoded tile (depth, length, width, samples) without dimensions that pages do not have; the last strip is shorter than the others."""
+    squeezed = [extent for extent in decoded.shape if extent != 1]
+    wanted = [size for size in sizes if size != 1]
+    if len(squeezed) == len(wanted):
+        found = iter(squeezed)
+        return tuple([1 if size == 1 else next(found) for size in sizes])
+    return tuple(sizes) if decoded.size == math.prod(sizes) else (decoded.size // math.prod(sizes[1:]), *sizes[1:])

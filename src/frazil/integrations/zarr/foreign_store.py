@@ -1,0 +1,133 @@
+"""A store of ours over any store of zarr-python, for as long as one call of a pipeline lasts: our threads wait for coroutines that run in zarr-python's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.core.buffer import cpu, default_buffer_prototype
+from zarr.core.common import concurrent_map
+from zarr.core.config import config
+
+from frazil.errors import StoreError
+from frazil.stores.store import Store
+from frazil.stores.transfer.content import join_pieces
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    FOUND,
+    MISSING,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from zarr.abc.store import ByteRequest
+    from zarr.abc.store import Store as ZarrStore
+
+__all__ = ["ForeignStore"]
+
+_UNKNOWN_SIZE: Final = (
+    2**62
+)  # of a value that was read in part: zarr-python tells no sizes with parts, and a range beyond the end fails when it is read
+
+
+class ForeignStore(Store):
+    """Values are fetched, put and erased; there are no versions, so of two writers of one chunk the last one wins, as in zarr-python.
+
+    loop: where the coroutines of `store` run; no thread of it may call this"""
+
+    __slots__ = ("_loop", "_store")
+
+    def __init__(self, store: ZarrStore, loop: asyncio.AbstractEventLoop) -> None:
+        self._store, self._loop = store, loop
+
+    def __repr__(self) -> str:
+        return repr(self._store)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        can = self._store
+        return Capabilities(
+            writable=not can.read_only, listable=False, erasable=can.supports_deletes, conditional=False
+        )
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
+    ) -> Fetched:
+        """As the port says, without versions: what is expected is not compared."""
+        asked = [(names[name], _request(start, length)) for name, start, length in spans.tolist()]
+        bare = sorted(set(range(len(names))) - set(spans[:, 0].tolist()))
+        values = self._map(self._get, asked)
+        there = self._map(self._store.exists, [(names[row],) for row in bare])
+        status = [FOUND] * len(names)
+        sizes = np.full(len(names), _UNKNOWN_SIZE, np.int64)
+        rows = np.empty((len(spans), 3), np.int64)
+        buffers: list[bytes] = []
+        for row, found in zip(bare, there, strict=True):
+            status[row] = FOUND if found else ABSENT_KEY
+        for i, ((name, start, length), value) in enumerate(zip(spans.tolist(), values, strict=True)):
+            if value is None:
+                status[name] = ABSENT_KEY
+                rows[i] = (MISSING, 0, 0)
+                continue
+            if (start == 0 and length < 0) or len(value) < -start:
+                sizes[name] = len(value)
+            buffers.append(value)
+            rows[i] = (-len(buffers), 0, length if start >= 0 and length >= 0 else len(value))
+        sizes[np.array(status) != FOUND] = -1
+        return Fetched(Sources(None, buffers), status, [None] * len(names), sizes, rows)
+
+    async def _get(self, key: str, byte_range: ByteRequest | None) -> bytes | None:
+        value = await self._store.get(key, default_buffer_prototype(), byte_range)
+        return None if value is None else value.to_bytes()
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        """As the port says, whatever is expected."""
+        self.require("writable")
+        values = [cpu.Buffer.from_bytes(value) for value in join_pieces(pieces)]
+        self._map(self._store.set, list(zip(names, values, strict=True)))
+        return [ABSENT] * len(names)
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        """As the port says, whatever is expected."""
+        self.require("erasable")
+        self._map(self._store.delete, [(name,) for name in names])
+        return [None] * len(names)
+
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> NoReturn:
+        """Nothing is listed: chunks are named by zarr-python."""
+        raise StoreError(f"{self!r} is not listed here")
+
+    def _map(self, call: Callable[..., Any], arguments: list[Any]) -> list[Any]:
+        """The results of coroutines, as many at once as zarr-python is configured to have."""
+        if not arguments:
+            return []
+        calls = concurrent_map(arguments, call, config.get("async.concurrency"))
+        return list(asyncio.run_coroutine_threadsafe(calls, self._loop).result())
+
+
+def _request(start: int, length: int) -> ByteRequest | None:
+    if start < 0:
+        return SuffixByteRequest(-start)
+    if length < 0:
+        return OffsetByteRequest(start) if start else None
+    return RangeByteRequest(start, start + length)

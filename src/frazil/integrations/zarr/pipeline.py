@@ -1,0 +1,208 @@
+"""The codec pipeline for zarr-python: its arrays are read and written by our kernel, a whole selection in one call.
+
+The selection is put together again in selections.py, the array behind the keys of its chunks in chunk_keys.py. What is not done here goes to zarr-python's
+own pipeline, from which this one is derived."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from zarr.core.codec_pipeline import BatchedCodecPipeline
+from zarr.registry import register_pipeline
+from zarr.storage import LocalStore as ZarrLocalStore
+from zarr.storage import StorePath
+
+from frazil.array.chunk_access import ChunkAccess
+from frazil.array.compiled_array import CompiledArray
+from frazil.errors import FallbackWarning, FrazilError, InvalidInputError
+from frazil.integrations.zarr.chunk_keys import ArrayKeys, array_keys
+from frazil.integrations.zarr.chunk_metadata import compiled_chunks
+from frazil.integrations.zarr.foreign_store import ForeignStore
+from frazil.integrations.zarr.selections import Item, Selected, coordinates_of, selected
+from frazil.integrations.zarr.store import FrazilStore
+from frazil.integrations.zarr.threads import in_thread
+from frazil.metadata.model import ArrayMetadata
+from frazil.record import Record
+from frazil.stores.array_storage.chunk_storage import ChunkStorage
+from frazil.stores.array_storage.node_store import NodeStore
+from frazil.stores.array_storage.scalar_chunk import plain_chunks
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from zarr.core.array_spec import ArraySpec
+    from zarr.core.buffer import NDBuffer
+
+    Entry = tuple[Any, ArraySpec, Any, Any, bool]
+    Batch = list[Entry]
+
+__all__ = ["CodecPipeline"]
+
+_PRESENT: Final = {"status": "present"}
+_MISSING: Final = {"status": "missing"}
+_reported: set[str] = set()
+
+
+class _Call(Record):
+    """A batch that is done here."""
+
+    access: ChunkAccess
+    selected: Selected
+    items: list[Item]
+    whole_chunk: ArraySpec
+
+
+class _Compiled(Record):
+    """The last chunks that a pipeline was compiled for. spec: what tells them from others; reason: why they cannot be, in place of the metadata"""
+
+    spec: tuple[object, ...]
+    made: tuple[ArrayMetadata, CompiledArray] | None
+    reason: str = ""
+
+
+class _Opened(Record):
+    """The last array that a pipeline read or wrote, by its store and prefix."""
+
+    store: object
+    prefix: str
+    spec: tuple[object, ...]
+    access: ChunkAccess
+
+
+class CodecPipeline(BatchedCodecPipeline):
+    """`zarr.config.set({"codec_pipeline.path": "frazil.zarr.CodecPipeline"})`: arrays that are opened then are read and written by Frazil's kernel.
+
+    Chunks in folders (zarr-python's LocalStore, and stores of as_store) the kernel opens itself; of other stores of zarr-python it fetches the bytes that it needs.
+    What Frazil cannot do (codecs, data types, chunk grids that it does not know) zarr-python's own pipeline does, with a FallbackWarning once for each reason."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name not in {"_compiled", "_opened"}}
+
+    async def read(
+        self, batch_info: Iterable[Entry], out: NDBuffer, drop_axes: tuple[int, ...] = ()
+    ) -> tuple[dict[str, str], ...]:
+        batch = list(batch_info)
+        values = out.as_ndarray_like()
+        call = self._call(batch, values, drop_axes)
+        if call is None:
+            done: tuple[dict[str, str], ...] = await super().read(batch, out, drop_axes)
+            return done
+        return await in_thread(_read, call, values)
+
+    async def write(self, batch_info: Iterable[Entry], value: NDBuffer, drop_axes: tuple[int, ...] = ()) -> None:
+        batch = list(batch_info)
+        values = value.as_ndarray_like()
+        call = self._call(batch, values, drop_axes)
+        if call is None:
+            await super().write(batch, value, drop_axes)
+            return
+        batch[0][0].store._check_writable()
+        await in_thread(_write, call, values)
+
+    def _call(self, batch: Batch, values: Any, drop_axes: tuple[int, ...]) -> _Call | None:
+        """What is to be done here; None where zarr-python's own pipeline does it."""
+        if not batch or not isinstance(values, np.ndarray) or not all(type(path) is StorePath for path, *_ in batch):
+            return None  # inner chunks of its sharding codec, or values that are not in this memory
+        spec = batch[0][1]
+        if any(other.shape != spec.shape for _, other, *_ in batch):
+            return self._left("chunks of several shapes")
+        compiled = self._compile(spec)
+        if compiled.made is None:
+            return self._left(compiled.reason)
+        keys = array_keys([path.path for path, *_ in batch], len(spec.shape))
+        if keys is None:
+            return self._left("keys of chunks in a form of its own")
+        items = [
+            Item(coordinates, _as_tuple(chunk), _as_tuple(out), complete)
+            for coordinates, (_, _, chunk, out, complete) in zip(keys.coordinates, batch, strict=True)
+        ]
+        found = selected(items, spec.shape, drop_axes, values.shape or None)
+        dtype = compiled.made[0].dtype
+        if found is None or (dtype != values.dtype and (dtype.kind == "V" or values.dtype.kind == "V")):
+            return self._left("selections that are neither boxes nor points")
+        return _Call(self._access(batch[0][0].store, keys, compiled), found, items, spec)
+
+    def _left(self, reason: str) -> _Call | None:
+        """Nothing is done here. Says, once for each reason, that zarr-python's own pipeline does it."""
+        if reason not in _reported:
+            _reported.add(reason)
+            warnings.warn(f"zarr-python's own codec pipeline is used: {reason}", FallbackWarning, stacklevel=2)
+        return None
+
+    def _compile(self, spec: ArraySpec) -> _Compiled:
+        told = spec.shape, spec.dtype, np.asarray(spec.fill_value).tobytes(), repr(spec.fill_value)
+        last: _Compiled | None = getattr(self, "_compiled", None)
+        if last is None or last.spec != told:
+            try:
+                last = _Compiled(told, compiled_chunks(self, spec))
+            except FrazilError as error:
+                last = _Compiled(told, None, error.message.partition(" (")[0])  # without what is registered
+            object.__setattr__(self, "_compiled", last)
+        return last
+
+    def _access(self, store: Any, keys: ArrayKeys, compiled: _Compiled) -> ChunkAccess:
+        assert compiled.made is not None
+        last: _Opened | None = getattr(self, "_opened", None)
+        if last is not None and (last.store is store, last.prefix, last.spec) == (True, keys.prefix, compiled.spec):
+            return last.access
+        target, prefix, lasts = _target(store)
+        path = (prefix + keys.prefix).removesuffix("/")
+        metadata, made = compiled.made
+        access = ChunkAccess(_storage(target, path, keys, compiled.made), (target, path), metadata, made)
+        if lasts:
+            object.__setattr__(self, "_opened", _Opened(store, keys.prefix, compiled.spec, access))
+        return access
+
+
+def _target(store: Any) -> tuple[Store, str, bool]:
+    """A store of ours with the values of one of zarr-python, the prefix of its keys, and whether it is good for later calls."""
+    if isinstance(store, FrazilStore):
+        return store.target, store.prefix, True
+    if type(store) is ZarrLocalStore:
+        return LocalStore(store.root), "", True
+    return ForeignStore(store, asyncio.get_running_loop()), "", False
+
+
+def _storage(target: Store, path: str, keys: ArrayKeys, made: tuple[ArrayMetadata, CompiledArray]) -> ChunkStorage:
+    """Where the chunks lie. In a session: the node's own."""
+    metadata, compiled = made
+    if isinstance(target, NodeStore):
+        node = target.nodes.find(path)
+        if not isinstance(node, ArrayMetadata):
+            raise InvalidInputError("the array is gone", path=path or "/", hint="open it anew")
+        return target.nodes.chunks(path, node)
+    return plain_chunks(target, f"{path}/" if path else "", keys.encoding, metadata.ndim, compiled.chain.bound)
+
+
+def _read(call: _Call, values: NDArray[Any]) -> tuple[dict[str, str], ...]:
+    access, (selection, dropped) = call.access, call.selected
+    out = np.expand_dims(values, dropped) if dropped else values
+    if out.dtype == access.dtype:
+        access.read(selection, out)
+    else:
+        out[...] = access.read(selection)
+    if getattr(call.whole_chunk.config, "read_missing_chunks", True):
+        return (_PRESENT,) * len(call.items)
+    stored = access.stored(coordinates_of(call.items))
+    return tuple(_PRESENT if there else _MISSING for there in stored)
+
+
+def _write(call: _Call, values: NDArray[Any]) -> None:
+    access, (selection, dropped) = call.access, call.selected
+    if dropped and values.shape:
+        values = np.expand_dims(values, dropped)
+    values = values.astype(access.dtype, copy=False)
+    access.write(selection, values, keep_fill=call.whole_chunk.config.write_empty_chunks)
+
+
+def _as_tuple(selection: Any) -> tuple[Any, ...]:
+    return selection if isinstance(selection, tuple) else (selection,)
+
+
+CodecPipeline.__module__ = "frazil.zarr"  # the name under which zarr-python's configuration finds it
+register_pipeline(CodecPipeline)

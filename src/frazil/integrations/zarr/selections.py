@@ -1,0 +1,161 @@
+"""What zarr-python's indexers ask of a codec pipeline, chunk by chunk, put together again: one selection of the whole array. Pure.
+
+A batch has for each chunk its coordinates, what is selected in it, and where that lies in the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from frazil.indexing import BoxSelection, PointSelection
+from frazil.indexing.selection import AxisSelection
+from frazil.record import Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Part: TypeAlias = "int | slice | NDArray[np.int64]"
+    Coordinates: TypeAlias = tuple[int, ...]
+
+__all__ = ["Item", "Selected", "selected"]
+
+
+class Item(Record):
+    """One chunk of a batch. chunk, out: selections as zarr-python gives them, always tuples; complete: whether all of the chunk that lies in the array is selected"""
+
+    coordinates: Coordinates
+    chunk: tuple[Part, ...]
+    out: tuple[Part, ...]
+    complete: bool
+
+
+class Selected(Record):
+    """A selection of a batch, and the dimensions of the array that the result has not."""
+
+    selection: BoxSelection | PointSelection
+    dropped: tuple[int, ...]
+
+
+def selected(
+    items: Sequence[Item],
+    chunk_shape: tuple[int, ...],
+    drop_axes: tuple[int, ...],
+    result_shape: tuple[int, ...] | None,
+) -> Selected | None:
+    """The selection of a batch, in an array that ends with the last chunks of it. None where the chunks are no product of axes and no list of points.
+
+    result_shape  of the result, without the dropped dimensions; None: whatever it is"""
+    arrays = [part for part in items[0].chunk if isinstance(part, np.ndarray)]
+    ndim = len(chunk_shape)
+    if len(arrays) == ndim >= 2 and all(part.ndim == 1 for part in arrays):
+        found: BoxSelection | PointSelection | None = _points(items, chunk_shape)
+        dropped: tuple[int, ...] = ()
+    else:
+        dropped = drop_axes or tuple(
+            i for i, part in enumerate(items[0].chunk) if not isinstance(part, slice | np.ndarray)
+        )
+        found = _box(items, chunk_shape, dropped)
+    if found is None:
+        return None
+    shape = found.result_shape
+    kept = tuple(extent for i, extent in enumerate(shape) if i not in dropped)
+    return Selected(found, dropped) if result_shape is None or kept == result_shape else None
+
+
+def _points(items: Sequence[Item], chunk_shape: tuple[int, ...]) -> PointSelection | None:
+    counts = [len(item.chunk[0]) for item in items]  # type: ignore[arg-type] # arrays, all of them
+    count = sum(counts)
+    places, covered = np.empty(count, np.int64), np.zeros(count, np.bool_)
+    columns = [np.empty(count, np.int64) for _ in chunk_shape]
+    low = 0
+    for item, length in zip(items, counts, strict=True):
+        rows = slice(low, low + length)
+        if len(item.out) != 1:
+            return None
+        places[rows] = _elements(item.out[0])
+        for column, part, coordinate, extent in zip(columns, item.chunk, item.coordinates, chunk_shape, strict=True):
+            column[rows] = _elements(part) + coordinate * extent
+        low += length
+    if count and not 0 <= places.min() <= places.max() < count:
+        return None
+    covered[places] = True
+    if not covered.all():
+        return None
+    order = np.argsort(places)
+    ends = tuple((max(item.coordinates[i] for item in items) + 1) * extent for i, extent in enumerate(chunk_shape))
+    return PointSelection(ends, tuple(column[order] for column in columns), count, (count,))
+
+
+def _box(items: Sequence[Item], chunk_shape: tuple[int, ...], dropped: tuple[int, ...]) -> BoxSelection | None:
+    kept = [i for i in range(len(chunk_shape)) if i not in dropped]
+    along: list[dict[int, tuple[Part, Part | None]]] = [{} for _ in chunk_shape]
+    for item in items:
+        if len(item.out) != len(kept):
+            return None
+        out: list[Part | None] = [None] * len(chunk_shape)
+        for place, dimension in enumerate(kept):
+            out[dimension] = item.out[place]
+        for known, coordinate, part, where in zip(along, item.coordinates, item.chunk, out, strict=True):
+            there = known.setdefault(coordinate, (part, where))
+            if not (_is_same(there[0], part) and _is_same(there[1], where)):
+                return None
+    if prod(map(len, along)) != len(items) or len({item.coordinates for item in items}) != len(items):
+        return None
+    axes: list[AxisSelection] = []
+    ends: list[int] = []
+    for dimension, (known, extent) in enumerate(zip(along, chunk_shape, strict=True)):
+        axis = _axis(sorted(known.items()), extent)
+        if axis is None:
+            return None
+        axes.append(axis)
+        last = max(known)
+        part = known[last][0]
+        whole = all(item.complete for item in items if item.coordinates[dimension] == last)
+        stop = part.stop if isinstance(part, slice) and whole else extent
+        ends.append(last * extent + min(stop, extent))
+    return BoxSelection(tuple(ends), tuple(axes))
+
+
+def _axis(parts: Sequence[tuple[int, tuple[Part, Part | None]]], extent: int) -> AxisSelection | None:
+    """What chunks select along one axis, by coordinate; None where it is no permutation of the result."""
+    pieces = [_elements(part) + coordinate * extent for coordinate, (part, _) in parts]
+    places = [None if where is None else _elements(where) for _, (_, where) in parts]
+    indices = np.concatenate(pieces)
+    size = len(indices)
+    if any(place is not None for place in places):
+        order = np.concatenate([place for place in places if place is not None])
+        if len(order) != size or (size and not 0 <= order.min() <= order.max() < size):
+            return None
+        if not np.array_equal(order, np.arange(size)):
+            moved = np.full(size, -1, np.int64)
+            moved[order] = indices
+            if moved.min() < 0:
+                return None
+            indices = moved
+    step = int(indices[1] - indices[0]) if size > 1 else 1
+    if size and step > 0 and np.array_equal(indices, int(indices[0]) + step * np.arange(size)):
+        return AxisSelection(int(indices[0]), step, size)
+    return AxisSelection(0, 1, size, indices=indices)
+
+
+def _elements(part: Part) -> NDArray[np.int64]:
+    """The elements that one part selects, int64[n]."""
+    if isinstance(part, slice):
+        return np.arange(part.start or 0, part.stop, part.step or 1, dtype=np.int64)
+    return np.asarray(part, np.int64).reshape(-1)
+
+
+def _is_same(one: Part | None, other: Part | None) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(np.asarray(one), np.asarray(other))
+    return one == other
+
+
+def coordinates_of(items: Iterable[Item]) -> NDArray[np.int64]:
+    """The coordinates of all chunks, int64[n, d]."""
+    return np.array([item.coordinates for item in items], np.int64)

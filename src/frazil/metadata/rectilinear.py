@@ -1,0 +1,202 @@
+"""Rectilinear chunk grids: along each dimension, chunks of stated lengths (Zarr extensions registry, rectilinear)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import MetadataError
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import Json, found, item, member
+from frazil.metadata.members import INT64_MAX, Members, check_integer, refusal
+from frazil.metadata.value import Value, assign
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Runs = tuple[tuple[int, int], ...]  # (length, how many chunks have it), one after the other
+_MOST_CHUNKS: Final = 2**24  # along one dimension: each has a row in memory
+_CHUNK_SHAPES: Final = "chunk_grid.configuration.chunk_shapes"
+
+
+class RectilinearGrid(Value, excluded=("_starts",)):
+    """chunk_shapes: for each dimension one length, which repeats, or the lengths of all chunks as runs (length, count). Chunks may begin beyond the array.
+
+    Raises MetadataError for anything else."""
+
+    __slots__ = ("_starts", "chunk_shapes")
+    chunk_shapes: tuple[int | Runs, ...]
+    _starts: tuple[NDArray[np.int64] | None, ...]
+
+    def __init__(self, chunk_shapes: Sequence[object], *, path: str = _CHUNK_SHAPES) -> None:
+        """chunk_shapes: for each dimension one length, or a list of lengths and of pairs [length, count]."""
+        if isinstance(chunk_shapes, str) or not isinstance(chunk_shapes, Sequence):
+            raise refusal(path, "a list with the lengths of chunks along each dimension", found(chunk_shapes))
+        shapes = tuple([_along(lengths, item(path, at)) for at, lengths in enumerate(chunk_shapes)])
+        assign(self, "chunk_shapes", shapes)
+        assign(self, "_starts", tuple([None if isinstance(runs, int) else _starts(runs) for runs in shapes]))
+
+    def extension(self) -> Extension:
+        shapes: list[Json] = [
+            runs if isinstance(runs, int) else [length if count == 1 else [length, count] for length, count in runs]
+            for runs in self.chunk_shapes
+        ]
+        return Extension("rectilinear", {"kind": "inline", "chunk_shapes": shapes})
+
+    def check(self, shape: tuple[int, ...], path: str = "chunk_grid") -> None:
+        place = f"{path}.configuration.chunk_shapes"
+        if len(shape) != len(self.chunk_shapes):
+            raise MetadataError(
+                f"chunk_shapes must have an entry for each of the {len(shape)} dimensions, found {len(self.chunk_shapes)}",
+                path=place,
+            )
+        for at, (length, starts) in enumerate(zip(shape, self._starts, strict=True)):
+            if starts is not None and starts[-1] < length:
+                raise MetadataError(
+                    f"the chunks along dimension {at} have {int(starts[-1])} elements, and the array has {length}",
+                    path=item(place, at),
+                )
+
+    def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([self._count(axis, length) for axis, length in enumerate(shape)])
+
+    def _count(self, axis: int, length: int) -> int:
+        runs, starts = self.chunk_shapes[axis], self._starts[axis]
+        if isinstance(runs, int):
+            return -(-length // runs)
+        assert starts is not None
+        return int(starts[:-1].searchsorted(length))
+
+    def starts(self, axis: int) -> NDArray[np.int64] | None:
+        """int64[n + 1]: where the chunks along a dimension begin, and where the last one ends. None where all have one length."""
+        return self._starts[axis]
+
+    @property
+    def largest(self) -> tuple[int, ...]:
+        """The largest length along each dimension."""
+        return tuple(
+            [runs if isinstance(runs, int) else max(length for length, _ in runs) for runs in self.chunk_shapes]
+        )
+
+    @property
+    def different(self) -> tuple[tuple[int, ...], ...]:
+        """The lengths that occur along each dimension, ascending."""
+        return tuple(
+            [
+                (runs,) if isinstance(runs, int) else tuple(sorted({length for length, _ in runs}))
+                for runs in self.chunk_shapes
+            ]
+        )
+
+    @property
+    def lengths(self) -> tuple[int | tuple[int, ...], ...]:
+        """For each dimension the one length of its chunks, or the lengths of all."""
+        return tuple(
+            [
+                runs if isinstance(runs, int) else tuple([length for length, count in runs for _ in range(count)])
+                for runs in self.chunk_shapes
+            ]
+        )
+
+    def corners(self, coords: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64[n, d]: the first elements of chunks."""
+        first = np.empty_like(coords)
+        for axis, (runs, starts) in enumerate(zip(self.chunk_shapes, self._starts, strict=True)):
+            first[:, axis] = coords[:, axis] * runs if isinstance(runs, int) else starts[coords[:, axis]]  # type: ignore[index]
+        return first
+
+    def covering(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The lengths of the smallest array of whole chunks that holds one of these lengths."""
+        ends = []
+        for axis, (length, starts) in enumerate(zip(shape, self._starts, strict=True)):
+            count, runs = self._count(axis, length), self.chunk_shapes[axis]
+            ends.append(min(count * runs, INT64_MAX) if isinstance(runs, int) else int(starts[count]))  # type: ignore[index]
+        return tuple(ends)
+
+    def grown(self, shape: tuple[int, ...]) -> RectilinearGrid:
+        """The same grid for an array of other lengths: where its chunks end before the array, the last length is repeated."""
+        shapes: list[object] = []
+        for length, runs, starts in zip(shape, self.chunk_shapes, self._starts, strict=True):
+            if isinstance(runs, int) or starts is None or length <= starts[-1]:
+                shapes.append(runs)
+            else:
+                last, count = runs[-1]
+                shapes.append([*map(list, runs[:-1]), [last, count - (int(starts[-1]) - length) // last]])
+        return self if tuple(shapes) == self.chunk_shapes else type(self)(shapes)
+
+    def continues(self, other: object) -> bool:
+        """Whether the chunks of one of both grids are the first chunks of the other, as after `grown`."""
+        if not isinstance(other, RectilinearGrid) or len(other.chunk_shapes) != len(self.chunk_shapes):
+            return False
+        for ours, theirs, mine, its in zip(
+            self.chunk_shapes, other.chunk_shapes, self._starts, other._starts, strict=True
+        ):
+            if mine is None or its is None:
+                if ours != theirs:
+                    return False
+            else:
+                shared = min(len(mine), len(its))
+                if not np.array_equal(mine[:shared], its[:shared]):
+                    return False
+        return True
+
+
+class RectangularGrid(RectilinearGrid, excluded=("_starts",)):
+    """The same as the draft ZEP 3 has it, and zarrs under the name `rectangular`: without runs."""
+
+    __slots__ = ()
+
+    def extension(self) -> Extension:
+        shapes: list[Json] = [lengths if isinstance(lengths, int) else [*lengths] for lengths in self.lengths]
+        return Extension("rectangular", {"chunk_shape": shapes})
+
+
+def _along(lengths: object, path: str) -> int | Runs:
+    """The lengths along one dimension, equal ones joined."""
+    if not isinstance(lengths, list | tuple):
+        return check_integer(_plain(lengths), path, low=1)
+    if not lengths:
+        raise refusal(path, "a length, or a list with one at least", [])
+    pairs = [_pair(entry, item(path, at)) for at, entry in enumerate(lengths)]
+    joined = tuple((length, sum(count for _, count in same)) for length, same in groupby(pairs, lambda pair: pair[0]))
+    if sum(count for _, count in joined) > _MOST_CHUNKS or sum(length * count for length, count in joined) > INT64_MAX:
+        raise MetadataError(
+            f"there are at most {_MOST_CHUNKS} chunks along a dimension of this grid, and 2^63 - 1 elements", path=path
+        )
+    return joined
+
+
+def _pair(entry: object, path: str) -> tuple[int, int]:
+    if not isinstance(entry, list | tuple):
+        return check_integer(_plain(entry), path, low=1), 1
+    if len(entry) != 2:
+        raise refusal(path, "a length, or [length, count]", list(entry))
+    length, count = (check_integer(_plain(number), item(path, at), low=1) for at, number in enumerate(entry))
+    return length, count
+
+
+def _plain(number: object) -> Json:
+    return int(number) if isinstance(number, np.integer) else number  # type: ignore[return-value]
+
+
+def _starts(runs: Runs) -> NDArray[np.int64]:
+    lengths, counts = np.array(runs, np.int64).T
+    starts = np.zeros(int(counts.sum()) + 1, np.int64)
+    np.cumsum(np.repeat(lengths, counts), out=starts[1:])
+    starts.flags.writeable = False
+    return starts
+
+
+def read(extension: Extension, path: str) -> RectilinearGrid:
+    """The grid of an entry of a document."""
+    members = Members(extension.configuration, member(path, "configuration"))
+    rectangular = extension.name == "rectangular"
+    name = "chunk_shape" if rectangular else "chunk_shapes"
+    if not rectangular:
+        members.choice("kind", ("inline",))
+    shapes = members.array(name)
+    members.finish()
+    return (RectangularGrid if rectangular else RectilinearGrid)(shapes, path=members.at(name))

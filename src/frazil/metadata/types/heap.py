@@ -1,0 +1,121 @@
+"""The heap of one read or write: the bytes of elements of variable length, and the views that stand for these elements in the engine.
+
+The kernel reads and writes views (rust/src/elements/heap.rs); chunks of them are planned, gathered and scattered like those of any elements of 16 bytes."""
+
+from __future__ import annotations
+
+import struct
+from _thread import allocate_lock  # threading's Lock, without the module
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.errors import ChunkDecodeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil._kernel import Buffer
+
+_LONGEST: Final = 2**32 - 1  # bytes of an element
+_VIEW: Final = np.dtype([("offset", "u8"), ("length", "u4"), ("buffer", "u4")])
+_LEAST_COMPACTED: Final = 2**26  # bytes of buffers below which compaction is not worth it
+
+
+def field_of(array: NDArray[np.generic], name: str) -> NDArray[np.generic]:
+    """One field of a struct array, as a view."""
+    part: NDArray[np.generic] = array[name]  # type: ignore[call-overload] # NumPy's stubs know no field of a generic array
+    return part
+
+
+def fill_view(data: bytes) -> bytes:
+    """The view of a fill value, which buffer 0 of each heap has."""
+    return struct.pack("=QII", 0, len(data), 0)
+
+
+class Heap:
+    """Buffers that views point into. Buffer 0 has the fill value's bytes. Safe to use from many threads, but for `compact`, `mark` and `cut`.
+
+    target: the views that a read fills, zero at first; None for a write"""
+
+    __slots__ = ("_limit", "_lock", "_nbytes", "_target", "buffers")
+
+    def __init__(self, fill: bytes, target: NDArray[np.generic] | None = None) -> None:
+        self.buffers: list[Buffer] = [fill]
+        self._lock, self._target, self._nbytes, self._limit = allocate_lock(), target, 0, _LEAST_COMPACTED
+
+    @property
+    def fill(self) -> Buffer:
+        return self.buffers[0]
+
+    def reserve(self, count: int) -> int:
+        """Reserves numbers of buffers; the first of them."""
+        with self._lock:
+            first = len(self.buffers)
+            self.buffers += [b""] * count
+        return first
+
+    def put(self, first: int, made: Sequence[_kernel.Segment | bytes]) -> None:
+        """Adds buffers under numbers that were reserved."""
+        self.buffers[first : first + len(made)] = made
+        with self._lock:
+            self._nbytes += sum(map(len, made))
+
+    def add(self, data: bytes) -> int:
+        """Adds one buffer; its number."""
+        number = self.reserve(1)
+        self.put(number, (data,))
+        return number
+
+    def compact(self) -> None:
+        """Keeps only the bytes that views in the target point to, if there are many others. No other views may be in use."""
+        if self._target is None or self._nbytes < self._limit:
+            return
+        made = _kernel.compact_elements(self.buffers, self._target, 1)
+        self.buffers[1:] = [made]
+        self._nbytes = len(made)
+        self._limit = max(_LEAST_COMPACTED, 2 * self._nbytes)
+
+    def mark(self) -> int:
+        """How many buffers there are, for `cut`."""
+        return len(self.buffers)
+
+    def cut(self, mark: int) -> None:
+        """Drops the buffers that were added after `mark`."""
+        del self.buffers[mark:]
+
+
+def view_columns(views: NDArray[np.generic], heap: Heap) -> tuple[NDArray[np.int64], bytes]:
+    """The elements of views as columns: int64[n + 1] offsets, and their bytes one after the other."""
+    raw = np.ascontiguousarray(views).view(_VIEW)
+    offsets = np.zeros(len(raw) + 1, np.int64)
+    np.cumsum(raw["length"], out=offsets[1:])
+    elements = _kernel.elements_to_objects(heap.buffers, raw, False)
+    return offsets, b"".join(elements)  # type: ignore[arg-type] # bytes, as they are no text
+
+
+def views_of(offsets: NDArray[np.int64], data: bytes, heap: Heap, *, text: bool) -> NDArray[np.generic]:
+    """Views of the elements data[offsets[i]:offsets[i + 1]], which are put into the heap. Raises ChunkDecodeError for text that is not UTF-8, and for elements of 4 GiB.
+
+    offsets: int64[n + 1], upward from 0 to the length of data"""
+    lengths = np.diff(offsets)
+    if lengths.max(initial=0) > _LONGEST:
+        raise ChunkDecodeError("an element has 4 GiB or more")
+    if text:
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise ChunkDecodeError(f"the elements are not UTF-8: {error}") from None
+        starts = offsets[:-1][lengths > 0]
+        if (np.frombuffer(data, np.uint8)[starts] & 0xC0 == 0x80).any():
+            raise ChunkDecodeError("an element begins within a character")
+    views: NDArray[np.void] = np.zeros(len(lengths), _VIEW)
+    views["offset"], views["length"], views["buffer"] = offsets[:-1], lengths, heap.add(data)
+    fill = bytes(memoryview(heap.fill))  # type: ignore[arg-type] # a buffer
+    for i in np.flatnonzero(lengths == len(fill)).tolist():
+        if data[offsets[i] : offsets[i + 1]] == fill:
+            views[i] = (0, len(fill), 0)
+    views[lengths == 0] = np.zeros((), _VIEW)
+    return views

@@ -1,0 +1,216 @@
+"""The data type `zarrs.optional`: elements that may be missing.
+
+An element of a type of fixed size is a struct (valid, value) in NumPy. Optional text is NumPy's StringDType with None for what is missing, where NumPy has it; optional
+text of older NumPy and optional bytes are object arrays with None."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.errors import InvalidInputError, MetadataError
+from frazil.metadata.extensions import Extension, parse_extension, pick
+from frazil.metadata.json_text import Json, item
+from frazil.metadata.members import Members, refusal
+from frazil.metadata.types.core import DataType, DataTypeFamily, NamedDataTypes
+from frazil.metadata.types.fill_values import FillValue
+from frazil.metadata.types.heap import Heap, field_of, fill_view
+from frazil.metadata.types.variable_length import PACKED, VariableLengthType
+from frazil.metadata.value import assign
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OPTIONAL: Final = "zarrs.optional"
+_VALID: Final = b"\1"
+
+
+class OptionalFill(FillValue):
+    """The fill value of optional text or bytes. data: empty where it is missing, else 1 and its bytes"""
+
+    __slots__ = ("of",)
+    of: VariableLengthType
+
+    def __init__(self, data: bytes, dtype: np.dtype[np.generic], of: VariableLengthType) -> None:
+        assign(self, "data", data)
+        assign(self, "dtype", dtype)
+        assign(self, "of", of)
+
+    @property
+    def scalar(self) -> np.generic:
+        """None, text or bytes."""
+        value = None if not self.data else self.data[1:].decode() if self.of.text else self.data[1:]
+        return cast("np.generic", value)
+
+
+class OptionalType(DataType):
+    """of: the type of values that are there"""
+
+    __slots__ = ("of",)
+    of: DataType
+
+    def __init__(self, of: DataType) -> None:
+        self.of = of
+        super().__init__(OPTIONAL, _dtype(of), tuple((at + 1, width, count) for at, width, count in of.swaps))
+
+    @property
+    def element(self) -> np.dtype[np.generic]:
+        return _pair(self.of.element) if self.variable else self.dtype
+
+    @property
+    def variable(self) -> bool:
+        """Whether values have no fixed size."""
+        return isinstance(self.of, VariableLengthType)
+
+    @property
+    def itemsize(self) -> int:
+        return self.of.itemsize + 1
+
+    @property
+    def label(self) -> str:
+        return f"{OPTIONAL}[{self.of.label}]"
+
+    @property
+    def serializer(self) -> Extension:
+        return Extension(OPTIONAL, {"mask_codecs": [{"name": "bytes"}], "data_codecs": [self.of.serializer.to_json()]})
+
+    def extension(self) -> Extension:
+        inner = self.of.extension()
+        return Extension(OPTIONAL, {"name": inner.name, "configuration": dict(inner.configuration)})
+
+    @property
+    def zero(self) -> FillValue:
+        """The default fill value: missing."""
+        return self._fill(None)
+
+    def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
+        """null, or an array of one fill value of the type inside."""
+        if value is None:
+            return self._fill(None)
+        if not isinstance(value, list) or len(value) != 1:
+            raise refusal(path, "null, or an array of one fill value", value)
+        return self._fill(self.of.parse_fill(value[0], item(path, 0)))
+
+    def emit_fill(self, fill: FillValue) -> Json:
+        if isinstance(fill, OptionalFill):
+            return [self.of.emit_bytes(fill.data[1:])] if fill.data else None
+        if not fill.data[:1].strip(b"\0"):
+            return None
+        return [self.of.emit_fill(FillValue(fill.data[1:], self.of.dtype))]
+
+    def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
+        """None, which is missing; a value of the type inside; or an element (valid, value)."""
+        if isinstance(value, FillValue):
+            value = value.scalar
+        if isinstance(value, np.void) and value.dtype == self.dtype:
+            return FillValue(value.tobytes(), self.dtype)
+        return self._fill(None if value is None else self.of.fill_from_user(value, path))
+
+    def _fill(self, inner: FillValue | None) -> FillValue:
+        if isinstance(self.of, VariableLengthType):
+            return OptionalFill(b"" if inner is None else _VALID + inner.data, self.dtype, self.of)
+        return FillValue(bytes(self.dtype.itemsize) if inner is None else _VALID + inner.data, self.dtype)
+
+    def heap_fill(self, fill: FillValue) -> bytes:
+        return fill.data[1:]
+
+    def fill_element(self, fill: FillValue) -> bytes:
+        if not isinstance(fill, OptionalFill):
+            return fill.data
+        if not fill.data:
+            return bytes(self.element.itemsize)
+        return _VALID + fill_view(fill.data[1:])
+
+    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        if not isinstance(self.of, VariableLengthType):
+            return values
+        elements: NDArray[np.generic] = np.zeros(values.shape, self.element)
+        if not elements.size:
+            return elements
+        valid, views = np.empty(values.shape, np.bool_), np.empty(values.shape, self.of.element)
+        if self.of.text and PACKED:
+            number = heap.reserve(1)
+            try:
+                made = _kernel.elements_of_strings(np.ascontiguousarray(values), heap.fill, number, views, valid)
+            except ValueError as error:
+                raise InvalidInputError(f"the value cannot be stored as {self.label}: {error}") from error
+            heap.put(number, (made,))
+        else:
+            objects = values.reshape(-1).tolist()
+            valid.reshape(-1)[:] = [value is not None for value in objects]
+            empty: object = "" if self.of.text else b""
+            plain = np.empty(values.shape, object)
+            plain.reshape(-1)[:] = [empty if value is None else value for value in objects]
+            views = self.of.elements_of(plain, heap)
+        field_of(elements, "valid")[...] = valid
+        field_of(elements, "value")[valid] = views[valid]
+        return elements
+
+    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        if not isinstance(self.of, VariableLengthType):
+            return elements
+        views, valid = (
+            np.ascontiguousarray(field_of(elements, "value")),
+            np.ascontiguousarray(field_of(elements, "valid")),
+        )
+        values: NDArray[np.generic] = np.empty(elements.shape, self.dtype)
+        if not elements.size:
+            return values
+        if self.of.text and PACKED:
+            _kernel.elements_to_strings(heap.buffers, views, valid, values)
+        else:
+            there = _kernel.elements_to_objects(heap.buffers, views, self.of.text)
+            flags = valid.reshape(-1).tolist()
+            objects = [value if flag else None for value, flag in zip(there, flags, strict=True)]
+            values.reshape(-1)[:] = objects  # type: ignore[assignment] # NumPy's stubs know no object arrays
+        return values
+
+    def parse_bytes(self, value: Json, path: str) -> bytes:
+        return self.parse_fill(value, path).data
+
+    def emit_bytes(self, data: bytes) -> Json:
+        return self.emit_fill(FillValue(data, self.dtype))
+
+    def user_bytes(self, value: object, path: str) -> bytes:
+        return self.fill_from_user(value, path).data
+
+
+def _pair(value: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    return np.dtype([("valid", np.bool_), ("value", value)])
+
+
+def _dtype(of: DataType) -> np.dtype[np.generic]:
+    if not isinstance(of, VariableLengthType):
+        return _pair(of.dtype)
+    if of.text and PACKED:
+        return cast("np.dtype[np.generic]", np.dtypes.StringDType(na_object=None))
+    return np.dtype(object)
+
+
+class OptionalTypes(NamedDataTypes):
+    """The family. families: of the types that values may have, beside optional ones of these"""
+
+    __slots__ = ("families",)
+    names = (OPTIONAL,)
+    families: tuple[DataTypeFamily, ...]
+
+    def __init__(self, families: Sequence[DataTypeFamily]) -> None:
+        self.families = tuple(families)
+
+    def parse(self, extension: Extension, path: str) -> DataType:
+        """The configuration is the extension of the type inside."""
+        members = Members(extension.configuration, f"{path}.configuration")
+        members.string("name")
+        place = f"{path}.configuration"
+        inner = parse_extension(dict(extension.configuration), place, may_ignore=False)
+        of = pick((*self.families, self), inner, place, "data type").parse(inner, place)
+        if isinstance(of, OptionalType) and of.variable:
+            raise MetadataError("text and bytes can be optional once, found an optional one in another", path=place)
+        return OptionalType(of)
+
+    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+        """None: a NumPy dtype does not say that elements may be missing."""
+        return None

@@ -1,0 +1,184 @@
+"""Floating-point numbers and integers of few bits: bfloat16, float8_*, float6_*, float4_*, int2, int4, uint2, uint4 (Zarr extensions registry).
+
+NumPy has their dtypes from the package ml_dtypes. Each element has whole bytes; how many of their bits count is for the codec packbits."""
+
+from __future__ import annotations
+
+import math
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil.errors import UnknownExtensionError
+from frazil.metadata.extensions import Extension, no_configuration
+from frazil.metadata.json_text import Json, NegativeZero
+from frazil.metadata.members import refusal
+from frazil.metadata.types.core import DataType, NamedDataTypes
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_ORDER: Final = sys.byteorder
+INTEGERS: Final = ("int2", "int4", "uint2", "uint4")
+FLOATS: Final = (
+    "bfloat16",
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
+_REGISTERED_WITH_NUMPY: Final = 256  # numbers of dtypes of other packages begin here
+
+
+def ml_dtypes(name: str, path: str) -> ModuleType:
+    """The package. Raises UnknownExtensionError, for the data type that needs it, where it is not installed."""
+    try:
+        return import_module("ml_dtypes")
+    except ImportError as error:
+        raise UnknownExtensionError(
+            f"the data type {name} needs the package ml_dtypes, which is not installed",
+            path=path,
+            hint="pip install 'frazil[ml]'",
+        ) from error
+
+
+def dtype_of(name: str, path: str) -> np.dtype[np.generic]:
+    """NumPy's dtype of that name."""
+    package = ml_dtypes(name, path)
+    if not hasattr(package, name):
+        raise UnknownExtensionError(f"the data type {name} needs a newer ml_dtypes", path=path)
+    dtype: np.dtype[np.generic] = np.dtype(getattr(package, name))
+    return dtype
+
+
+class SmallIntegerType(DataType):
+    """int2, int4, uint2, uint4: a byte each, whose upper bits readers ignore."""
+
+    __slots__ = ()
+
+    def parse_bytes(self, value: Json, path: str) -> bytes:
+        bits, signed = int(self.name[-1]), self.name[0] == "i"
+        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise refusal(path, f"a number without fraction or exponent from {low} to {high} ({self.name})", value)
+        return int(value).to_bytes(1, "little", signed=signed)
+
+    def emit_bytes(self, data: bytes) -> Json:
+        return int(np.frombuffer(data, self.dtype)[0])
+
+    def user_bytes(self, value: object, path: str) -> bytes:
+        """An int or a bool, or a float without a fraction."""
+        if isinstance(value, np.generic):
+            value = int(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int):
+            raise refusal(path, f"an integer ({self.name})", str(value))
+        return self.parse_bytes(int(value), path)
+
+
+class SmallFloatType(DataType):
+    """A floating-point number of 16 bits or fewer. Some of these formats have no NaN, no infinity, no negative numbers or no zero."""
+
+    __slots__ = ()
+
+    def parse_bytes(self, value: Json, path: str) -> bytes:
+        return parse_small_float(value, self.dtype, path)
+
+    def emit_bytes(self, data: bytes) -> Json:
+        return emit_small_float(data, self.dtype)
+
+    def user_bytes(self, value: object, path: str) -> bytes:
+        return small_float_from_user(value, self.dtype, path)
+
+
+def parse_small_float(value: Json, dtype: np.dtype[np.generic], path: str) -> bytes:
+    """A number that the format can round, "NaN", "Infinity" and "-Infinity" where it has them, or "0x" and all digits of its bits."""
+    if isinstance(value, str):
+        if len(value) == 2 + 2 * dtype.itemsize and value.startswith("0x"):
+            try:
+                return int(value[2:], 16).to_bytes(dtype.itemsize, _ORDER)
+            except ValueError:
+                pass
+        number = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}.get(value)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = -0.0 if isinstance(value, NegativeZero) else float(value)
+    else:
+        number = None
+    if number is not None and (made := _rounded(number, dtype)) is not None:
+        return made
+    forms = f'"NaN", "Infinity", "-Infinity" or "0x" and {2 * dtype.itemsize} hexadecimal digits'
+    raise refusal(path, f"a number within {dtype.name}, or one of {forms} that it has", value)
+
+
+def emit_small_float(data: bytes, dtype: np.dtype[np.generic]) -> Json:
+    """The number, or a string where no number is; hexadecimal for all NaNs but one."""
+    number = float(np.frombuffer(data, dtype)[0])
+    text: Json = number
+    if not math.isfinite(number):
+        number = math.nan if math.isnan(number) else number  # without the sign of a NaN, which "NaN" does not say
+        text = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    if _rounded(number, dtype) == data:
+        return text
+    return f"0x{int.from_bytes(data, _ORDER):0{2 * dtype.itemsize}x}"
+
+
+def small_float_from_user(value: object, dtype: np.dtype[np.generic], path: str) -> bytes:
+    """A number, rounded, or a string as documents have it."""
+    if isinstance(value, np.generic):
+        value = float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        value = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if not isinstance(value, (int, float, str)):
+        raise refusal(path, f'a number, or a string such as "NaN" ({dtype.name})', str(value))
+    return parse_small_float(int(value) if isinstance(value, bool) else value, dtype, path)
+
+
+def _rounded(number: float, dtype: np.dtype[np.generic]) -> bytes | None:
+    """The bits of a number, rounded half to even; None where the format has none near it."""
+    with np.errstate(all="ignore"):
+        made = np.array(number, np.float64).astype(dtype)
+        back = float(made.astype(np.float64))
+    if math.isnan(number) or math.isinf(number):
+        same = math.isnan(back) if math.isnan(number) else back == number
+        return made.tobytes() if same else None
+    largest = float(import_module("ml_dtypes").finfo(dtype).max)
+    negative = math.copysign(1.0, number) < 0
+    if (
+        not math.isfinite(back)
+        or abs(number) > 2 * largest
+        or (negative and back > 0)
+        or (back == largest < abs(number))
+    ):
+        return None
+    return made.tobytes()
+
+
+class SmallNumberTypes(NamedDataTypes):
+    """The family of all these."""
+
+    __slots__ = ()
+    names = (*INTEGERS, *FLOATS)
+
+    def parse(self, extension: Extension, path: str) -> DataType:
+        no_configuration(extension, path)
+        return _data_type(extension.name, dtype_of(extension.name, path))
+
+    def from_numpy(self, dtype: np.dtype[np.generic]) -> DataType | None:
+        foreign = dtype.num >= _REGISTERED_WITH_NUMPY and dtype.name in self.names
+        return _data_type(dtype.name, dtype) if foreign else None
+
+
+def _data_type(name: str, dtype: np.dtype[np.generic]) -> DataType:
+    if name in INTEGERS:
+        return SmallIntegerType(name, dtype)
+    return SmallFloatType(name, dtype, ((0, dtype.itemsize, 1),) if dtype.itemsize > 1 else ())

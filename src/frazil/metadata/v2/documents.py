@@ -1,0 +1,168 @@
+"""Documents of Zarr v2 to metadata and back. Keys are in layout.py, `.zmetadata` is in consolidated.py.
+
+The memory layout "F" becomes a transposition, filters and compressor become the codec chain, and the attribute `_ARRAY_DIMENSIONS`, in which xarray and others keep the names of
+dimensions, becomes dimension_names. A document that was read is written back with its members, but for the shape."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from frazil.errors import FrazilError, MetadataError
+from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.chunk_keys import SEPARATORS, V2Keys
+from frazil.metadata.draft.codec_chain import emit_numcodecs_chain, parse_numcodecs_chain
+from frazil.metadata.draft.fill_values import emit_fill, parse_fill
+from frazil.metadata.draft.types import emit_type, parse_type
+from frazil.metadata.json_text import Json, as_json, item, parse_json
+from frazil.metadata.layout import KnownExtensions
+from frazil.metadata.members import Members, check_integers, check_object, json_object, refusal
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+from frazil.metadata.types.core import RawType
+
+ARRAY: Final = ".zarray"
+GROUP: Final = ".zgroup"
+ATTRIBUTES: Final = ".zattrs"
+NAMES: Final = (ARRAY, GROUP, ATTRIBUTES)
+DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
+
+
+# --- reading -----------------------------------------------------------------------------------------------------------------------
+
+
+def read_document(value: bytes, key: str) -> dict[str, Json]:
+    """The JSON object of a document. In attributes the bare words NaN and Infinity, which programs write there, are read as strings. Raises MetadataError with the key."""
+    try:
+        if key.endswith(ATTRIBUTES):
+            wrapped = parse_json(b'{"attributes":%b}' % value, free=frozenset({"attributes"}))
+            return check_object(check_object(wrapped, None)["attributes"], "attributes")
+        return check_object(parse_json(value, free=frozenset({"fill_value"})), None)
+    except MetadataError as error:
+        error.key = key
+        raise
+
+
+def parse_node(
+    document: dict[str, Json], attributes: dict[str, Json], known: KnownExtensions, key: str
+) -> ArrayMetadata | GroupMetadata:
+    """The node of a `.zarray` or a `.zgroup`, whichever the key is of, and of its attributes. Raises MetadataError and UnknownExtensionError with the key."""
+    try:
+        members = Members(document, None)
+        found = members.get("zarr_format")
+        if isinstance(found, bool) or found != 2:
+            raise refusal("zarr_format", "the integer 2", found)
+        if key.endswith(GROUP):
+            return GroupMetadata(attributes=attributes, zarr_format=2)
+        return _parse_array(members, attributes, known)
+    except FrazilError as error:
+        error.key = error.key or key
+        raise
+
+
+def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExtensions) -> ArrayMetadata:
+    shape = check_integers(members.get("shape"), "shape", low=0)
+    chunks = check_integers(members.get("chunks"), "chunks", low=0, length=len(shape))
+    dtype: Json = {"extension": "", "type": members.get("dtype")}  # which the older dialect of the draft has so
+    data_type, big = parse_type(dtype, old=True, extensions=known.metadata, path="dtype")
+    fill = parse_fill(members.get("fill_value"), data_type, old=True, big=big)
+    order = members.choice("order", ("C", "F"))
+    filters, compressor = members.get("filters"), members.get("compressor")
+    listed = [] if filters is None else members.array("filters")
+    entries = [(item("filters", at), entry) for at, entry in enumerate(listed)]
+    if compressor is not None:
+        entries.append(("compressor", compressor))
+    codecs = parse_numcodecs_chain(
+        entries,
+        reverse_axes=len(shape) if order == "F" else 0,
+        big=big,
+        swaps=bool(data_type.swaps),
+        itemsize=data_type.itemsize,
+        kinds=known,
+    )
+    names = _dimension_names(attributes, len(shape))
+    return ArrayMetadata(
+        shape=shape,
+        data_type=data_type,
+        fill_value=fill,
+        # a dimension without elements may have chunks of length 0: any length says the same
+        chunk_grid=RegularGrid([max(extent, 1) for extent in chunks]),
+        chunk_key_encoding=V2Keys(members.choice("dimension_separator", SEPARATORS, ".")),
+        codecs=codecs,
+        attributes=attributes if names is None else {n: v for n, v in attributes.items() if n != DIMENSIONS},
+        dimension_names=names,
+        zarr_format=2,
+        document=dict(members.values),
+    )
+
+
+def _dimension_names(attributes: dict[str, Json], ndim: int) -> list[str | None] | None:
+    """The names of dimensions among the attributes; None where there are none, or the attribute is something else."""
+    found = attributes.get(DIMENSIONS)
+    if not isinstance(found, list) or len(found) != ndim or not all(isinstance(name, str) for name in found):
+        return None
+    return [str(name) for name in found]
+
+
+# --- writing -----------------------------------------------------------------------------------------------------------------------
+
+
+def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
+    """The `.zarray` or `.zgroup` of a node. Raises MetadataError, which names the member, for what Zarr v2 cannot say."""
+    if isinstance(metadata, GroupMetadata):
+        return {"zarr_format": 2}
+    if metadata.document is not None:
+        return {**json_object(metadata.document, None), "shape": list(metadata.shape)}
+    grid, keys = metadata.chunk_grid, metadata.chunk_key_encoding
+    if type(grid) is not RegularGrid:
+        raise MetadataError("Zarr v2 has regular chunk grids alone", path="chunk_grid")
+    if not isinstance(keys, V2Keys):
+        raise MetadataError(
+            f'Zarr v2 has the chunk keys "v2" alone, not {keys.extension().name}', path="chunk_key_encoding"
+        )
+    if metadata.storage_transformers:
+        raise MetadataError("Zarr v2 has no storage transformers", path="storage_transformers")
+    for at, codec in enumerate(metadata.codecs):
+        if codec.name == "sharding_indexed":
+            raise MetadataError("Zarr v2 has no shards", path=item("codecs", at), hint="leave shards out")
+    data_type = metadata.data_type
+    chain = emit_numcodecs_chain(metadata.codecs, ndim=metadata.ndim, itemsize=data_type.itemsize)
+    dtype = emit_type(data_type, chain.big, old=True)
+    if isinstance(dtype, dict):
+        dtype = dtype["type"]
+    if isinstance(data_type, RawType):
+        dtype = f"|V{data_type.itemsize}"
+    elif isinstance(dtype, str):
+        dtype = _spelt(data_type.dtype.newbyteorder(">" if chain.big else "<").str, dtype)
+    return {
+        "zarr_format": 2,
+        "shape": list(metadata.shape),
+        "chunks": list(grid.chunk_shape),
+        "dtype": dtype,
+        "compressor": chain.compressor,
+        "fill_value": emit_fill(metadata.fill_value, data_type, old=True, big=chain.big),
+        "order": chain.layout,
+        "filters": chain.filters,
+        "dimension_separator": keys.separator,
+    }
+
+
+def _spelt(spelling: str, known: str) -> str:
+    """The dtype as NumPy spells it: the older dialect of the draft leaves out "|", and has a word for booleans."""
+    return spelling if spelling.lstrip("|<>") == known.lstrip("|<>") or known == "bool" else known
+
+
+def attributes_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
+    """The `.zattrs` of a node. Raises MetadataError for names of dimensions of which some are missing."""
+    attributes = check_object(as_json(metadata.attributes, "attributes"), "attributes")
+    names = metadata.dimension_names if isinstance(metadata, ArrayMetadata) else None
+    if names is None:
+        return attributes
+    if any(name is None for name in names):
+        raise MetadataError(
+            f"in Zarr v2 all dimensions have names, or none has: they are the attribute {DIMENSIONS}",
+            path="dimension_names",
+        )
+    if DIMENSIONS in attributes:
+        raise MetadataError(
+            f"the attribute {DIMENSIONS} is that of dimension_names in Zarr v2", path=f"attributes.{DIMENSIONS}"
+        )
+    return {**attributes, DIMENSIONS: list(names)}

@@ -1,0 +1,91 @@
+"""The keys of a hierarchy of Zarr v2: `P/.zarray` or `P/.zgroup` for the document of a node, `P/.zattrs` for its attributes, chunks and members below `P/`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from frazil.metadata.json_text import dump_json
+from frazil.metadata.layout import Candidate, KnownExtensions, Metadata
+from frazil.metadata.model import ArrayMetadata
+from frazil.metadata.paths import check_lenient_name, join
+from frazil.metadata.v2.documents import (
+    ARRAY,
+    ATTRIBUTES,
+    GROUP,
+    attributes_document,
+    node_document,
+    parse_node,
+    read_document,
+)
+from frazil.metadata.value import Value
+
+
+class V2Layout(Value):
+    """Two documents a node: what it is, and its attributes."""
+
+    __slots__ = ()
+    zarr_format: Final = 2
+    implicit_groups: Final = False
+    at_once: Final = False
+
+    def entry(self) -> tuple[str, bytes] | None:
+        return None
+
+    def has_entry(self, value: bytes) -> bool:
+        return False
+
+    def check_name(self, name: str) -> str:
+        return check_lenient_name(name)
+
+    def document_keys(self, path: str) -> tuple[str, ...]:
+        return join(path, ARRAY), join(path, GROUP)
+
+    def document_key(self, path: str, kind: type[Metadata]) -> str:
+        return join(path, ARRAY if kind is ArrayMetadata else GROUP)
+
+    def attributes_key(self, path: str) -> str | None:
+        return join(path, ATTRIBUTES)
+
+    def copies_key(self, path: str) -> str | None:
+        return join(path, ".zmetadata")
+
+    def documents_prefix(self, path: str) -> str:
+        return f"{path}/" if path else ""
+
+    def data_prefix(self, path: str) -> str:
+        return f"{path}/" if path else ""
+
+    def prefixes(self, path: str) -> tuple[str, ...]:
+        return (self.data_prefix(path),)
+
+    def children(self, path: str, keys: Sequence[str], prefixes: Sequence[str]) -> list[Candidate]:
+        return [Candidate(prefix[:-1], self.document_keys(prefix[:-1])) for prefix in prefixes]
+
+    def descendants(self, path: str, keys: Sequence[str]) -> list[Candidate]:
+        below = len(self.data_prefix(path))
+        found = {
+            key[: -len(name) - 1]: None
+            for key in keys
+            for name in (ARRAY, GROUP)
+            if key.endswith(f"/{name}") and len(key) > below + len(name)
+        }
+        return [Candidate(node, self.document_keys(node)) for node in found]
+
+    def parse(self, key: str, value: bytes, known: KnownExtensions, attributes: bytes | None = None) -> Metadata:
+        beside = f"{key.rpartition('/')[0]}/{ATTRIBUTES}".removeprefix("/")
+        own = {} if attributes is None else read_document(attributes, beside)
+        return parse_node(read_document(value, key), own, known, key)
+
+    def remember(self, value: bytes, metadata: Metadata, known: KnownExtensions) -> None:
+        pass
+
+    def emit(self, metadata: Metadata) -> bytes:
+        return dump_json(node_document(metadata), 4)
+
+    def emit_attributes(self, metadata: Metadata) -> bytes | None:
+        attributes = attributes_document(metadata)
+        return dump_json(attributes, 4) if attributes else None
+
+
+V2: Final = V2Layout()

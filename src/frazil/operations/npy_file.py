@@ -1,0 +1,43 @@
+"""Elements as a file of NumPy's own format, .npy, written piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from frazil.operations.window import Window
+
+
+def write_npy(window: Window, stream: IO[bytes], report: Callable[[int], object], piece_bytes: int = 2**25) -> None:
+    """NumPy's own format, C order: version 1.0, or a later one where the names of fields need it.
+
+    report: called with the bytes of elements that were written;  piece_bytes: that are read at once"""
+    dtype = window.dtype
+    header: dict[str, object] = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": window.shape,
+    }
+    stream.write(_npy_header(header))
+    for piece in window.pieces(piece_bytes):
+        values = np.ascontiguousarray(piece.read())
+        stream.write(values.reshape(-1).view(np.uint8).data)
+        report(piece.nbytes)
+
+
+def _npy_header(header: dict[str, object]) -> bytes:
+    buffer = BytesIO()
+    for write in (np.lib.format.write_array_header_1_0, np.lib.format.write_array_header_2_0):
+        try:
+            write(buffer, header)
+        except ValueError:  # too long, or names that are not Latin-1
+            buffer = BytesIO()
+        else:
+            return buffer.getvalue()
+    text = repr(header).encode()
+    text += b" " * (-(len(text) + 13) % 64) + b"\n"
+    return np.lib.format.magic(3, 0) + len(text).to_bytes(4, "little") + text

@@ -1,0 +1,66 @@
+"""The documents of groups as they are served: with consolidated metadata, made of the hierarchy as it is now, since clients cannot list what is below a URL."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+from frazil.array.hierarchy.consolidated import documents_below, emit_copies
+from frazil.array.hierarchy.nodes import Place, find_node
+from frazil.errors import DataError, InvalidInputError
+from frazil.metadata.json_text import dump_json
+from frazil.metadata.model import GroupMetadata
+from frazil.metadata.paths import split
+from frazil.metadata.v2 import layout as v2_layout
+from frazil.metadata.v3.documents import DOCUMENT_NAME
+from frazil.stores.array_storage.node_store import NodeStore
+from frazil.stores.store import Store
+
+_MOST: Final = 10_000  # nodes below a group; the document of a larger one is served as it is stored
+_V2_COPIES: Final = ".zmetadata"
+_REMEMBERED: Final = 16  # documents
+
+
+class ConsolidatedDocuments:
+    """The documents of the groups of a store. Safe to use from many threads. Those of a snapshot are remembered: they never change."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, object], bytes | None] = {}
+
+    def document(self, store: Store, key: str) -> bytes | None:
+        """What is served under a key in place of the stored value, the `.zmetadata` of groups of Zarr v2 among it; None where that is served itself: for all but documents of groups, and where the nodes below cannot be
+        listed, are too many, or have documents that are no JSON. Raises StoreError."""
+        name = key.rpartition("/")[2]
+        if name not in (DOCUMENT_NAME, _V2_COPIES) or not store.capabilities.listable:
+            return None
+        if not isinstance(store, NodeStore):
+            return _made(store, key)
+        known = self._known
+        place = (key, store.nodes.version)
+        if place not in known:
+            if len(known) >= _REMEMBERED:
+                self._known = known = {}
+            known[place] = _made(store, key)
+        return known[place]
+
+
+def _made(store: Store, key: str) -> bytes | None:
+    path, name = split(key)
+    place = Place(store, path) if name == DOCUMENT_NAME else Place(store, path, layout=v2_layout.V2)
+    try:
+        group = find_node(place)
+        copies = documents_below(place, _MOST) if isinstance(group, GroupMetadata) else None
+    except (DataError, InvalidInputError):
+        return None
+    if copies is None or not isinstance(group, GroupMetadata):
+        return None
+    if name == _V2_COPIES:
+        return dump_json(emit_copies(place, copies), 4)
+    return place.layout.emit(group.with_consolidated(emit_copies(place, copies)))
+
+
+def etag_of(key: str, document: bytes) -> str:
+    """With quotes."""
+    return f'"{blake2b(key.encode() + bytes(1) + document, digest_size=16).hexdigest()}"'

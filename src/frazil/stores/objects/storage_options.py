@@ -1,0 +1,57 @@
+"""Options of a bucket under the names of fsspec, as zarr-python's storage_options has them, to those of obstore. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from frazil.errors import InvalidInputError
+
+_S3: Final = {
+    "key": "access_key_id",
+    "username": "access_key_id",
+    "secret": "secret_access_key",
+    "password": "secret_access_key",
+    "token": "session_token",
+    "endpoint_url": "endpoint",
+    "region_name": "region",
+    "profile": "profile",
+}
+_NESTED: Final = ("client_kwargs", "config_kwargs")  # of s3fs: what boto's client takes
+
+
+def object_options(location: object, options: Mapping[str, object]) -> dict[str, object]:
+    """Options of obstore for a location: those with the names of fsspec renamed for S3, others as they are. Raises InvalidInputError for a location without options, and for a name
+    of fsspec that nothing here stands for."""
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise InvalidInputError("storage_options is no mapping of names", hint='{"anon": True}')
+    scheme = location.partition("://")[0].lower() if isinstance(location, str) and "://" in location else ""
+    if scheme not in ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https"):
+        raise InvalidInputError(
+            "storage_options is for URLs of object stores and web servers",
+            hint="s3://bucket/prefix, gs://, az://, https://",
+        )
+    found: dict[str, object] = {}
+    given = dict(options)
+    if scheme in ("s3", "s3a"):
+        for name in _NESTED:
+            nested = given.pop(name, None)
+            if nested is not None and not isinstance(nested, Mapping):
+                raise InvalidInputError(f"{name} in storage_options is no mapping")
+            for inner in nested or {}:
+                if inner not in ("endpoint_url", "region_name"):
+                    raise InvalidInputError(
+                        f"{name} of storage_options has no {inner!r} here", hint="endpoint_url and region_name"
+                    )
+            given = {**(nested or {}), **given}
+    if "anon" in given:
+        anonymous = given.pop("anon")
+        if not isinstance(anonymous, bool):
+            raise InvalidInputError("anon in storage_options must be True or False")
+        if anonymous:
+            found["skip_signature"] = True
+    names = _S3 if scheme in ("s3", "s3a") else {}
+    for name, value in given.items():
+        if value is not None:  # which is what fsspec has where nothing is given
+            found[names.get(name, name)] = value
+    return found

@@ -1,0 +1,3 @@
+"""Bytes on their way from and to stores: content of what was fetched, spans merged, objects in pages, values put together, appended, and copied from store to store.
+
+The values that pass through the store port are in stores/values.py."""

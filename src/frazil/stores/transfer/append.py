@@ -1,0 +1,61 @@
+"""Values put behind those that are there: by the store itself, or as one new value of the old object and the new bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from frazil.errors import StoreError
+from frazil.stores.port import StorePort
+from frazil.stores.retry import WRITES, attempts
+from frazil.stores.transfer.composed_values import chained, composed, picked
+from frazil.stores.values import ABSENT, ANY, MISSING, STALE, Changed, Pieces, Version, check_not_lost, whole_spans
+
+__all__ = ["append_by_put", "append_many"]
+
+
+def append_many(
+    store: StorePort, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+) -> list[Version | Changed]:
+    """As put_many, with each value behind the one that is there (nothing, where nothing is). Published whole, too."""
+    if store.capabilities.appendable:
+        return store.put_many(names, pieces._replace(append=True), expect)
+    return append_by_put(store, names, pieces, expect)
+
+
+def append_by_put(
+    store: StorePort, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+) -> list[Version | Changed]:
+    """append_many by fetch and put_many. Where the store answers with open files, the system alone copies the old bytes."""
+    conditional = store.capabilities.expects
+    answers: list[Version | Changed] = [Changed(ABSENT)] * len(names)
+    pending = np.arange(len(names))
+    pieces = pieces._replace(append=False)
+    for _ in attempts(WRITES):
+        wanted = [expect[i] if conditional else ANY for i in pending.tolist()]
+        asked = [names[i] for i in pending.tolist()]
+        old_values = store.fetch(asked, whole_spans(len(asked)), expect=wanted)  # kept until put_many compared versions
+        present = [version or ABSENT for version in old_values.versions]
+        fits = np.array([state != STALE for state in old_values.status], np.bool_)
+        again = [place for place in np.flatnonzero(~fits).tolist() if wanted[place] is ANY]
+        for place in np.flatnonzero(~fits).tolist():
+            answers[pending[place]] = Changed(present[place])
+        going = np.flatnonzero(fits)
+        rows = old_values.rows[going]
+        here = rows[:, 0] != MISSING
+        old = composed(old_values.sources, rows[here], np.concatenate(([0], np.cumsum(here))))
+        put = store.put_many(
+            [names[i] for i in pending[going].tolist()],
+            chained(old, picked(pieces, pending[going])),
+            [present[i] if conditional else ANY for i in going.tolist()],
+        )
+        for place, answer in zip(going.tolist(), put, strict=True):
+            answers[pending[place]] = answer
+            if isinstance(answer, Changed) and wanted[place] is ANY:
+                check_not_lost(names[int(pending[place])], answer)
+                again.append(place)
+        if not again:
+            return answers
+        pending = pending[again]
+    raise StoreError(f"others changed the value before each of {WRITES.attempts} attempts", key=names[int(pending[0])])

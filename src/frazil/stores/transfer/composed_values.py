@@ -1,0 +1,61 @@
+"""New values put together from others: pieces picked, chained, and rows of several sources in one table. Pure but for what must be copied:
+two sources with open files cannot be one, so the bytes of one of them are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.stores.transfer.content import join_pieces
+from frazil.stores.values import MISSING, Columns, Pieces, Sources, pieces_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["chained", "composed", "joined_sources", "picked", "repeated"]
+
+
+def composed(sources: Sources, rows: Columns, offsets: NDArray[np.integer]) -> Pieces:
+    """Pieces, with columns in the form that the kernel wants."""
+    return Pieces(sources, np.ascontiguousarray(rows), np.ascontiguousarray(offsets, np.int64))
+
+
+def repeated(first: Columns, count: Columns) -> Columns:
+    """first[0], first[0] + 1, ... (count[0] of them), first[1], ...: the rows of several runs of rows."""
+    ends = np.cumsum(count)
+    return np.repeat(first - ends + count, count) + np.arange(int(ends[-1]) if len(ends) else 0)
+
+
+def picked(pieces: Pieces, which: Columns) -> Pieces:
+    """Some of the values, in the order given."""
+    if len(which) == len(pieces.offsets) - 1 and (which == np.arange(len(which))).all():
+        return pieces
+    count = np.diff(pieces.offsets)[which]
+    rows = pieces.rows[repeated(pieces.offsets[:-1][which], count)]
+    return composed(pieces.sources, rows, np.concatenate(([0], np.cumsum(count))))
+
+
+def joined_sources(first: Sources, second: Sources, rows: Columns) -> tuple[Sources, Columns]:
+    """Both sources as one, and the rows of the second renumbered; the rows of the first stay as they are."""
+    if first.files is not None and second.files is not None and first.files is not second.files:
+        values = join_pieces(composed(second, rows, np.arange(len(rows) + 1)))
+        second, rows = pieces_of(values)[:2]
+    before = len(first.buffers)
+    if before and len(second.buffers):
+        rows = rows.copy()
+        rows[(rows[:, 0] < 0) & (rows[:, 0] != MISSING), 0] -= before
+    files = second.files if first.files is None else first.files
+    return Sources(files, [*first.buffers, *second.buffers]), rows
+
+
+def chained(first: Pieces, second: Pieces) -> Pieces:
+    """Each value of the first with that of the second behind it; as many of both."""
+    sources, behind = joined_sources(first.sources, second.sources, second.rows)
+    counts: Sequence[Columns] = (np.diff(first.offsets), np.diff(second.offsets))
+    offsets = np.concatenate(([0], np.cumsum(counts[0] + counts[1])))
+    rows = np.empty((int(offsets[-1]), 3), np.int64)
+    rows[repeated(offsets[:-1], counts[0])] = first.rows[repeated(first.offsets[:-1], counts[0])]
+    rows[repeated(offsets[1:] - counts[1], counts[1])] = behind[repeated(second.offsets[:-1], counts[1])]
+    return composed(sources, rows, offsets)

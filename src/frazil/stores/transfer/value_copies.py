@@ -1,0 +1,188 @@
+"""Values from one store into another, byte for byte, for stores that know no shorter way: fetched, and put. Memory is bounded; what is larger goes piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from frazil.errors import ConflictError, StoreError
+from frazil.stores.retry import Backoff, attempts
+from frazil.stores.transfer.content import read_values
+from frazil.stores.values import (
+    ANY,
+    FOLDER,
+    FOUND,
+    NO_SPANS,
+    OPEN_AT_ONCE,
+    WHOLE,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Pieces,
+    Sources,
+    Version,
+    pieces_of,
+    whole_spans,
+)
+
+__all__ = ["copy_by_put", "pieces_of_object", "put_parts"]
+
+_SHORTEST: Final = 2**20  # bytes of a request, where the limit allows it: smaller ones cost as much time
+_REQUESTS: Final = 16  # of one object at once
+_COPIES: Final = Backoff(3)  # of an object that others replace
+
+
+class _Source(Protocol):
+    @property
+    def capabilities(self) -> Capabilities: ...
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+    ) -> Fetched: ...
+
+
+class _Target(Protocol):
+    @property
+    def capabilities(self) -> Capabilities: ...
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]: ...
+
+
+def put_parts(target: _Target, name: str, size: int, parts: Iterator[bytes]) -> None:
+    """Stores a value that comes in parts, `size` bytes together, whatever is there. It is published whole, or not at all where `parts` raises. A store without the
+    capability `streams` gets it in one piece of memory."""
+    if target.capabilities.streams:
+        rows, offsets = np.array([[-1, 0, size]], np.int64), np.array([0, 1], np.int64)
+        target.put_many([name], Pieces(Sources(None, ()), rows, offsets, parts=parts), [ANY])
+    else:
+        target.put_many([name], pieces_of([b"".join(parts)]), [ANY])
+
+
+def copy_by_put(
+    target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], limit: int
+) -> list[int]:
+    """copy_in by fetch and put_many. limit: bytes that may be in memory."""
+    direct = source.capabilities.direct
+    batch = OPEN_AT_ONCE if direct else max(1, min(OPEN_AT_ONCE, limit // _SHORTEST))
+    first = -1 if direct else max(1, limit // batch)
+    sizes: list[int] = []
+    for low in range(0, len(names), batch):
+        part = slice(low, low + batch)
+        sizes += _copy_batch(target, names[part], source, sources[part], first, limit)
+    return sizes
+
+
+def _copy_batch(
+    target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], first: int, limit: int
+) -> list[int]:
+    """first: bytes that are asked for of each object before it is known how large they are; -1: all, which takes no memory."""
+    sizes, long = _copy_small(target, names, source, sources, first, limit)
+    for row in long:  # when the others are no longer in memory: these need all the room
+        sizes[row] = _put_long(target, names[row], source, sources[row], limit)
+    return sizes
+
+
+def _copy_small(
+    target: _Target, names: Sequence[str], source: _Source, sources: Sequence[str], first: int, limit: int
+) -> tuple[list[int], list[int]]:
+    """_copy_batch, but for objects that are larger: the sizes, and the rows of these."""
+    fetched = source.fetch(sources, whole_spans(len(names), first))
+    for source_name, status in zip(sources, fetched.status, strict=True):
+        if status == FOLDER:
+            raise StoreError("a folder lies where a value should", key=source_name, hint="look what it is")
+    found = [row for row, status in enumerate(fetched.status) if status == FOUND]
+    sizes = [-1] * len(names)
+    small: list[int] = []
+    long: list[int] = []
+    room = 0
+
+    def put() -> None:
+        if small:
+            rows = np.ascontiguousarray(fetched.rows[small])
+            rows[:, 2] = [sizes[row] for row in small]
+            pieces = Pieces(fetched.sources, rows, np.arange(len(small) + 1, dtype=np.int64))
+            target.put_many([names[row] for row in small], pieces, [ANY] * len(small))
+            small.clear()
+
+    for row in found:
+        size = int(fetched.sizes[row])
+        if size < 0:  # the store cannot tell
+            sizes[row] = _put_unmeasured(target, names[row], source, sources[row])
+        elif size > (limit if first < 0 else first):
+            long.append(row)
+        else:
+            _check_whole(fetched, row, size, sources[row])
+            if room + size > limit:
+                put()
+                room = 0
+            small.append(row)
+            room += size
+            sizes[row] = size
+    put()
+    return sizes, long
+
+
+def _check_whole(fetched: Fetched, row: int, size: int, key: str) -> None:
+    blob, start, _ = fetched.rows[row].tolist()
+    if blob < 0 and len(fetched.sources.buffers[-1 - blob]) < start + size:
+        raise StoreError(f"the store brought less than the {size} bytes of the object", key=key, hint="try again")
+
+
+def _put_unmeasured(target: _Target, name: str, source: _Source, source_name: str) -> int:
+    value = read_values(source.fetch([source_name], WHOLE), [source_name], WHOLE)[0]
+    if value is None:
+        return -1
+    target.put_many([name], pieces_of([value]), [ANY])
+    return len(value)
+
+
+def _put_long(target: _Target, name: str, source: _Source, source_name: str, limit: int) -> int:
+    """An object that is larger than memory should hold; its size, -1 where it is gone."""
+    for _ in attempts(_COPIES):
+        found = source.fetch([source_name], NO_SPANS)
+        if found.status[0] != FOUND:
+            return -1
+        size = int(found.sizes[0])
+        try:
+            put_parts(target, name, size, pieces_of_object(source, source_name, found, limit))
+        except ConflictError:
+            continue
+        return size
+    raise StoreError(
+        f"the object was replaced while each of {_COPIES.attempts} copies of it was made",
+        key=source_name,
+        hint="copy it when nobody writes to it",
+    )
+
+
+def pieces_of_object(source: _Source, name: str, found: Fetched, limit: int) -> Iterator[bytes]:
+    """The bytes of an object of known size, one after the other, of the version in `found`; at most `limit` of them in memory. Raises ConflictError
+    where it is replaced meanwhile, StoreError."""
+    size, version = int(found.sizes[0]), found.versions[0]
+    each = max(1, min(max(_SHORTEST, limit // _REQUESTS), limit))
+    window = max(1, limit // each) * each
+    for low in range(0, size, window):
+        starts = np.arange(low, min(low + window, size), each, dtype=np.int64)
+        spans = np.zeros((len(starts), 3), np.int64)
+        spans[:, 1], spans[:, 2] = starts, np.minimum(each, size - starts)
+        fetched = source.fetch([name], spans, expect=None if version is None else [version])
+        if fetched.status[0] != FOUND or int(fetched.sizes[0]) not in {size, -1}:
+            raise ConflictError(
+                "the object was replaced while it was read",
+                key=name,
+                hint="read it again",
+            )
+        for row in range(len(spans)):  # one by one, as each is copied
+            one, length = slice(row, row + 1), int(spans[row, 2])
+            value = read_values(fetched._replace(rows=fetched.rows[one]), [name], spans[one])[0]
+            if value is None or len(value) != length:
+                raise StoreError(f"the store brought less than the {length} bytes that were asked for", key=name)
+            yield value
+        del fetched  # before the next ones come

@@ -1,0 +1,187 @@
+"""create_array(data=): arrays, array-likes and blocks, written box by box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import frazil
+from frazil import Runtime
+from frazil.array.creation.data_source import boxes
+from frazil.errors import InvalidInputError, SelectionError, StoreError
+from frazil.stores import MemoryStore
+from frazil.testing import Fault, FaultPlan, FaultyStore
+
+VALUES = np.arange(60 * 50, dtype="int32").reshape(60, 50)
+LAYOUT = {"chunks": (4, 5), "shards": (16, 20)}
+
+
+class Elsewhere:
+    """An array that notes what is asked of it."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.asked = values, list[tuple[slice, ...]]()
+        self.shape, self.dtype = values.shape, values.dtype
+
+    def __getitem__(self, box: tuple[slice, ...]) -> np.ndarray:
+        self.asked.append(box)
+        return self.values[box]
+
+
+def blocks(sizes: list[int]) -> Iterator[np.ndarray]:
+    memory, at = np.empty((60, 50), "int32"), 0
+    for size in sizes:
+        memory[:size] = VALUES[at : at + size]
+        yield memory[:size]
+        at += size
+
+
+def test_an_array_like_is_read_in_boxes_of_whole_shards() -> None:
+    data, told = Elsewhere(VALUES), list[int]()
+    array = frazil.create_array(
+        MemoryStore(), data=data, runtime=Runtime(bytes_in_flight=2 * 2 * 16 * 20 * 4), progress=told.append, **LAYOUT
+    )  # type: ignore[arg-type]
+    assert (array[...] == VALUES).all()
+    assert array.dtype == "int32"
+    assert [(box[0].start, box[1].start) for box in data.asked] == [(i, j) for i in range(0, 60, 16) for j in (0, 40)]
+    assert sum(told) == VALUES.nbytes
+    assert len(told) == len(data.asked)
+
+
+def test_array_likes_of_others(tmp_path: Path) -> None:
+    dask = pytest.importorskip("dask.array")
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = VALUES
+        sources = [dask.from_array(VALUES, chunks=(7, 11)), file["a"], frazil.create_array(MemoryStore(), data=VALUES)]
+        for source in sources:
+            array = frazil.create_array(MemoryStore(), data=source, runtime=Runtime(bytes_in_flight=4096), **LAYOUT)  # type: ignore[arg-type]
+            assert (array[...] == VALUES).all()
+
+
+def test_xarray_and_zarr(tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    zarr = pytest.importorskip("zarr")
+    there = zarr.create_array(tmp_path / "z", data=VALUES, chunks=(6, 50))
+    for source in (xarray.Variable(("y", "x"), VALUES), there):
+        assert (frazil.create_array(MemoryStore(), data=source, **LAYOUT)[...] == VALUES).all()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [1, 4 * 50 * 4 * 2, 16 * 50 * 4 * 2, 2**20])
+@pytest.mark.parametrize("sizes", [[60], [1] * 60, [7] * 8 + [4], [0, 33, 0, 27], [16, 16, 16, 12]])
+def test_blocks(sizes: list[int], limit: int) -> None:
+    told: list[int] = []
+    array = frazil.create_array(
+        MemoryStore(),
+        data=blocks(sizes),
+        shape=(60, 50),
+        runtime=Runtime(bytes_in_flight=limit),
+        progress=told.append,
+        **LAYOUT,
+    )  # type: ignore[arg-type]
+    assert (array[...] == VALUES).all()
+    assert sum(told) == VALUES.nbytes
+
+
+@pytest.mark.parametrize("sizes", [[59], [60, 1], [30]])
+def test_blocks_that_do_not_fit(sizes: list[int]) -> None:
+    store = MemoryStore()
+    extra = (np.zeros((size, 50), "int32") for size in sizes)
+    with pytest.raises(InvalidInputError, match="rows"):
+        frazil.create_array(store, data=extra, shape=(60, 50), **LAYOUT)  # type: ignore[arg-type]
+    assert store.list() == []
+    with pytest.raises(InvalidInputError, match="does not fit"):
+        frazil.create_array(store, data=iter([np.zeros((60, 49))]), shape=(60, 50), **LAYOUT)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="no blocks"):
+        frazil.create_array(store, data=iter(()), shape=(60, 50), **LAYOUT)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="shape is missing"):
+        frazil.create_array(store, data=iter([VALUES]), **LAYOUT)  # type: ignore[arg-type]
+    assert store.list() == []
+
+
+def test_lists_and_scalars_are_arrays() -> None:
+    assert frazil.create_array(MemoryStore(), data=[[1, 2], [3, 4]])[...].tolist() == [[1, 2], [3, 4]]
+    assert frazil.create_array(MemoryStore(), data=5.0)[()] == 5
+    assert frazil.create_array(MemoryStore(), data=7, shape=(3,))[...].tolist() == [7, 7, 7]
+    with pytest.raises((InvalidInputError, SelectionError)):
+        frazil.create_array(MemoryStore(), data=Elsewhere(VALUES), shape=(3, 3))
+
+
+def test_a_failure_leaves_nothing_behind() -> None:
+    def fails() -> Iterator[np.ndarray]:
+        yield VALUES[:32]
+        raise KeyboardInterrupt
+
+    store = MemoryStore()
+    with pytest.raises(KeyboardInterrupt):
+        frazil.create_array(store, data=fails(), shape=(60, 50), **LAYOUT)  # type: ignore[arg-type]
+    assert store.list() == []
+    group = frazil.create_group(MemoryStore())
+    with pytest.raises(KeyboardInterrupt):
+        group.create_array("a", data=fails(), shape=(60, 50), **LAYOUT)  # type: ignore[arg-type]
+    assert list(group) == []
+    session = frazil.Repository.create(MemoryStore()).writable_session("main")
+    with pytest.raises(KeyboardInterrupt):
+        session.root.create_array("a", data=fails(), shape=(60, 50), **LAYOUT)  # type: ignore[arg-type]
+    assert list(session.root) == []
+    faulty = FaultyStore(MemoryStore(), FaultPlan([Fault("put_many", 4)]))
+    with pytest.raises(StoreError):
+        frazil.create_array(faulty, data=Elsewhere(VALUES), runtime=Runtime(bytes_in_flight=1), **LAYOUT)  # type: ignore[arg-type]
+    assert faulty.inner.list() == []
+
+
+def opened(group: frazil.Group, path: str) -> frazil.Array:
+    array = group[path]
+    assert isinstance(array, frazil.Array)
+    return array
+
+
+@pytest.mark.parametrize("where", ["folder", "memory", "session"])
+@pytest.mark.parametrize("kind", ["array", "view", "dask", "other handle"])
+def test_data_that_overwriting_would_remove_is_refused(where: str, kind: str, tmp_path: Path) -> None:
+    group: frazil.Group
+    if where == "session":
+        group = frazil.Repository.create(MemoryStore()).writable_session("main").root
+    else:
+        group = frazil.create_group(MemoryStore() if where == "memory" else tmp_path / "h")
+    group.create_array("x", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
+    for path in ("x", "above/x"):
+        if path != "x":
+            group.move("x", path)
+        x = opened(group, path)
+        if kind == "other handle" and where == "folder":
+            x = frazil.open_array(tmp_path / "h" / path)
+        data = {"view": x.lazy[::-1], "dask": frazil.dask.from_array(x) + 1}.get(kind, x)
+        with pytest.raises(InvalidInputError):
+            group[path.partition("/")[0]] = data
+        with pytest.raises(InvalidInputError):
+            group.create_array(path, data=data, overwrite=True, chunks=(7, 7))
+        np.testing.assert_array_equal(opened(group, path)[...], VALUES)
+    for _ in range(2):
+        group["y"] = opened(group, "above/x")  # which lies elsewhere
+    np.testing.assert_array_equal(opened(group, "y")[...], VALUES)
+
+
+def test_an_array_is_not_made_anew_of_itself(tmp_path: Path) -> None:
+    array = frazil.create_array(tmp_path / "x", data=VALUES, **LAYOUT)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="same place"):
+        frazil.create_array(tmp_path / "x", data=array, chunks=(7, 7), overwrite=True)
+    np.testing.assert_array_equal(frazil.open_array(tmp_path / "x")[...], VALUES)
+    frazil.create_array(tmp_path / "x", data=array[...], chunks=(7, 7), overwrite=True)
+    np.testing.assert_array_equal(frazil.open_array(tmp_path / "x")[...], VALUES)
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9)), min_size=1, max_size=3), st.integers(1, 4000))
+def test_boxes_cover_all_once(axes: list[tuple[int, int]], most: int) -> None:
+    shape, parts = (tuple(axis[i] for axis in axes) for i in (0, 1))
+    seen = np.zeros(shape, int)
+    for box in boxes(shape, parts, most):
+        seen[box] += 1
+        assert all(part.start % extent == 0 for part, extent in zip(box, parts, strict=True))
+        assert seen[box].size <= max(most, int(np.prod(np.minimum(parts, np.maximum(shape, 1)))))
+    assert (seen == 1).all()

@@ -1,0 +1,146 @@
+"""The names of zarr-python's Array: what they give, selections by kind, fields of structured data types."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import frazil
+from frazil.codecs import Bytes, Crc32c, Transpose, Zstd
+from frazil.errors import InvalidInputError, SelectionError
+from frazil.stores import MemoryStore
+
+RECORD = np.dtype([("f", "<i4"), ("g", "<f8"), ("h", "<u2")])
+
+
+def filled(chunks: tuple[int, int] = (2, 3), **arguments: object) -> tuple[frazil.Array, np.ndarray]:
+    values = np.arange(35).reshape(5, 7)
+    return frazil.array(values, chunks=chunks, **arguments), values
+
+
+def test_what_follows_from_shape_and_data_type() -> None:
+    array, _ = filled(shards=(4, 6), path="a/b")
+    assert (array.name, array.basename, array.path) == ("/a/b", "b", "a/b")
+    assert (array.size, array.itemsize, array.nbytes, array.order) == (35, 8, 280, "C")
+    assert (array.cdata_shape, array.nchunks, array.nchunks_initialized) == ((3, 3), 9, 9)
+    root = frazil.zeros(3)
+    assert (root.name, root.basename) == ("/", "")
+
+
+@pytest.mark.parametrize("shards", [None, (4, 6)])
+def test_codecs_by_kind(shards: tuple[int, int] | None) -> None:
+    array, _ = filled(shards=shards, codecs=[Transpose((1, 0)), Bytes("big"), Zstd(level=3), Crc32c()])
+    assert array.filters == (Transpose((1, 0)),)
+    assert array.serializer == Bytes("big")
+    assert array.compressors == (Zstd(level=3), Crc32c())
+
+
+def test_attributes_are_updated() -> None:
+    array, _ = filled(attributes={"a": 1, "b": 2})
+    assert array.update_attributes({"b": 3}) is array
+    assert dict(array.attrs) == {"a": 1, "b": 3}
+
+
+def test_info_prints_and_evaluates_as_a_table() -> None:
+    array, _ = filled()
+    assert str(array.info) == repr(array.info)
+    assert "initialized" not in str(array.info)
+    assert "9 of 9 chunks" in str(array.info_complete())
+    assert array.info_complete().chunks_initialized == 9
+
+
+SELECTIONS = {
+    "basic": ((slice(1, 4), 2), lambda a, s: a[s]),
+    "orthogonal": (([4, 0, 2], [True, False] * 3 + [True]), lambda a, s: a[np.ix_(*map(np.array, s))]),
+    "coordinate": (([4, 0, 2], [1, 1, 6]), lambda a, s: a[s]),
+    "mask": (np.arange(35).reshape(5, 7) % 3 == 0, lambda a, s: a[s]),
+    "block": ((slice(0, 1), 1), lambda a, s: a[:2, 3:6]),
+}
+
+
+@pytest.mark.parametrize("kind", SELECTIONS)
+def test_selections_by_the_name_of_their_kind(kind: str) -> None:
+    array, values = filled()
+    selection, expected = SELECTIONS[kind]
+    got = getattr(array, f"get_{kind}_selection")(selection)
+    np.testing.assert_array_equal(got, expected(values, selection))
+    out = np.empty(got.shape, got.dtype)
+    assert getattr(array, f"get_{kind}_selection")(selection, out=out) is out
+    np.testing.assert_array_equal(out, got)
+    getattr(array, f"set_{kind}_selection")(selection, -got)
+    np.testing.assert_array_equal(getattr(array, f"get_{kind}_selection")(selection), -got)
+    assert (array[...] < 0).sum() == (got > 0).sum()
+
+
+def test_what_selections_refuse() -> None:
+    array, _ = filled()
+    with pytest.raises(SelectionError, match="bools"):
+        array.get_mask_selection([0, 1])
+    with pytest.raises(InvalidInputError, match="out is a list"):
+        array.get_basic_selection(0, out=[])  # type: ignore[arg-type] # which is the point
+    with pytest.raises(InvalidInputError, match="must be int64"):
+        array.get_basic_selection(0, out=np.empty(7, "i4"))
+    with pytest.raises(SelectionError, match="no fields"):
+        array.get_basic_selection(0, fields="f")
+
+
+def records(count: int = 9) -> tuple[frazil.Array, np.ndarray]:
+    values = np.zeros(count, RECORD)
+    values["f"], values["g"], values["h"] = np.arange(count), np.arange(count) / 2, 7
+    return frazil.array(values, chunks=4), values
+
+
+@given(
+    fields=st.lists(st.sampled_from(RECORD.names or ()), min_size=1, unique=True),
+    part=st.slices(9) | st.integers(-9, 8),
+    single=st.booleans(),
+)
+def test_fields_are_read_and_written_as_in_numpy(fields: list[str], part: slice | int, single: bool) -> None:
+    array, values = records()
+    names = fields[0] if single else fields
+    np.testing.assert_array_equal(array.get_basic_selection(part, fields=names), values[part][names])
+    np.testing.assert_array_equal(array[names], values[names])
+    if single:
+        np.testing.assert_array_equal(array[fields[0], part], values[fields[0]][part])
+    array.set_basic_selection(part, values[0][names], fields=names)
+    if isinstance(part, slice):
+        values[names][part] = values[0][names]
+    else:
+        values[names][part] = values[0][names]
+    np.testing.assert_array_equal(array[...], values)
+
+
+def test_fields_between_brackets() -> None:
+    array, values = records()
+    array["f"] = 5
+    array["g", 2:4] = [8, 9]
+    array["h", ::-1] = np.arange(9)
+    values["f"] = 5
+    values["g"][2:4] = [8, 9]
+    values["h"][::-1] = np.arange(9)
+    np.testing.assert_array_equal(array[...], values)
+    np.testing.assert_array_equal(array["f", "h"], values[["f", "h"]])
+    np.testing.assert_array_equal(array.get_orthogonal_selection([8, 1], fields=["g"]), values[["g"]][[8, 1]])
+    array.set_coordinate_selection([8, 1], [1, 2], fields="f")
+    assert array["f", 8] == 1
+    assert array["f", 1] == 2
+    for wrong in ("x", ["f", "x"], ("f", "x")):
+        with pytest.raises(SelectionError, match="no field"):
+            array[wrong]
+    with pytest.raises(SelectionError):
+        array["x"] = 1
+
+
+def test_a_field_of_an_array_without_dimensions() -> None:
+    array = frazil.array(np.array((1, 2.5, 3), RECORD))
+    assert array["g"] == 2.5
+    array["g"] = 4
+    assert array[()].tolist() == (1, 4.0, 3)
+
+
+def test_reading_through_the_names_needs_no_write_access() -> None:
+    store = MemoryStore()
+    frazil.array(np.arange(4), store=store)
+    assert frazil.open_array(store).get_coordinate_selection([1, 3]).tolist() == [1, 3]

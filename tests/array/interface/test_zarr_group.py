@@ -1,0 +1,102 @@
+"""The names of zarr-python's Group: members by kind, creation, items that are replaced."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError
+from frazil.stores import MemoryStore
+
+
+def filled() -> frazil.Group:
+    group = frazil.group()
+    group.create_array("x", shape=4, dtype="i4")
+    group.create_array("below/y", shape=4, dtype="i4")
+    group.create_group("below/empty")
+    return group
+
+
+def test_members_by_kind() -> None:
+    group = filled()
+    assert list(group.array_keys()) == ["x"]
+    assert [array.path for array in group.array_values()] == ["x"]
+    assert list(group.group_keys()) == ["below"]
+    assert [below.path for below in group.group_values()] == ["below"]
+    assert (group.nmembers(), group.nmembers(None)) == (2, 4)
+    below = group["below"]
+    assert (group.name, group.basename, below.name, below.basename) == ("/", "", "/below", "below")
+    assert "below" in group._ipython_key_completions_()
+
+
+def test_attributes_are_updated() -> None:
+    group = filled()
+    assert group.update_attributes({"a": 1}) is group
+    assert dict(group.attrs) == {"a": 1}
+
+
+def test_an_item_replaces_what_is_there() -> None:
+    group = filled()
+    group["x"] = np.arange(3.0)
+    assert (group["x"].dtype, group["x"][...].tolist()) == (np.dtype("f8"), [0, 1, 2])
+    group["below"] = [[1, 2]]
+    assert group["below"].shape == (1, 2)
+    assert group.nmembers(None) == 2
+    group["x"] = group["below"]
+    assert group["x"][...].tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(("name", "value"), [("empty", 0), ("zeros", 0), ("ones", 1)])
+def test_arrays_of_one_value(name: str, value: int) -> None:
+    group = frazil.group()
+    array = getattr(group, name)(name="a", shape=(2, 3), dtype="i2", chunks=(1, 3))
+    assert (array.dtype, array.chunks) == (np.dtype("i2"), (1, 3))
+    assert (array[...] == value).all()
+    assert getattr(group, name)(name="b", shape=2).dtype == np.float64
+    like = getattr(group, f"{name}_like")(name="c", data=array)
+    assert (like.shape, like.dtype, like.chunks) == (array.shape, array.dtype, array.chunks)
+    assert (like[...] == value).all()
+    full = group.full(name="d", shape=2, fill_value=7)
+    assert full[...].tolist() == [7, 7]
+    assert group.full_like(name="e", data=full)[...].tolist() == [7, 7]
+    assert group.full_like(name="f", data=np.zeros(2, "u1"), fill_value=3).fill_value == 3
+
+
+def test_older_names_of_creating_arrays() -> None:
+    group = frazil.group()
+    made = group.create_dataset("a", shape=3, dtype="i4")
+    assert group.require_dataset("a", shape=3, dtype="i4") == made
+    assert group.require_dataset("b", shape=3).dtype == np.float64
+    with pytest.raises(AlreadyExistsError):
+        group.require_dataset("a", shape=4, dtype="i4")
+    assert group.array("c", [1, 2])[...].tolist() == [1, 2]
+
+
+def test_many_nodes_at_once() -> None:
+    group = frazil.group()
+    nodes = {
+        "a": {"attributes": {"k": 1}},
+        "a/x": {"shape": (4,), "dtype": "u1", "chunks": (2,)},
+        "b": {},
+        "c": None,
+    }
+    made = dict(group.create_hierarchy(nodes))
+    assert list(made) == list(nodes)
+    assert dict(made["a"].attrs) == {"k": 1}
+    assert made["a/x"].chunks == (2,)
+    assert sorted(path for path, _ in group.members(None)) == ["a", "a/x", "b", "c"]
+    with pytest.raises(AlreadyExistsError):
+        group.create_hierarchy({"b": {}})
+    deep = dict(group.create_hierarchy({"d/e/f": {}, "d": {"attributes": {"k": 2}}, "d/e": {}}))
+    assert (list(deep), dict(deep["d"].attrs)) == (["d/e/f", "d", "d/e"], {"k": 2})
+    with pytest.raises(InvalidInputError, match="says nothing"):
+        group.create_hierarchy({"d": 5})
+
+
+def test_nodes_of_a_refused_hierarchy_leave_nothing() -> None:
+    group = frazil.group(MemoryStore())
+    for wrong in ({"a": {}, "b": {"shape": 4}}, {"a": {}, "b": {"shape": 4, "dtype": "none"}}, {"a": {"colour": 1}}):
+        with pytest.raises(FrazilError):
+            group.create_hierarchy(wrong)
+        assert list(group) == []

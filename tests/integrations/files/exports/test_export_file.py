@@ -1,0 +1,129 @@
+"""frazil.export_file: arrays and groups as files of other formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+from tests.cli.conftest import TEMP, write_netcdf
+
+import frazil
+from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.stores.memory import MemoryStore
+
+SMALL = frazil.Runtime(bytes_in_flight=2**16)
+
+
+@pytest.fixture
+def root() -> frazil.Group:
+    root = frazil.create_group(MemoryStore(), attributes={"title": "The sea", "numbers": [1, 2.5], "odd": {"a": None}})
+    root.create_array("y", data=np.arange(40.0), dimension_names=["y"], attributes={"units": "m"})
+    deep = root.create_group("level1", attributes={"depth": 10})
+    deep.create_array(
+        "temp", data=TEMP, chunks=(1, 16, 16), shards=(3, 48, 64), dimension_names=["t", "y", "x"], fill_value=-1
+    )
+    root.create_array("flags", data=np.array([True, False]))
+    root.create_array("x", data=np.arange(6).reshape(2, 3), dimension_names=["x", "z"])
+    root.create_array("one", data=np.int16(7))
+    root.create_array("none", shape=(0, 3), dtype="f4")
+    return root
+
+
+def test_netcdf_that_others_read(root: frazil.Group, tmp_path: Path) -> None:
+    reports: list[int] = []
+    done = frazil.export_file(root, tmp_path / "a.nc", progress=reports.append, runtime=SMALL)
+    assert sum(reports) == done.nbytes and done.format == "netcdf4"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.nc"]
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert file.title == "The sea" and file.groups["level1"].depth == 10
+        temp = file.groups["level1"].variables["temp"]
+        assert temp.dimensions == ("t", "y", "x") and np.array_equal(temp[...], TEMP)
+        assert temp.filters()["complevel"] == 4 and temp.chunking() == [1, 16, 16]
+        assert file.variables["y"].units == "m" and file.dimensions["y"].size == 40
+        assert file.variables["one"][...] == 7 and file.variables["none"].shape == (0, 3)
+    with xarray.open_datatree(tmp_path / "a.nc", engine="netcdf4") as tree:
+        assert np.array_equal(tree["level1/temp"].values, TEMP)
+        assert tree["flags"].dtype == bool and tree["level1/temp"].coords["y"][3] == 3
+
+
+def test_hdf5_and_back(root: frazil.Group, tmp_path: Path) -> None:
+    frazil.export_file(root, tmp_path / "a.h5", runtime=SMALL)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["flags"].dtype == np.bool_ and file["level1/temp"].dims[1].label == "y"
+    again = MemoryStore()
+    frazil.import_file(tmp_path / "a.h5", again)
+    for path, node in root.members(max_depth=None):
+        if isinstance(node, frazil.Array):
+            found = frazil.open_array(again, path=path)
+            assert np.array_equal(found[...], node[...]) and found.dtype == node.dtype
+            assert found.fill_value == node.fill_value
+
+
+@pytest.mark.parametrize("kind", ["NETCDF4", "NETCDF3_64BIT_DATA"])
+def test_what_xarray_sees_goes_through_both_ways(kind: str, tmp_path: Path) -> None:
+    write_netcdf(tmp_path / "a.nc", kind)
+    group = "level1" if kind == "NETCDF4" else None
+    with netCDF4.Dataset(tmp_path / "a.nc", "a") as file:
+        (file.groups["level1"] if group else file).variables["temp"][0, 0, 0] = -1  # missing
+    frazil.import_file(tmp_path / "a.nc", tmp_path / "sea.repo")
+    frazil.export_file(f"{tmp_path / 'sea.repo'}@main", tmp_path / "b.nc")
+    with (
+        xarray.open_dataset(tmp_path / "a.nc", group=group) as old,
+        xarray.open_dataset(tmp_path / "b.nc", group=group) as new,
+    ):
+        xarray.testing.assert_identical(old.load(), new.load())
+        assert np.isnan(new["temp"].values[0, 0, 0])
+
+
+def test_numpy(root: frazil.Group, tmp_path: Path) -> None:
+    frazil.export_file(root["level1/temp"], tmp_path / "a.npy", runtime=SMALL)
+    assert np.array_equal(np.load(tmp_path / "a.npy"), TEMP)
+    frazil.export_file(root, tmp_path / "a.npz", skip=["level1/*"])
+    with np.load(tmp_path / "a.npz") as found:
+        assert sorted(found) == ["flags", "none", "one", "x", "y"] and np.array_equal(found["y"], np.arange(40.0))
+    with pytest.raises(InvalidInputError, match="holds one array, and there are"):
+        frazil.export_file(root, tmp_path / "b.npy")
+
+
+def test_tiff(root: frazil.Group, tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    frazil.export_file(root["level1/temp"], tmp_path / "a.tif", runtime=SMALL)
+    with tifffile.TiffFile(tmp_path / "a.tif") as file:
+        assert file.series[0].axes == "TYX" and np.array_equal(file.asarray(), TEMP)
+    with pytest.raises(InvalidInputError, match="two dimensions or more"):
+        frazil.export_file(root["y"], tmp_path / "b.tif")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tif"]
+
+
+def test_plain_zarr_of_a_point_in_history(root: frazil.Group, tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo")
+    with repo.transaction("main", message="first") as made:
+        made.create_array("level1/temp", data=TEMP, chunks=(1, 16, 16))
+    repo.create_tag("v1", "main")
+    with repo.transaction("main", message="second") as made:
+        made["level1/temp"][...] = 0  # type: ignore[index]
+    frazil.export_file(f"{tmp_path / 'sea.repo'}@v1", tmp_path / "v1.zarr")
+    frazil.export_file(f"{tmp_path / 'sea.repo'}@v1/level1", tmp_path / "part.zarr")
+    assert np.array_equal(frazil.open_array(tmp_path / "v1.zarr" / "level1" / "temp")[...], TEMP)
+    assert np.array_equal(frazil.open_array(tmp_path / "part.zarr" / "temp")[...], TEMP)
+
+
+def test_what_is_refused_leaves_nothing(root: frazil.Group, tmp_path: Path) -> None:
+    root.create_array("complex", data=np.ones(3, "c8"))
+    with pytest.raises(InvalidInputError, match="NetCDF4 has no counterpart of the data type complex64"):
+        frazil.export_file(root, tmp_path / "a.nc")
+    with pytest.raises(InvalidInputError, match="not clear"):
+        frazil.export_file(root, tmp_path / "a.dat")
+    with pytest.raises(InvalidInputError, match="no array 'salt'"):
+        frazil.export_file(root, tmp_path / "a.nc", variables=["salt"])
+    assert not list(tmp_path.iterdir())
+    frazil.export_file(root, tmp_path / "a.nc", skip=["complex"])
+    with pytest.raises(AlreadyExistsError):
+        frazil.export_file(root, tmp_path / "a.nc", skip=["complex"])
+    frazil.export_file(root, tmp_path / "a.nc", variables=["y"], overwrite=True)
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert list(file.variables) == ["y"]

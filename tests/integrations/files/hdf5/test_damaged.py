@@ -1,0 +1,132 @@
+"""Damaged HDF5 files: whatever is wrong with them is an error of ours, or is listed as skipped; and the library that never comes back from one is ended."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.beside import defect
+
+from frazil.cli.main import main
+from frazil.errors import DataError, FormatError, FrazilError, InvalidInputError
+from frazil.integrations.files.hdf5 import scan_process
+from frazil.integrations.files.scanner import scan_file
+
+h5py = pytest.importorskip("h5py")
+
+SECONDS = 2.0  # a file that takes longer on a busy machine is an error of ours, too
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A small file with groups, attributes, dimensions, and every layout."""
+    path = tmp_path_factory.mktemp("hdf5") / "valid.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["title"] = "text"
+        group = file.create_group("g")
+        group.attrs["a"] = [1, 2, 3]
+        x = group.create_dataset("x", data=np.arange(40.0))
+        x.make_scale("x")
+        z = group.create_dataset(
+            "z", data=np.arange(400.0).reshape(40, 10), chunks=(8, 5), compression="gzip", shuffle=True
+        )
+        z.dims[0].attach_scale(x)
+        z.attrs["_FillValue"] = np.float64(-1)
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_layout(h5py.h5d.COMPACT)
+        space = h5py.h5s.create_simple((5,))
+        h5py.h5d.create(group.id, b"compact", h5py.h5t.NATIVE_INT32, space, plist)
+        file["other"] = h5py.SoftLink("/g/x")
+    return path.read_bytes()
+
+
+def is_told(path: Path, seconds: float = SECONDS) -> None:
+    """Scans a file: it has an answer, or an error of ours in one line."""
+    error: FrazilError | None = None
+    try:
+        scan_file(path, time_limit=seconds)
+    except FrazilError as caught:
+        error = caught
+    if error is not None:
+        assert "\n" not in error.args[0]
+        assert error.key == str(path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_file_with_other_bytes_here_and_there(seed: int, valid: bytes, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    path = tmp_path / "damaged.h5"
+    for _ in range(25):
+        data = bytearray(valid)
+        for _ in range(chance.choice([1, 2, 8, 60])):
+            at = chance.randrange(8, len(data))
+            data[at] = chance.choice([0, 0xFF, chance.randrange(256), data[at] ^ 1 << chance.randrange(8)])
+        if chance.random() < 0.2:
+            del data[chance.randrange(8, len(data)) :]
+        path.write_bytes(data)
+        is_told(path)
+
+
+@pytest.mark.parametrize("name", ["bad-13.h5", "bad-130.h5", "hang-2755.h5", "hang-2823.h5"])
+def test_files_that_were_found(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = defect(f"hdf5/{name}")
+    if name.startswith("hang"):
+        with pytest.raises(FormatError, match="did not come to an end within 1 seconds") as caught:
+            scan_file(path, time_limit=1)
+        assert "--time-limit" in f"{caught.value.hint}"
+    else:
+        assert scan_file(path).skipped, "what cannot be read is listed"
+    assert main(["import", str(path), str(tmp_path / "new.repo"), "--time-limit", "1"]) == 1
+    said = capfd.readouterr().err
+    assert said.startswith("frazil: ") and "Traceback" not in said and said.count("\n") == 1
+    assert not (tmp_path / "new.repo").exists()
+
+
+def scanned_by(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the other process run this in place of the library."""
+    start = scan_process._START.replace(
+        "work({number})", f"import frazil.integrations.files.hdf5.scan_process as p; {code}; work({{number}})"
+    )
+    monkeypatch.setattr(scan_process, "_START", start)
+    monkeypatch.setattr(scan_process, "_idle", [])
+
+
+def test_a_library_that_never_comes_back(valid: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.h5").write_bytes(valid)
+    scanned_by("p.scan_hdf5 = lambda *_, **__: __import__('threading').Event().wait()", monkeypatch)
+    with pytest.raises(FormatError, match=r"within 0\.2 seconds"):
+        scan_file(tmp_path / "a.h5", time_limit=0.2)
+    assert scan_process._idle == [], "the process was ended"
+
+
+@pytest.mark.parametrize("code", ["__import__('os').abort()", "__import__('os')._exit(3)"])
+def test_a_library_that_ends_its_process(
+    code: str, valid: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.h5").write_bytes(valid)
+    scanned_by(f"p.scan_hdf5 = lambda *_, **__: {code}", monkeypatch)
+    with pytest.raises(DataError, match="ended its process"):
+        scan_file(tmp_path / "a.h5")
+
+
+def test_one_process_scans_many_files(valid: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_process, "_idle", [])
+    (tmp_path / "a.h5").write_bytes(valid)
+    (tmp_path / "b.h5").write_bytes(valid[:2000])
+    first = scan_file(tmp_path / "a.h5")
+    (process,) = scan_process._idle
+    with pytest.raises(FormatError):
+        scan_file(tmp_path / "b.h5")
+    monkeypatch.chdir(tmp_path)
+    assert scan_file("a.h5").arrays[0].path == first.arrays[0].path, "also by a name in another folder"
+    assert scan_process._idle == [process]
+    process.end()
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("inf"), float("nan"), True, "5"])
+def test_limits_that_are_none(limit: object, valid: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.h5").write_bytes(valid)
+    with pytest.raises(InvalidInputError, match="time_limit"):
+        scan_file(tmp_path / "a.h5", time_limit=limit)  # type: ignore[arg-type]

@@ -1,0 +1,329 @@
+"""HDF5 and NetCDF4 files, written by their own libraries: what is scanned is what those read, and what no array here can be is skipped by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.beside import data
+from tests.integrations.reading import array_of, values_of
+
+from frazil.errors import FormatError, InvalidInputError, StoreError
+from frazil.integrations.files import contiguous
+from frazil.integrations.files.scanned import ScannedFile
+from frazil.integrations.files.scanner import scan_file
+
+NUMBERS = [
+    order + kind for order in "<>" for kind in ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
+]
+DTYPES = ["i1", "u1", "?", *NUMBERS]
+
+
+def write(path: Path, fill: Callable[[h5py.File], object], **options: object) -> ScannedFile:
+    with h5py.File(path, "w", **options) as file:
+        fill(file)
+    return scan_file(path)
+
+
+def agrees(path: Path, scanned: ScannedFile) -> None:
+    with h5py.File(path) as file:
+        for array in scanned.arrays:
+            dataset = file[array.path]
+            assert array.dtype == dataset.dtype
+            np.testing.assert_array_equal(values_of(array, path), dataset[...])
+
+
+def reasons(scanned: ScannedFile) -> dict[str, str]:
+    return {one.path if one.attribute is None else f"{one.path}@{one.attribute}": one.reason for one in scanned.skipped}
+
+
+def values(shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
+    return np.random.default_rng(3).integers(0, 2 if dtype == "?" else 100, shape).astype(dtype)
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    st.sampled_from(DTYPES),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "compression": st.integers(0, 9),
+            "shuffle": st.booleans(),
+            "fletcher32": st.booleans(),
+            "fillvalue": st.just(1),
+        },
+    ),
+    st.sampled_from(["contiguous", "chunked", "part"]),
+    st.sampled_from(["earliest", "latest"]),
+    st.sampled_from([0, 512]),
+)
+def test_datasets_of_every_kind(
+    tmp_path_factory: pytest.TempPathFactory,
+    shape: list[int],
+    dtype: str,
+    options: dict[str, object],
+    layout: str,
+    libver: str,
+    user_block: int,
+) -> None:
+    path = tmp_path_factory.mktemp("hdf5") / "a.h5"
+    if dtype == "?" or dtype[1:2] == "c":  # of which h5py writes no fill value
+        options.pop("fillvalue", None)
+    if layout == "contiguous":
+        options = {name: value for name, value in options.items() if name == "fillvalue"}
+
+    def fill(file: h5py.File) -> None:
+        chunks = None if layout == "contiguous" else tuple(max(1, extent // 2) for extent in shape)
+        dataset = file.create_dataset("group/a", shape, dtype, chunks=chunks, **options)
+        if layout == "part":
+            dataset[0] = values(tuple(shape[1:]), dtype)
+        else:
+            dataset[...] = values(tuple(shape), dtype)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contiguous, "_CHUNK_BYTES", 32)
+        scanned = write(path, fill, libver=libver, userblock_size=user_block)
+    assert scanned.kind == "HDF5" and not scanned.skipped
+    assert [array.path for array in scanned.arrays] == ["group/a"] and list(scanned.groups) == ["", "group"]
+    agrees(path, scanned)
+    (array,) = scanned.arrays
+    np.testing.assert_array_equal(array.fill_value, np.array(options.get("fillvalue", 0), dtype))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (5,)])
+@pytest.mark.parametrize("layout", ["late", "never", "compact", "chunked"])
+def test_layouts_at_their_edges(tmp_path: Path, shape: tuple[int, ...], layout: str) -> None:
+    def fill(file: h5py.File) -> None:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        if layout == "compact":
+            properties.set_layout(h5py.h5d.COMPACT)
+        if layout == "chunked" and shape:
+            properties.set_chunk((2,) * len(shape))
+        space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
+        dataset = h5py.Dataset(h5py.h5d.create(file.id, b"a", h5py.h5t.IEEE_F32BE, space, properties))
+        if layout != "never" and 0 not in shape:
+            dataset[...] = values(shape, "f4")
+
+    scanned = write(tmp_path / "a.h5", fill)
+    assert not scanned.skipped
+    agrees(tmp_path / "a.h5", scanned)
+    assert bool(scanned.arrays[0].given) is (layout == "compact" and 0 not in shape)
+
+
+def test_what_no_array_can_be_is_skipped_by_name(tmp_path: Path) -> None:
+    def fill(file: h5py.File) -> None:
+        file["good"] = np.arange(3)
+        file["enum"] = np.zeros(2, h5py.enum_dtype({"a": 0, "b": 1}, "i4"))
+        file["texts"] = ["a", "b"]
+        file["fixed"] = np.array([b"abc"])
+        file["pairs"] = np.zeros(2, [("x", "i4"), ("y", "f8")])
+        file["vlen"] = np.array([np.zeros(1), np.zeros(2)], object).astype(h5py.vlen_dtype("f8"))
+        file.create_dataset("reference", (1,), h5py.ref_dtype)
+        file.create_dataset("opaque", (1,), "V7")
+        file.create_dataset("inner", (2,), np.dtype(("f4", (3,))))
+        file["empty"] = h5py.Empty("f4")
+        file.create_dataset("elsewhere", (4,), "i4", external=[("other", 0, 16)])
+        layout = h5py.VirtualLayout((3,), "i8")
+        layout[:] = h5py.VirtualSource(file["good"])
+        file.create_virtual_dataset("put/together", layout)
+        file["type"] = np.dtype("f8")
+        file["soft"] = h5py.SoftLink("/good")
+        file["outside"] = h5py.ExternalLink("b.h5", "/x")
+        file["again"] = file["good"]
+        file["__x"] = 1
+        file["loop/group"] = file["/"]
+        bits = h5py.h5t.STD_I32LE.copy()
+        bits.set_precision(20)
+        h5py.h5d.create(file.id, b"odd", bits, h5py.h5s.create_simple((2,)))
+
+    scanned = write(tmp_path / "a.h5", fill)
+    found = reasons(scanned)
+    # of two names of one node, the first in order of the alphabet is the array
+    assert {array.path for array in scanned.arrays} == {"again", "enum", "fixed"}
+    assert array_of(scanned, "fixed").dtype == np.dtype("S3")
+    wanted = {
+        "texts": "text of any length", "pairs": r"compound (x, y)", "vlen": "sequence of any length",
+        "reference": "reference", "opaque": "opaque", "inner": "array of arrays", "empty": "null dataspace",
+        "elsewhere": "external storage", "put/together": "virtual layout", "type": "named data type",
+        "soft": "link", "outside": "link", "good": "another name of 'again'", "__x": "reserved", "loop/group": "another name of ''",
+        "odd": "odd precision",
+    }  # fmt: skip
+    assert set(found) == set(wanted)
+    for path, text in wanted.items():
+        assert text in found[path], (path, found[path])
+    agrees(tmp_path / "a.h5", scanned)
+
+
+def test_szip_is_left_to_the_library(tmp_path: Path) -> None:
+    if not h5py.h5z.filter_avail(h5py.h5z.FILTER_SZIP):
+        pytest.skip("this HDF5 library has no szip")
+    scanned = write(
+        tmp_path / "a.h5", lambda file: file.create_dataset("a", data=np.arange(64), chunks=(32,), compression="szip")
+    )
+    library = array_of(scanned, "a").library
+    assert library is not None and "szip (filter 4)" in library.reason
+
+
+def test_a_chunk_without_one_of_the_filters_is_left_to_the_library(tmp_path: Path) -> None:
+    def fill(file: h5py.File) -> None:
+        dataset = file.create_dataset("a", (4, 4), "i4", chunks=(2, 2), shuffle=True, compression="gzip")
+        dataset[...] = 1
+        dataset.id.write_direct_chunk((2, 0), bytes(16), filter_mask=2)
+
+    library = array_of(write(tmp_path / "a.h5", fill), "a").library
+    assert library is not None and "its chunk (1, 0) was stored without deflate" in library.reason
+
+
+def test_a_file_that_is_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    write(path, lambda file: file.create_dataset("a", data=np.arange(10**4)))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(FormatError, match="cannot be opened as an HDF5 file") as caught:
+        scan_file(path)
+    assert caught.value.key == str(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"CD", b"\x89HDF\r\n\x1a\n", b"\x89HDF\r\n\x1a\n" + bytes(100), b"GRIB" * 500]
+)
+def test_what_is_no_such_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(FormatError):
+        scan_file(tmp_path / "a")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path / "no", tmp_path):
+        with pytest.raises(StoreError) as caught:
+            scan_file(path)
+        assert caught.value.key == str(path)
+    with pytest.raises(InvalidInputError):
+        scan_file("a\0b")
+
+
+def test_without_h5py_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a.h5", lambda file: None)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(InvalidInputError, match=r"pip install 'frazil\[hdf5\]'"):
+        scan_file(tmp_path / "a.h5")
+
+
+# --- netCDF -------------------------------------------------------------------------------------------------------------------------------
+
+
+def agrees_with_netcdf(path: Path, scanned: ScannedFile) -> None:
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_maskandscale(False)
+        for array in scanned.arrays:
+            variable = file[array.path]
+            assert array.dimension_names == variable.dimensions
+            assert array.shape == variable.shape
+            np.testing.assert_array_equal(values_of(array, path), variable[...])
+            for name in variable.ncattrs():
+                if name != "_FillValue":
+                    np.testing.assert_array_equal(array.attributes[name], variable.getncattr(name))
+            assert set(array.attributes) <= set(variable.ncattrs())
+
+
+def test_netcdf4(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        file.setncatts({"title": "Strömung", "texts": ["a", "b"], "count": np.int16(3)})
+        for name, length in (("t", None), ("x", 4), ("y", 3), ("z", 2)):
+            file.createDimension(name, length)
+        file.createVariable("x", "f4", ("x",))[:] = [1, 2, 3, 4]
+        file.createVariable("t", "f8", ("t",))[:] = [1, 2, 3]
+        file.createVariable("z", "f8", ("x", "y"))[:] = 5  # called as a dimension, and not its coordinate
+        options = {"compression": "zlib", "shuffle": True, "fletcher32": True, "chunksizes": (1, 3, 2)}
+        a = file.createVariable("a", ">i2", ("t", "y", "x"), endian="big", fill_value=-1, **options)
+        a.setncatts({"scale_factor": 0.25, "add_offset": np.float32(1), "units": "m"})
+        a.set_auto_maskandscale(False)
+        a[:] = np.arange(36).reshape(3, 3, 4)
+        file.createVariable("odd", "f8", ("t", "y", "x"), **options)[:] = np.arange(36).reshape(3, 3, 4)
+        file.createVariable("short", "i4", ("t",))[:1] = 1  # the other records are the fill value
+        file.createVariable("none", "f4", ("t", "y"))
+        group = file.createGroup("in/ner")
+        group.createDimension("w", 5)
+        group.createVariable("b", "u8", ("w", "x", "x"))[:] = 7
+        group.createVariable("name", str, ("w",))
+    scanned = scan_file(path)
+    assert scanned.kind == "NetCDF4"
+    assert list(scanned.groups) == ["", "in", "in/ner"]
+    assert scanned.groups[""] == {"title": "Strömung", "texts": ["a", "b"], "count": 3}
+    assert set(reasons(scanned)) == {"in/ner/name"}
+    assert {array.path for array in scanned.arrays} == {"x", "t", "z", "a", "odd", "short", "none", "in/ner/b"}
+    agrees_with_netcdf(path, scanned)
+    a = array_of(scanned, "a")
+    assert (
+        a.attributes == {"scale_factor": 0.25, "add_offset": 1.0, "units": "m", "_FillValue": -1} and a.fill_value == -1
+    )
+    assert [codec["name"] for codec in a.codecs] == [
+        "bytes", "numcodecs.fletcher32", "numcodecs.shuffle", "numcodecs.zlib"
+    ]  # fmt: skip
+    assert array_of(scanned, "short").fill_value == netCDF4.default_fillvals["i4"]
+
+
+def test_dimensions_without_names_are_called_as_netcdf_calls_them(tmp_path: Path) -> None:
+    def fill(file: h5py.File) -> None:
+        file["a"] = np.zeros((3, 4, 3))
+        file["b"] = np.zeros((4,))
+        file["c"] = np.zeros((4, 5))
+        file["c"].dims[1].label = "width"
+
+    scanned = write(tmp_path / "a.h5", fill)
+    assert {array.path: array.dimension_names for array in scanned.arrays} == {
+        "a": ("phony_dim_0", "phony_dim_1", "phony_dim_2"),
+        "b": ("phony_dim_1",),
+        "c": ("phony_dim_1", "width"),
+    }
+
+
+def test_attributes_that_json_has_no_word_for_are_told(tmp_path: Path) -> None:
+    def fill(file: h5py.File) -> None:
+        file["a"] = np.zeros(2)
+        attributes = file["a"].attrs
+        attributes["pair"] = np.zeros((), [("x", "i4")])
+        attributes["complex"] = 1j
+        attributes["reference"] = file["a"].ref
+        attributes["nothing"] = h5py.Empty("S1")
+        attributes["unknown"] = h5py.Empty("f4")
+        attributes["large"] = np.float64("inf")
+        attributes["matrix"] = np.array([[1, 2], [3, 4]])
+        attributes["flag"] = True
+        attributes["latin"] = np.bytes_(b"caf\xe9\0")
+
+    scanned = write(tmp_path / "a.h5", fill)
+    assert set(reasons(scanned)) == {"a@pair", "a@complex", "a@reference"}
+    assert scanned.arrays[0].attributes == {
+        "nothing": "", "unknown": None, "large": "Infinity", "matrix": [[1, 2], [3, 4]], "flag": True, "latin": "café"
+    }  # fmt: skip
+
+
+def test_a_fill_value_that_differs_from_what_was_never_written(tmp_path: Path) -> None:
+    def fill(file: h5py.File) -> None:
+        for name, written in (("part", 2), ("whole", 4)):
+            dataset = file.create_dataset(name, (4,), "i4", chunks=(2,), fillvalue=5)
+            dataset[:written] = 1
+            dataset.attrs["_FillValue"] = np.array([-1], "i4")
+
+    scanned = write(tmp_path / "a.h5", fill)
+    agrees(tmp_path / "a.h5", scanned)
+    part, whole = (array_of(scanned, name) for name in ("part", "whole"))
+    assert part.fill_value == 5 and part.attributes == {"_FillValue": -1}
+    assert whole.fill_value == -1 and whole.attributes == {"_FillValue": -1}
+
+
+def test_a_mask_of_the_world() -> None:
+    path = data("basin_mask.nc")
+    scanned = scan_file(path)
+    assert {array.path for array in scanned.arrays} == {"X", "Y", "Z", "basin"} and not scanned.skipped
+    agrees_with_netcdf(path, scanned)
+    assert [codec["name"] for codec in array_of(scanned, "basin").codecs] == ["bytes", "numcodecs.zlib"]

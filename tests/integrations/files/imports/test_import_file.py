@@ -1,0 +1,155 @@
+"""frazil.import_file: from a file to a repository or a plain store, in one call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from tests.cli.conftest import TEMP, write_netcdf
+
+import frazil
+from frazil.errors import AlreadyExistsError, InvalidInputError, StoreError
+from frazil.operations.copy.note import NOTE_NAME
+from frazil.stores import LocalStore
+from frazil.stores.memory import MemoryStore
+from frazil.testing import Fault, FaultPlan, FaultyStore
+
+VALUES = np.random.default_rng(0).normal(size=(40, 300, 400)).astype("f4")
+_WRITE = """
+import h5py, hdf5plugin, numpy
+with h5py.File({folder!r} + "/a.h5", "w") as made:
+    made.create_dataset("a", data=numpy.load({folder!r} + "/a.npy"), chunks=(2, 50, 50), **hdf5plugin.{name}())
+"""
+BUDGET = frazil.Runtime(bytes_in_flight=2**23)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    write_netcdf(tmp_path / "ocean.nc")
+    return tmp_path / "ocean.nc"
+
+
+def write_large(path: Path) -> Path:
+    with h5py.File(path, "w") as made:
+        made["a"] = VALUES
+        made.create_dataset("g/b", data=VALUES, chunks=(1, 100, 100), compression="gzip")
+        made["g"].attrs["depth"] = 3
+    return path
+
+
+def killed(store: LocalStore, puts: int) -> FaultyStore:
+    """A store that writes nothing any more from one call on."""
+    return FaultyStore(store, FaultPlan([Fault("put_many", call) for call in range(puts, puts + 1000)]))
+
+
+def test_a_plain_store_by_its_name(file: Path) -> None:
+    done = frazil.import_file(file, file.parent / "new.zarr")
+    root = frazil.open_group(file.parent / "new.zarr")
+    assert np.array_equal(root["level1/temp"][...], TEMP)
+    assert root.attrs["title"] == "The sea" and root["level1"].attrs["depth"] == 10
+    assert done.snapshot is None and sorted(done.arrays) == ["flat", "level1/temp"]
+    assert not (file.parent / "new.zarr" / NOTE_NAME).exists()
+    frazil.import_file(file, file.parent / "new.zarr", path="more", variables=["flat"])
+    assert sorted(root["more"]) == ["flat", "level1"]
+    with pytest.raises(AlreadyExistsError):
+        frazil.import_file(file, file.parent / "new.zarr")
+
+
+def test_a_repository_a_branch_a_session(file: Path) -> None:
+    place = file.parent / "sea.repo"
+    done = frazil.import_file(file, place, message="the first")
+    repo = frazil.Repository.open(place)
+    assert done.snapshot == repo.lookup("main") and next(iter(repo.history())).message == "the first"
+    repo.create_branch("dev", "main")
+    frazil.import_file(file, f"{place}@dev/level2", path="deep")
+    assert np.array_equal(frazil.open(f"{place}@dev/level2/deep/flat")[...], np.arange(12))
+    session = repo.writable_session()
+    assert frazil.import_file(file, session, "adopt", path="adopted").snapshot is None
+    assert session.has_changes
+    assert np.array_equal(session.root["adopted/flat"][...], np.arange(12))
+
+
+def test_what_is_refused_writes_nothing(file: Path) -> None:
+    with pytest.raises(InvalidInputError, match="only a repository refers"):
+        frazil.import_file(file, file.parent / "new.zarr", "virtual")
+    with pytest.raises(InvalidInputError, match="no variable 'salt'"):
+        frazil.import_file(file, file.parent / "new.zarr", variables=["salt"])
+    with pytest.raises(InvalidInputError, match="mode is"):
+        frazil.import_file(file, file.parent / "new.zarr", "move")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="those of the file"):
+        frazil.import_file(file, file.parent / "new.repo", "adopt", chunks=(1, 2, 3))
+    with pytest.raises(InvalidInputError, match="neither a repository nor a group"):
+        frazil.import_file(file, file.parent)
+    done = frazil.import_file(file, file.parent / "new.zarr", dry_run=True)
+    assert len(done.arrays) == len(done.layouts) == 2
+    assert sorted(path.name for path in file.parent.iterdir()) == ["ocean.nc"]
+
+
+@pytest.mark.parametrize("puts", [1, 3, 6, 10, 15, 25])
+def test_an_import_that_was_killed_is_continued(puts: int, tmp_path: Path) -> None:
+    file, folder = write_large(tmp_path / "a.h5"), LocalStore(tmp_path / "new.zarr")
+    broken = killed(folder, puts)
+    with pytest.raises(StoreError):
+        frazil.import_file(file, broken, runtime=BUDGET)
+    for path in ("a", "g/b"):  # what is found is complete
+        try:
+            found = frazil.open_array(folder, path=path)
+        except frazil.FrazilError:
+            continue
+        assert np.array_equal(found[...], VALUES)
+    frazil.import_file(file, folder, runtime=BUDGET)
+    root = frazil.open_group(folder)
+    assert np.array_equal(root["a"][...], VALUES) and np.array_equal(root["g/b"][...], VALUES)
+    assert root["g"].attrs["depth"] == 3
+    assert not [key for key in folder.list() if NOTE_NAME in key]
+
+
+def test_another_import_does_not_continue_it(tmp_path: Path) -> None:
+    file, folder = write_large(tmp_path / "a.h5"), LocalStore(tmp_path / "new.zarr")
+    with pytest.raises(StoreError):
+        frazil.import_file(file, killed(folder, 8), runtime=BUDGET)
+    with pytest.raises(AlreadyExistsError, match="other options"):
+        frazil.import_file(file, folder, chunks=(10, 50, 50), runtime=BUDGET)
+
+
+@pytest.mark.parametrize("options", [{"compression": "lzf"}, {"scaleoffset": 3}, {"compression": "szip"}])
+def test_filters_that_only_the_library_undoes(options: dict[str, object], tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        if options.get("compression") == "szip" and not h5py.h5z.filter_avail(h5py.h5z.FILTER_SZIP):
+            pytest.skip("this HDF5 library has no szip")
+        made.create_dataset("a", data=VALUES[:7, :90, :110], chunks=(2, 50, 50), **options)
+        expected = made["a"][...]
+    store = MemoryStore()
+    frazil.import_file(tmp_path / "a.h5", store)
+    assert np.array_equal(frazil.open_array(store, path="a")[...], expected)
+    with pytest.raises(InvalidInputError, match="can only be copied: /a: its chunks went through"):
+        frazil.import_file(tmp_path / "a.h5", tmp_path / "new.repo", "virtual")
+
+
+@pytest.mark.parametrize("name", ["Zstd", "Blosc", "Bitshuffle", "LZ4", "BZip2"])
+def test_filters_of_hdf5plugin(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("hdf5plugin")
+    values = np.round(VALUES[:7, :90, :110])
+    np.save(tmp_path / "a.npy", values)
+    # in another process: netCDF4 names a folder of filters for a library of its own, which h5py would load
+    plain = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
+    subprocess.run([sys.executable, "-c", _WRITE.format(folder=str(tmp_path), name=name)], check=True, env=plain)
+    store = MemoryStore()
+    frazil.import_file(tmp_path / "a.h5", store)
+    assert np.array_equal(frazil.open_array(store, path="a")[...], values)
+
+
+def test_a_chunk_without_a_filter_of_the_others(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        data = made.create_dataset("a", shape=(20, 10), dtype="i4", chunks=(10, 10), compression="gzip", fillvalue=-1)
+        data[10:] = 5
+        data.id.write_direct_chunk((0, 0), np.arange(100, dtype="<i4").tobytes(), filter_mask=1)
+    store = MemoryStore()
+    frazil.import_file(tmp_path / "a.h5", store)
+    found = frazil.open_array(store, path="a")[...]
+    assert np.array_equal(found[:10].ravel(), np.arange(100)) and (found[10:] == 5).all()

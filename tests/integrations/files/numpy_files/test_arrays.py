@@ -1,0 +1,83 @@
+"""NumPy's files, imported."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import FormatError, InvalidInputError
+from frazil.integrations.files.scanner import scan_file
+from frazil.stores.memory import MemoryStore
+
+VALUES = np.random.default_rng(0).normal(size=(7, 200, 333))
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "i1", "<u2", ">i8", "?", "<c16", "S5"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("mode", ["copy", "virtual", "adopt"])
+def test_an_array(dtype: str, order: str, mode: str, tmp_path: Path) -> None:
+    values = np.asarray((VALUES * 100).astype("i4").astype(dtype), order=order)  # type: ignore[call-overload]
+    np.save(tmp_path / "a.npy", values)
+    frazil.import_file(tmp_path / "a.npy", tmp_path / "new.repo", mode)  # type: ignore[arg-type]
+    repo = frazil.Repository.open(tmp_path / "new.repo", virtual_prefixes=[tmp_path.resolve().as_uri() + "/"])
+    assert np.array_equal(repo.readonly_session().root["a"][...], values)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (5, 1)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_odd_shapes(shape: tuple[int, ...], order: str, tmp_path: Path) -> None:
+    values = np.asarray(np.ones(shape), order=order)  # type: ignore[call-overload]
+    np.save(tmp_path / "a.npy", values)
+    store = MemoryStore()
+    frazil.import_file(tmp_path / "a.npy", store)
+    assert np.array_equal(frazil.open_array(store, path="a")[...], values)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_several_arrays(save: object, tmp_path: Path) -> None:
+    arrays = {"x": VALUES, "deep/y": np.arange(5), "z": np.asfortranarray(VALUES), "none": np.zeros((0, 2))}
+    save(tmp_path / "a.npz", **arrays)  # type: ignore[operator]
+    store = MemoryStore()
+    done = frazil.import_file(tmp_path / "a.npz", store)
+    assert sorted(done.arrays) == sorted(arrays)
+    for name, values in arrays.items():
+        assert np.array_equal(frazil.open_array(store, path=name)[...], values)
+
+
+def test_objects_are_refused_by_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", good=np.arange(3), bad=np.array([{}, []], object), text=np.array(["ab"]))
+    with pytest.raises(InvalidInputError, match="/bad: its data type is object"):
+        frazil.import_file(tmp_path / "a.npz", MemoryStore())
+    assert frazil.import_file(tmp_path / "a.npz", MemoryStore(), skip=["bad", "text"]).arrays == ("good",)
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", VALUES)
+    whole = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(whole[:-1])
+    with pytest.raises(InvalidInputError, match="cut short"):
+        frazil.import_file(tmp_path / "a.npy", MemoryStore())
+    for content in (whole[:20], whole[:8] + b"\xff" * 100, whole.replace(b"'shape'", b"'shope'")):
+        (tmp_path / "a.npy").write_bytes(content)
+        with pytest.raises(FormatError):
+            scan_file(tmp_path / "a.npy")
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as made:
+        made.writestr("notes.txt", "no array")
+    with pytest.raises(FormatError, match="no arrays"):
+        scan_file(tmp_path / "b.npz")
+    (tmp_path / "b.npz").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(FormatError, match="damaged"):
+        scan_file(tmp_path / "b.npz")
+
+
+def test_a_compressed_member_that_is_damaged(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", x=VALUES)
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(frazil.FrazilError):
+        frazil.import_file(tmp_path / "a.npz", MemoryStore())

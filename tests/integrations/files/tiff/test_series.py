@@ -1,0 +1,97 @@
+"""TIFF and OME-TIFF files, imported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import frazil
+from frazil.errors import FormatError, InvalidInputError
+from frazil.integrations.files.scanner import scan_file
+from frazil.stores.memory import MemoryStore
+
+tifffile = pytest.importorskip("tifffile")
+
+VALUES = np.random.default_rng(0).integers(0, 4000, (3, 5, 200, 300)).astype("u2")
+
+
+def imported(file: Path) -> dict[str, frazil.Array]:
+    store = MemoryStore()
+    done = frazil.import_file(file, store)
+    return {name: frazil.open_array(store, path=name) for name in done.arrays}
+
+
+@pytest.mark.parametrize("byteorder", ["<", ">"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"tile": (64, 96)},
+        {"tile": (64, 96), "compression": "zlib"},
+        {"compression": "zlib", "rowsperstrip": 40},
+        {"compression": "zlib", "rowsperstrip": 33},
+        {"bigtiff": True, "rowsperstrip": 20},
+    ],
+)
+def test_a_stack_of_pages(byteorder: str, options: dict[str, object], tmp_path: Path) -> None:
+    tifffile.imwrite(
+        tmp_path / "a.tif", VALUES, byteorder=byteorder, photometric="minisblack", metadata={"axes": "TZYX"}, **options
+    )
+    (array,) = imported(tmp_path / "a.tif").values()
+    assert np.array_equal(array[...], VALUES)
+    assert np.array_equal(array[1:, 2, 60:130, 95:97], VALUES[1:, 2, 60:130, 95:97])
+    assert array.path == "a" and array.dimension_names == ("time", "z", "y", "x")
+
+
+@pytest.mark.parametrize("planar", ["contig", "separate"])
+@pytest.mark.parametrize(
+    "options", [{}, {"tile": (64, 96), "compression": "zlib"}, {"compression": "zlib", "rowsperstrip": 33}]
+)
+def test_colours(planar: str, options: dict[str, object], tmp_path: Path) -> None:
+    values = VALUES[0, :3].transpose(1, 2, 0).astype("u1") if planar == "contig" else VALUES[0, :3].astype("u1")
+    tifffile.imwrite(tmp_path / "a.tif", values, photometric="rgb", planarconfig=planar, **options)
+    (array,) = imported(tmp_path / "a.tif").values()
+    assert np.array_equal(array[...], values)
+
+
+def test_a_pyramid_and_series(tmp_path: Path) -> None:
+    with tifffile.TiffWriter(tmp_path / "a.ome.tif", ome=True) as made:
+        made.write(VALUES[0], subifds=1, tile=(64, 64), metadata={"axes": "ZYX"})
+        made.write(VALUES[0, :, ::2, ::2], subfiletype=1, tile=(64, 64))
+        made.write(VALUES[1, 0], metadata={"axes": "YX"})
+    found = imported(tmp_path / "a.ome.tif")
+    assert scan_file(tmp_path / "a.ome.tif").kind == "OME-TIFF"
+    assert np.array_equal(found["series0"][...], VALUES[0])
+    assert np.array_equal(found["series0_level1"][...], VALUES[0, :, ::2, ::2])
+    assert np.array_equal(found["series1"][...], VALUES[1, 0])
+
+
+def test_tiles_of_a_file_in_place(tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "a.tif", VALUES[0, 0], tile=(64, 96), compression="zlib")
+    frazil.import_file(tmp_path / "a.tif", tmp_path / "new.repo", "adopt")
+    assert np.array_equal(frazil.open(tmp_path / "new.repo@main")["a"][...], VALUES[0, 0])  # type: ignore[index]
+    tifffile.imwrite(tmp_path / "b.tif", VALUES[0, 0], tile=(64, 96), compression="zlib", predictor=True)
+    with pytest.raises(InvalidInputError, match="can only be copied: /b: its tiles have the predictor"):
+        frazil.import_file(tmp_path / "b.tif", tmp_path / "new.repo", "adopt")
+
+
+def test_a_damaged_file(tmp_path: Path) -> None:
+    tifffile.imwrite(tmp_path / "a.tif", VALUES[0, 0], tile=(64, 96), compression="zlib")
+    whole = (tmp_path / "a.tif").read_bytes()
+    (tmp_path / "a.tif").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(frazil.FrazilError):
+        frazil.import_file(tmp_path / "a.tif", MemoryStore())
+    (tmp_path / "a.tif").write_bytes(b"II*\0" + b"\xff" * 40)
+    with pytest.raises((FormatError, InvalidInputError)):
+        frazil.import_file(tmp_path / "a.tif", MemoryStore())
+
+
+def test_without_tifffile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tifffile.imwrite(tmp_path / "a.tif", VALUES[0, 0])
+    monkeypatch.setitem(sys.modules, "tifffile", None)
+    with pytest.raises(InvalidInputError) as caught:
+        scan_file(tmp_path / "a.tif")
+    assert "frazil[tiff]" in str(caught.value.hint)

@@ -1,0 +1,59 @@
+"""Every row of docs/coming-from-zarr.md, with both libraries."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+
+import frazil
+
+PAGE = (Path(__file__).parents[3] / "docs" / "coming-from-zarr.md").read_text()
+ROWS = re.findall(r"^\| `(.+?)` \| (.*?) ?\|$", PAGE, re.MULTILINE)
+NOTHING = object()
+
+
+def results(library: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the rows evaluate to; NOTHING for statements, the error where zarr-python says that it refuses."""
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {"zarr": library, "np": np, "numcodecs": numcodecs, "x": np.arange(16.0).reshape(4, 4)}
+    found: list[Any] = []
+    for code, difference in ROWS:
+        try:
+            if isinstance(ast.parse(code).body[0], ast.Expr):
+                found.append(eval(code, names))
+            else:
+                exec(code, names)
+                found.append(NOTHING)
+        except Exception as error:
+            if library is not zarr or "zarr-python refuses" not in difference:
+                raise AssertionError(f"{library.__name__}: {code}: {type(error).__name__}: {error}") from error
+            found.append(error)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(ROWS) > 50
+    theirs = results(zarr, tmp_path / "zarr", monkeypatch)
+    ours = results(frazil, tmp_path / "frazil", monkeypatch)
+    for (code, difference), their, our in zip(ROWS, theirs, ours, strict=True):
+        if (
+            difference
+            or isinstance(our, frazil.Array | frazil.Group)
+            or code.startswith(("a.append", "a.resize", "zarr.save"))
+        ):
+            continue
+        if isinstance(their, np.ndarray):
+            assert np.array_equal(np.asarray(our), their), code
+            assert np.asarray(our).dtype == their.dtype, code
+        else:
+            assert our == their, code

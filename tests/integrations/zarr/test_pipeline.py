@@ -1,0 +1,255 @@
+"""The codec pipeline: zarr-python's arrays read and written by our kernel, compared with zarr-python's own pipeline."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("zarr", minversion="3.0")
+
+import zarr
+from zarr.core.array_spec import ArrayConfig
+from zarr.storage import LocalStore, MemoryStore, WrapperStore
+
+import frazil
+import frazil.zarr
+from frazil.errors import ChunkDecodeError, FallbackWarning
+from frazil.integrations.zarr import pipeline
+from frazil.integrations.zarr.chunk_keys import array_keys
+from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
+
+THEIRS = {"codec_pipeline.path": "zarr.core.codec_pipeline.BatchedCodecPipeline"}
+OURS = {"codec_pipeline.path": "frazil.zarr.CodecPipeline"}
+OLDEST = zarr.__version__.startswith("3.0.")
+WRAPPED = pytest.mark.skipif(OLDEST, reason="stores over stores of zarr-python 3.0 cannot be opened for reading")
+STORES = (
+    "memory",
+    "folder",
+    "as_store of memory",
+    "as_store of a folder",
+    "session",
+    pytest.param("wrapped", marks=WRAPPED),
+)
+
+
+@pytest.fixture(autouse=True)
+def ours() -> Iterator[None]:
+    pipeline._reported.clear()
+    with zarr.config.set(OURS):
+        yield
+
+
+def new_store(kind: str, folder: Path) -> Any:
+    match kind:
+        case "memory":
+            return MemoryStore()
+        case "folder":
+            return LocalStore(folder / "theirs.zarr")
+        case "as_store of memory":
+            return frazil.zarr.as_store(frazil.stores.MemoryStore())
+        case "as_store of a folder":
+            return frazil.zarr.as_store(folder / "ours.zarr")
+        case "session":
+            return frazil.zarr.as_store(frazil.Repository.create(frazil.stores.MemoryStore()).writable_session("main"))
+        case _:
+            return WrapperStore(MemoryStore())
+
+
+def same(one: Any, other: Any) -> None:
+    assert np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind in "fc")
+
+
+@pytest.mark.parametrize("shards", [None, (4, 6)])
+@pytest.mark.parametrize("kind", STORES)
+def test_every_selection(kind: str, shards: tuple[int, int] | None, tmp_path: Path) -> None:
+    store = new_store(kind, tmp_path)
+    values = np.arange(9 * 11, dtype="f4").reshape(9, 11)
+    a = zarr.create_array(store, name="g/t", shape=values.shape, chunks=(2, 3), shards=shards, dtype="f4", fill_value=5)
+    assert type(a._async_array.codec_pipeline) is frazil.zarr.CodecPipeline
+    a[:] = values
+
+    def check() -> None:
+        same(a[:], values)
+        with zarr.config.set(THEIRS):
+            same(zarr.open_array(store, path="g/t", mode="r")[:], values)
+
+    check()
+    for selection in ((slice(1, 6, 2), 3), (4, 4), (slice(0), 1), (slice(None), slice(3, 4)), ...):
+        same(a[selection], values[selection])
+    rows, columns = [7, 0, 3], [10, 2, 2]
+    same(a.oindex[rows, columns], values[np.ix_(rows, columns)])
+    same(a.oindex[rows, 2], values[rows, 2])
+    same(a.vindex[rows, columns], values[rows, columns])
+    same(a.get_mask_selection(values > 50), values[values > 50])
+    a[2:7, 1] = values[2:7, 1] = 5
+    a[8] = values[8] = np.arange(11)
+    check()
+    a.oindex[rows, 3:5] = values[rows, 3:5] = np.ones((3, 2))
+    a.vindex[rows, [1, 2, 3]] = values[rows, [1, 2, 3]] = [-1, -2, -3]
+    a.set_mask_selection(values > 80, 0)
+    values[values > 80] = 0
+    check()
+    a.resize((12, 11))
+    a.append(np.full((1, 11), 8, "f4"))
+    assert (a[9:12] == 5).all()
+    assert (a[12] == 8).all()
+
+
+SCALARS = {
+    "i2": -7,
+    ">i4": 70000,
+    "u8": 2**63,
+    "f2": np.nan,
+    "f8": -0.0,
+    "c8": 1j,
+    "bool": True,
+    "S3": b"ab",
+    "U2": "é",
+}
+
+
+@given(data=st.data(), dtype=st.sampled_from(sorted(SCALARS)), write_empty=st.booleans())
+def test_it_stores_what_zarr_python_stores(data: Any, dtype: str, write_empty: bool) -> None:
+    """Both write the same: each reads the other's chunks, and the same chunks are there."""
+    if OLDEST:
+        dtype = "f8" if dtype in {">i4", "S3", "U2"} else dtype
+    lengths = data.draw(st.lists(st.integers(1, 9), min_size=0, max_size=3))
+    chunks = tuple(data.draw(st.integers(1, length)) for length in lengths)
+    shards = (
+        tuple(chunk * data.draw(st.integers(1, 3)) for chunk in chunks)
+        if lengths and data.draw(st.booleans())
+        else None
+    )
+    fill = np.zeros((), dtype)[()] if data.draw(st.booleans()) else np.array(SCALARS[dtype], dtype)[()]
+    options = {"shape": tuple(lengths), "chunks": chunks, "shards": shards, "dtype": dtype, "fill_value": fill}
+    made, stores = [], [MemoryStore(), MemoryStore()]
+    for config, store in zip((OURS, THEIRS), stores, strict=True):
+        with zarr.config.set(config):
+            made.append(zarr.create_array(store, config={"write_empty_chunks": write_empty}, **options))
+    expected = np.full(lengths, fill, dtype)
+    for _ in range(data.draw(st.integers(1, 3))):
+        where = tuple(slice(*sorted(data.draw(st.tuples(*[st.integers(0, n)] * 2)))) for n in lengths)
+        pick = data.draw(st.sampled_from([np.array(SCALARS[dtype], dtype)[()], fill]))
+        for a in made:
+            a[where] = pick
+        expected[where] = pick
+    for store in stores:
+        for config in (OURS, THEIRS):
+            with zarr.config.set(config):
+                same(zarr.open_array(store, mode="r")[...], expected)
+    if dtype != "f8" and shards is None:  # zarr-python takes -0.0 for 0.0, so it leaves out chunks that Frazil stores
+        assert sorted(stores[0]._store_dict) == sorted(stores[1]._store_dict)
+
+
+def test_empty_chunks(tmp_path: Path) -> None:
+    for write_empty, count in ((False, 0), (True, 3)):
+        for shards in (None, (2,)):
+            store = MemoryStore()
+            a = zarr.create_array(
+                store, shape=5, chunks=(2 if shards is None else 1,), shards=shards, dtype="f8", fill_value=np.nan,
+                config={"write_empty_chunks": write_empty},
+            )  # fmt: skip
+            a[:] = np.nan
+            assert len([key for key in store._store_dict if key.startswith("c/")]) == count
+
+
+class Counting(WrapperStore[MemoryStore]):
+    """Counts the bytes that are fetched."""
+
+    fetched = 0
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        value = await super().get(key, prototype, byte_range)
+        if value is not None and not key.endswith("zarr.json"):
+            self.fetched += len(value)
+        return value
+
+
+@WRAPPED
+def test_parts_of_shards_are_fetched_as_ranges() -> None:
+    store = Counting(MemoryStore())
+    values = np.random.default_rng(0).integers(0, 2**60, (64, 64))
+    a = zarr.create_array(store, data=values, chunks=(8, 8), shards=(64, 64))
+    store.fetched = 0
+    same(a[8:16, 8:16], values[8:16, 8:16])
+    assert 8 * 8 * 8 < store.fetched < 8 * 8 * 8 + 64 * 16 + 100  # an inner chunk and the index
+
+
+def test_two_writers_of_one_shard_in_a_folder(tmp_path: Path) -> None:
+    """What zarr-python loses is kept: shards in folders are replaced only if they still have the version that was read."""
+    store = LocalStore(tmp_path / "a.zarr")
+    zarr.create_array(store, shape=(16, 4), chunks=(1, 4), shards=(16, 4), dtype="i4")
+
+    def fill(row: int) -> None:
+        zarr.open_array(store, mode="r+")[row] = row + 1
+
+    threads = [threading.Thread(target=fill, args=(row,)) for row in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    same(zarr.open_array(store, mode="r")[:, 0], np.arange(1, 17))
+
+
+def test_read_only_stores_and_damage(tmp_path: Path) -> None:
+    a = zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(8), chunks=(4,))
+    with pytest.raises(ValueError, match="read-only"):
+        zarr.open_array(str(tmp_path / "a.zarr"), mode="r")[0] = 3
+    (tmp_path / "a.zarr" / "c" / "1").write_bytes(b"no zstd frame")
+    assert a[3] == 3
+    with pytest.raises(ChunkDecodeError, match="c/1"):
+        a[4]
+
+
+def test_arrays_pickle(tmp_path: Path) -> None:
+    a = zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(8), chunks=(2,), shards=(4,))
+    same(a[:], np.arange(8))
+    copy = pickle.loads(pickle.dumps(a))
+    assert type(copy._async_array.codec_pipeline) is frazil.zarr.CodecPipeline
+    copy[3] = 9
+    assert a[3] == 9
+
+
+@pytest.mark.skipif(
+    not hasattr(ArrayConfig, "read_missing_chunks") and "read_missing_chunks" not in ArrayConfig.__annotations__,
+    reason="of zarr-python 3.2",
+)
+def test_missing_chunks_are_told() -> None:
+    a = zarr.create_array(MemoryStore(), shape=8, chunks=(2,), dtype="i4", config={"read_missing_chunks": False})
+    a[:4] = 1
+    same(a[:4], [1, 1, 1, 1])
+    with pytest.raises(Exception, match="2 chunk"):
+        a[:]
+
+
+@given(
+    st.sampled_from([DefaultKeys("/"), DefaultKeys("."), V2Keys("."), V2Keys("/")]),
+    st.sampled_from(["", "a/", "c/", "c/0/", "0/1/"]),
+    st.integers(0, 3).flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, 20)] * n), min_size=1, max_size=5)),
+)
+def test_keys_of_chunks(encoding: Any, prefix: str, coordinates: list[tuple[int, ...]]) -> None:
+    """Whatever prefix and encoding are found, they give the same keys."""
+    keys = [encoding.encode_one(row, prefix) for row in coordinates]
+    found = array_keys(keys, len(coordinates[0]))
+    assert found is not None
+    assert [found.encoding.encode_one(row, found.prefix) for row in found.coordinates] == keys
+    assert array_keys([*keys, "elsewhere"], len(coordinates[0])) is None
+
+
+def test_what_is_not_done_here_is_reported_once() -> None:
+    def use() -> None:
+        for _ in range(2):
+            a = zarr.create_array(MemoryStore(), data=np.arange(8, dtype="i4"), chunks=(2,), zarr_format=2)
+            same(a[:], np.arange(8))
+
+    with pytest.warns(FallbackWarning, match="a codec of Zarr v2") as told:
+        use()
+    assert len([one for one in told if one.category is FallbackWarning]) == 1

@@ -1,0 +1,101 @@
+"""Documents of groups as they are served: made of the hierarchy as it is, whatever copies are stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.operations.served import Client, fill
+
+import frazil
+from frazil.errors import NotFoundError
+from frazil.operations.serve import consolidated_documents
+from frazil.operations.serve.consolidated_documents import ConsolidatedDocuments
+from frazil.operations.serve.server import follow, serve
+from frazil.stores import MemoryStore
+from frazil.testing import CountingStore
+
+
+def test_groups_are_listed_over_http() -> None:
+    store = MemoryStore()
+    root = frazil.create_group(store)
+    fill(root)
+    with serve(store) as server:
+        group = frazil.open_group(server.url)
+        assert [path for path, _ in group.members(None)] == ["level1", "level1/plain", "level1/sharded"]
+        np.testing.assert_array_equal(group["level1/plain"][...], root["level1/plain"][...])  # type: ignore[index]
+        root.create_array("later", shape=2, dtype="u1")
+        assert "later" in frazil.open_group(server.url), "what is served is the hierarchy as it is now"
+        assert list(frazil.open_group(server.url + "level1")) == ["plain", "sharded"]
+        assert list(frazil.open_group(server.url, path="level1")) == ["plain", "sharded"]
+        with pytest.raises(NotFoundError):
+            group["later"]
+    with serve(store, "level1") as server:
+        assert list(frazil.open_group(server.url)) == ["plain", "sharded"]
+
+
+def test_a_branch_that_is_followed(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+    with repo.transaction(message="one") as root:
+        fill(root)
+    with follow(repo, every=0) as server:
+        assert list(frazil.open_group(server.url)) == ["level1"]
+        with repo.transaction(message="two") as root:
+            root.create_group("later")
+        assert list(frazil.open_group(server.url)) == ["later", "level1"]
+
+
+def test_stored_copies_are_made_anew() -> None:
+    store = MemoryStore()
+    root = frazil.create_group(store)
+    fill(root)
+    frazil.consolidate_metadata(store)
+    stale = store.get("zarr.json")
+    assert stale is not None
+    del root["level1/plain"]
+    store.set("zarr.json", stale)
+    with serve(store) as server:
+        reply = Client(server).ask("/zarr.json")
+    assert sorted(json.loads(reply.body)["consolidated_metadata"]["metadata"]) == ["level1", "level1/sharded"]
+
+
+def test_what_is_served_as_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    fill(frazil.create_group(store))
+    documents = ConsolidatedDocuments()
+    assert documents.document(store, "zarr.json") is not None
+    assert documents.document(store, "level1/plain/zarr.json") is None
+    assert documents.document(store, "level1/plain/c/0/0") is None
+    assert documents.document(store, "nothing/zarr.json") is None
+    monkeypatch.setattr(consolidated_documents, "_MOST", 2)
+    assert documents.document(store, "zarr.json") is None, "more nodes than copies are made of"
+    monkeypatch.undo()
+    store.set("level1/bad/zarr.json", b"{")
+    assert documents.document(store, "zarr.json") is None
+
+
+def test_a_snapshot_is_looked_through_once(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(tmp_path / "sea.repo", durable=False)
+    with repo.transaction(message="one") as root:
+        fill(root)
+    store, documents = repo.readonly_session().store, ConsolidatedDocuments()
+    first = documents.document(store, "zarr.json")
+    assert first is not None
+    assert documents.document(store, "zarr.json") is first
+    session = repo.writable_session("main")
+    before = documents.document(session.store, "zarr.json")
+    session.root.create_group("later")
+    assert documents.document(session.store, "zarr.json") != before
+
+
+def test_one_request_opens_a_group_of_many_members() -> None:
+    store = MemoryStore()
+    root = frazil.create_group(store)
+    for i in range(50):
+        root.create_array(f"v{i}", shape=1, dtype="u1")
+    counting = CountingStore(store)
+    with serve(counting) as server:
+        asked = Client(server)
+        assert len(json.loads(asked.ask("/zarr.json").body)["consolidated_metadata"]["metadata"]) == 50
