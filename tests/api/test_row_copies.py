@@ -76,3 +76,32 @@ def test_only_chunks_that_differ_on_both_sides_are_in_conflict() -> None:
         row = found[2].tolist()
         assert row[2:] == [6, 1, 5, 1]
         assert row[:2] == ([9, 1] if solver == "ours" else [1, 8])
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("solver", ["ours", "theirs"])
+def test_rows_come_from_where_the_session_has_the_array(solver: str, swapped: bool) -> None:
+    """Both renamed the array to which both appended. Where their name counts, the rows lie at our name nevertheless; at the former one another array may be."""
+    repo = frazil.Repository.create(MemoryStore())
+    with repo.transaction(message="base") as root:
+        root.create_array("a", data=np.full(3, 1, "i4"), chunks=2)
+        root.create_array("c", data=np.full(9, 7, "i4"), chunks=2)
+    session = repo.writable_session()
+    root = session.root
+    root.move("a", "b")
+    if swapped:
+        root.move("c", "a")
+    mine = root["b"]
+    assert isinstance(mine, frazil.Array)
+    mine.append(np.full(2, 2, "i4"))
+    mine[2] = 9
+    with repo.transaction(message="theirs") as root:
+        theirs = root["a"]
+        assert isinstance(theirs, frazil.Array)
+        theirs.append(np.full(1, 3, "i4"))
+        root.move("a", "d")
+    session.rebase(lambda conflict: solver if conflict.kind == "renamed" else "ours")
+    session.commit("mine")
+    now = {path: node[...].tolist() for path, node in repo.readonly_session().root.arrays()}  # type: ignore[union-attr]
+    other = {"a" if swapped else "c": [7] * 9}
+    assert now == {**other, "b" if solver == "ours" else "d": [1, 1, 9, 3, 2, 2]}

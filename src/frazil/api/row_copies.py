@@ -15,6 +15,7 @@ from frazil.array.array import Array
 from frazil.array.hierarchy.nodes import Place, find_node
 from frazil.metadata.model import ArrayMetadata
 from frazil.repository.merge.apply import Shift
+from frazil.repository.merge.rebase import Located
 from frazil.repository.session.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ class ArrayRows:
         self._store, self._registry, self._runtime = store, registry, runtime
 
     def changed_chunks(
-        self, shift: Shift, base: Transaction, ours: Transaction, theirs: tuple[Transaction, str]
+        self, shift: Shift, base: Transaction, ours: Located, theirs: Located
     ) -> tuple[Columns, Columns]:
-        before, mine, other = self._open(base, shift.before), self._open(ours, shift.ours), self._open(*theirs)
+        before, mine, other = self._open(base, shift.before), self._open(*ours), self._open(*theirs)
         low = shift.old - shift.old % _extents(before)[shift.axis]
         changed: list[tuple[int, ...]] = []
         both: list[tuple[int, ...]] = []
@@ -54,8 +55,8 @@ class ArrayRows:
                     both.append(changed[-1])
         return _columns(changed, before.ndim), _columns(both, before.ndim)
 
-    def copy(self, shift: Shift, ours: Transaction, target: tuple[Transaction, str], changed: Columns) -> None:
-        source, array = self._open(ours, shift.ours), self._open(*target)
+    def copy(self, shift: Shift, ours: Located, target: Located, changed: Columns) -> None:
+        source, array = self._open(*ours), self._open(*target)
         extents = _extents(array)
         for chunk in changed.tolist():
             low = [place * extent for place, extent in zip(chunk, extents, strict=True)]

@@ -68,6 +68,17 @@ def test_seeds_that_failed_once(seed: int) -> None:
     Simulation(seed, without=["reset", "solve"]).run()
 
 
+def test_a_reset_whose_answer_was_lost() -> None:
+    """The repository in one object took a reset that arrives later for one that had happened."""
+    Simulation(3469).run()
+
+
+@pytest.mark.parametrize("seed", [4375, 8773])
+def test_appends_to_arrays_whose_moves_are_given_up(seed: int) -> None:
+    """Rows were read where the array would be without the moves that a solver gave up, which is where the session has another array."""
+    Simulation(seed).run()
+
+
 def test_every_kind_of_request_is_made() -> None:
     """In both formats."""
     traces = ["\n".join(Simulation(seed).run().trace) for seed in [*range(60), *range(69, 200, 10)]]

@@ -23,12 +23,11 @@ __all__ = ["Shift", "apply"]
 class Shift(Record):
     """Appended rows that are no whole chunks at their new place, so that they have to be copied.
 
-    before, ours  paths of the array: in the base, in the session
-    key           of the array, in the tree
-    axis          along which it grew;  old, new: where the rows are, in elements;  by: how far they go"""
+    before  path of the array in the base. Where it is in the session the whole delta of the session says: of the one that is applied, moves may have been given up
+    key     of the array, in the tree
+    axis    along which it grew;  old, new: where the rows are, in elements;  by: how far they go"""
 
     before: str
-    ours: str
     key: int
     axis: int
     old: int
@@ -149,7 +148,7 @@ class _Application:
             if append is not None:
                 by = array.metadata.shape[append.axis] - append.old if self.behind else 0
                 if by:
-                    self.shifts.append(Shift(old, self.delta.name(old), change.key, *append, by))
+                    self.shifts.append(Shift(old, change.key, *append, by))
                 append = append._replace(old=append.old + by, new=append.new + by)
                 shape[append.axis] = append.new
             metadata = array.metadata.with_shape(tuple(shape))

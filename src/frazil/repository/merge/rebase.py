@@ -4,7 +4,7 @@ Appended rows that are no whole chunks have to be read and written anew, which t
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,20 +27,22 @@ from frazil.repository.session.transaction import Transaction
 from frazil.repository.session.written_files import own_files
 from frazil.stores.values import Columns
 
-__all__ = ["Meeting", "RowCopies", "meet", "rebase"]
+__all__ = ["Located", "Meeting", "RowCopies", "meet", "rebase"]
+
+Located: TypeAlias = tuple[Transaction, str]  # an array: a transaction, and the path there
 
 
 class RowCopies(Protocol):
     """Reads rows that are no whole chunks from one transaction, and writes them to another."""
 
     def changed_chunks(
-        self, shift: Shift, base: Transaction, ours: Transaction, theirs: tuple[Transaction, str]
+        self, shift: Shift, base: Transaction, ours: Located, theirs: Located
     ) -> tuple[Columns, Columns]:
         """Of the chunks that contain the first appended row: those of which the session changed older rows, and of these, those of which the others did too. Both are
-        coordinates, int64[n, d]. theirs: with the path of the array"""
+        coordinates, int64[n, d]."""
 
-    def copy(self, shift: Shift, ours: Transaction, target: tuple[Transaction, str], changed: Columns) -> None:
-        """Writes the appended rows, and the older rows of changed chunks, to the rebased session. target: with the path of the array"""
+    def copy(self, shift: Shift, ours: Located, target: Located, changed: Columns) -> None:
+        """Writes the appended rows, and the older rows of changed chunks, to the array of the rebased session."""
 
 
 class Meeting(Record):
@@ -89,9 +91,8 @@ def rebase(transaction: Transaction, solver: Solver | str, rows: RowCopies) -> N
         settle(transaction)
         tip = _new_tip(transaction)
         if transaction.written.intents and tip.snapshot != transaction.base_id:
-            settle(
-                transaction
-            )  # a commit of ours may have arrived since: a rebase over it would make its changes twice
+            # a commit of ours may have arrived since: a rebase over it would make its changes twice
+            settle(transaction)
             tip = _new_tip(transaction)
         if tip.snapshot == transaction.base_id:
             transaction.tip = tip
@@ -120,16 +121,17 @@ def _begin(
 ) -> None:
     """Begins the session anew from the tip. It stays as it was where rows cannot be copied."""
     files, known, options = transaction.files, transaction.known, transaction.options
-    ours = transaction.frozen()
+    session = transaction.frozen()
+    ours = [(session, met.ours.name(shift.before)) for shift in shifts]
     theirs = Transaction(files, met.tip.snapshot, met.snapshot, None, known, options)
     base = Transaction(files, transaction.base_id, transaction.base, None, known, options)
     changed: list[Columns] = []
     clashes: list[Conflict] = []
-    for shift in shifts:
-        mine, both = rows.changed_chunks(shift, base, ours, (theirs, met.matching.there(shift.before) or ""))
+    for shift, our in zip(shifts, ours, strict=True):
+        mine, both = rows.changed_chunks(shift, base, our, (theirs, met.matching.there(shift.before) or ""))
         changed.append(mine)
         if len(both):
-            clashes.append(Conflict("chunks", shift.ours, both, transaction.base_id, met.tip.snapshot))
+            clashes.append(Conflict("chunks", our[1], both, transaction.base_id, met.tip.snapshot))
     taken = zip(clashes, solve(clashes, solver), strict=True)
     lost = {clash.path: clash.chunks for clash, answer in taken if answer == "theirs"}
     before = transaction.base_id, transaction.base, transaction.changes
@@ -137,10 +139,10 @@ def _begin(
     try:
         transaction.reads = None  # copying is no reading
         transaction.begin(met.tip.snapshot, met.snapshot, changes, tip=met.tip)
-        for shift, mine in zip(shifts, changed, strict=True):
-            given_up = lost.get(shift.ours)
+        for shift, our, mine in zip(shifts, ours, changed, strict=True):
+            given_up = lost.get(our[1])
             kept = mine if given_up is None else mine[~among(mine, given_up)]
-            rows.copy(shift, ours, (transaction, transaction.path_of(shift.key)), kept)
+            rows.copy(shift, our, (transaction, transaction.path_of(shift.key)), kept)
         transaction.reads = None if reads is None else reads.over(met.matching.there)
     except BaseException:
         transaction.begin(*before, tip=tip)

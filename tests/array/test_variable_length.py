@@ -1,0 +1,215 @@
+"""Arrays of `string` and `bytes`: every way to read and write them, against NumPy; and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import frazil
+from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, UnknownExtensionError
+from frazil.metadata.types import heap as heaps
+from frazil.stores import MemoryStore
+
+T = np.dtypes.StringDType()
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+VLEN = {"name": "vlen-utf8"}
+ZSTD = {"name": "zstd", "configuration": {"level": 1, "checksum": False}}
+BZ2 = {"name": "numcodecs.bz2", "configuration": {"level": 1}}
+TURN = {"name": "transpose", "configuration": {"order": [1, 0]}}
+LAYOUTS = [
+    {},
+    {"shards": (6, 8)},
+    {"codecs": [TURN, VLEN, ZSTD]},
+    {"codecs": [VLEN, BZ2]},
+    {"codecs": [TURN, VLEN, BZ2], "shards": (6, 8)},
+    {"codecs": []},
+]
+
+
+def of(kind: str, values: object, shape: tuple[int, ...]) -> np.ndarray:
+    made = np.empty(shape, T if kind == "string" else object)
+    made.reshape(-1)[:] = values
+    return made
+
+
+def elements(draw: st.DrawFn, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    size = int(np.prod(shape))
+    values = draw(st.lists(texts, min_size=size, max_size=size))
+    return of(kind, values if kind == "string" else [value.encode() for value in values], shape)
+
+
+@given(st.data(), st.sampled_from(LAYOUTS), st.sampled_from(["string", "bytes"]), texts)
+def test_values_are_those_of_numpy(data: st.DataObject, layout: dict, kind: str, fill: str) -> None:
+    if kind == "bytes":
+        layout = json.loads(json.dumps(layout).replace("vlen-utf8", "vlen-bytes"))
+    empty = fill if kind == "string" else fill.encode()
+    a = frazil.create_array(MemoryStore(), shape=(7, 9), chunks=(3, 4), dtype=kind, fill_value=empty, **layout)
+    wanted = of(kind, empty, (7, 9))
+    assert a.fill_value == empty
+    for _ in range(data.draw(st.integers(1, 3))):
+        rows = data.draw(st.slices(7))
+        columns = data.draw(st.slices(9))
+        wanted[rows, columns] = values = elements(data.draw, kind, wanted[rows, columns].shape)
+        a[rows, columns] = values
+        np.testing.assert_array_equal(a[...], wanted)
+    wanted[2, 3] = a[2, 3] = empty
+    picked = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=4)), [1, 8, 0]
+    np.testing.assert_array_equal(a.oindex[picked], wanted[np.ix_(*picked)])
+    assert a[2, 3] == empty
+    out = np.empty((9, 7), wanted.dtype).T
+    np.testing.assert_array_equal(a.read(out=out), wanted)
+    points = (np.array([0, 6, 3]), np.array([5, 5, 8]))
+    wanted[points] = a.vindex[points] = of(kind, [empty + empty, empty, empty * 3], (3,))
+    np.testing.assert_array_equal(a.vindex[points], wanted[points])
+    added = elements(data.draw, kind, (2, 9))
+    a.append(added)
+    np.testing.assert_array_equal(a[...], np.concatenate([wanted, added]))
+    a.resize((4, 9))
+    a.resize((5, 9))
+    np.testing.assert_array_equal(a[:4], wanted[:4])
+    np.testing.assert_array_equal(a[4], of(kind, empty, (9,)))  # NumPy takes NULs off the end of a str
+
+
+def test_chunks_of_fill_value_are_not_stored() -> None:
+    a = frazil.create_array(MemoryStore(), shape=8, chunks=4, dtype="string", fill_value="none")
+    a[...] = ["none"] * 4 + ["none", "", "x", "none"]
+    assert a.nchunks_initialized == 1
+    a[4:] = "none"
+    assert a.nchunks_initialized == 0
+
+
+@pytest.mark.parametrize("dtype", ["string", str, T])
+def test_text_has_several_spellings(dtype: object) -> None:
+    a = frazil.create_array(MemoryStore(), shape=3, dtype=dtype)
+    assert (a.dtype, a.metadata.data_type.name, a.fill_value) == (T, "string", "")
+    a[...] = ["a", "ß" * 20, ""]
+    assert a[...].tolist() == ["a", "ß" * 20, ""]
+
+
+def test_data_of_text_makes_an_array_of_strings() -> None:
+    a = frazil.create_array(MemoryStore(), data=np.array(["x", "yy"], T))
+    assert a.metadata.data_type.name == "string"
+    assert a[1] == "yy"
+
+
+@pytest.mark.parametrize("kind", ["string", "bytes"])
+@pytest.mark.parametrize("shards", [None, (4,)])
+def test_zarr_python_reads_what_is_written_and_the_other_way_round(
+    tmp_path: Path, kind: str, shards: tuple[int] | None
+) -> None:
+    values = of(
+        kind, ["", "ü", "abc" * 50, "d", ""] if kind == "string" else [b"", b"\xff", b"abc" * 50, b"d", b""], (5,)
+    )
+    name = "string" if kind == "string" else "variable_length_bytes"
+    a = frazil.create_array(tmp_path / "a", shape=5, chunks=2, shards=shards, dtype=name)
+    a[...] = values
+    np.testing.assert_array_equal(zarr.open_array(tmp_path / "a")[...], values)
+    b = zarr.create_array(tmp_path / "b", shape=5, chunks=(2,), shards=shards, dtype=name)
+    b[...] = values
+    np.testing.assert_array_equal(frazil.open_array(tmp_path / "b")[...], values)
+
+
+def test_a_shard_writer_takes_text() -> None:
+    a = frazil.create_array(MemoryStore(), shape=8, chunks=2, shards=8, dtype="string")
+    with a.shard_writer(0) as writer:
+        writer[1] = ["one", "two"]
+        writer[3] = "three"
+    assert a[...].tolist() == ["", "", "one", "two", "", "", "three", "three"]
+
+
+def test_a_heap_keeps_what_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heaps, "_LEAST_COMPACTED", 1)
+    values = of("string", [f"{i}" * (i % 7) for i in range(400)], (20, 20))
+    a = frazil.create_array(
+        MemoryStore(),
+        data=values,
+        chunks=(3, 3),
+        runtime=frazil.Runtime(bytes_in_flight=4096),
+    )
+    np.testing.assert_array_equal(a[1::2, ::-3], values[1::2, ::-3])
+    np.testing.assert_array_equal(a.vindex[[1, 19, 7], [0, 3, 11]], values[[1, 19, 7], [0, 3, 11]])
+    a[::2, 1:7] = values[::2, 2:8]
+    np.testing.assert_array_equal(a[::2, 1:7], values[::2, 2:8])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("string", "\ud800"), ("bytes", [1, 2]), ("bytes", "text"), ("bytes", [None, b"x"]), ("bytes", [object(), b""])],
+)
+def test_what_is_neither_text_nor_bytes_is_refused(kind: str, value: object) -> None:
+    a = frazil.create_array(MemoryStore(), shape=2, dtype=kind)
+    with pytest.raises(InvalidInputError):
+        a[...] = value
+    assert a.nchunks_initialized == 0
+
+
+def test_objects_are_refused_with_a_hint() -> None:
+    with pytest.raises(UnknownExtensionError) as caught:
+        frazil.create_array(MemoryStore(), shape=2, dtype=object)
+    assert 'dtype="string"' in str(caught.value)
+
+
+@pytest.mark.parametrize("codecs", [[{"name": "bytes"}], [{"name": "vlen-utf8"}, {"name": "bytes"}]])
+def test_codecs_of_fixed_elements_are_refused(codecs: list[dict]) -> None:
+    with pytest.raises(MetadataError):
+        frazil.create_array(MemoryStore(), shape=2, dtype="string", codecs=codecs)
+
+
+def test_vlen_codecs_refuse_numbers() -> None:
+    with pytest.raises(MetadataError, match="vlen-utf8"):
+        frazil.create_array(MemoryStore(), shape=2, dtype="int32", codecs=[VLEN])
+
+
+@given(st.binary(max_size=40), st.sampled_from([(), (BZ2,)]), st.booleans())
+def test_any_bytes_are_elements_or_a_decode_error(data: bytes, after: tuple[dict, ...], counted: bool) -> None:
+    store = MemoryStore()
+    a = frazil.create_array(store, shape=3, chunks=3, dtype="string", codecs=[VLEN, *after])
+    data = b"\x03\0\0\0" + data if counted else data
+    if after:
+        import bz2
+
+        data = bz2.compress(data)
+    store.set("c/0", data)
+    try:
+        read, key = a[...].shape, "c/0"
+    except ChunkDecodeError as error:
+        read, key = (3,), error.key
+    assert (read, key) == ((3,), "c/0")
+
+
+@pytest.mark.parametrize("kind", ["string", "bytes"])
+def test_iteration_gives_the_elements_of_one_dimension(kind: str) -> None:
+    wanted = ["a", "", "漢"] if kind == "string" else [b"a", b"", b"\0"]
+    a = frazil.create_array(MemoryStore(), shape=(3,), chunks=(2,), dtype=kind)
+    a[...] = of(kind, wanted, (3,))
+    assert list(a) == wanted
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="NumPy 1 has no StringDType")
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", None],
+        [1, 2],
+        np.array(["a", None], object),
+        np.array(["a", 1.5], object),
+        *(
+            [np.array(["a", np.nan], np.dtypes.StringDType(na_object=np.nan))]
+            if hasattr(np.dtypes, "StringDType")
+            else []
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_no_text_is_refused(values: object) -> None:
+    """NumPy would write "None", "1" and "nan"."""
+    array = frazil.create_array({}, shape=(2,), dtype="string", fill_value="old")
+    with pytest.raises(InvalidInputError, match="cannot be turned into StringDType"):
+        array[:] = values  # type: ignore[call-overload]
+    assert array[...].tolist() == ["old", "old"]
