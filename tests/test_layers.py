@@ -35,9 +35,9 @@ LATE: dict[str, str] = {
     "frazil.array.hierarchy.repository_places": "only who creates something asks where repositories are, or where nothing was found",
     "frazil.array.shards.shard_append": "only shards that are changed in place need it, and those that were found half changed",
     "frazil.array.interface.lazy_view": "asked for by name",
-    "frazil.array.resize": "asked for by name",
-    "frazil.array.rectilinear": "few arrays have chunks of several shapes",
-    "frazil.metadata.rectilinear": "few arrays have chunks of several shapes",
+    "frazil.array.shape.resize": "asked for by name",
+    "frazil.array.shape.rectilinear": "few arrays have chunks of several shapes",
+    "frazil.metadata.grids.rectilinear": "few arrays have chunks of several shapes",
     "frazil.array.io.shard_writer": "asked for by name",
     "frazil.array.hierarchy.tree": "asked for by name",
     **dict.fromkeys(
@@ -52,7 +52,7 @@ LATE: dict[str, str] = {
     "frazil.codecs.array_to_bytes.vlen": "only arrays of variable-length elements use it",
     "frazil.codecs.array_to_bytes.zarrs_vlen": "codecs of one other implementation",
     "frazil.codecs.array_to_bytes.zarrs_optional": "codecs of one other implementation",
-    "frazil.codecs.whole_shard": "only shards behind a codec that the plan cannot see through are run whole",
+    "frazil.codecs.sharding.whole_shard": "only shards behind a codec that the plan cannot see through are run whole",
     **dict.fromkeys(
         (f"frazil.metadata.draft.{name}" for name in ("entry_point", "layout", "transformers", "emitter")),
         "a dialect that only hierarchies of the draft have",

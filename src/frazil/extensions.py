@@ -13,11 +13,11 @@ MemoryLayout, ArrayExtension, MetadataEncodingReader, StorageTransformer, Runtim
 """
 
 from frazil.codecs.registry import RuntimeTransformer, StorageTransformer
-from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
-from frazil.metadata.chunk_keys import ChunkKeyEncoding, SeparatedKeys
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.draft.extensions import ArrayExtension, MemoryLayout, MetadataEncoding, MetadataEncodingReader
 from frazil.metadata.extensions import Extension, NamedExtension
+from frazil.metadata.grids.chunk_grids import ChunkGrid, RegularGrid
+from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding, SeparatedKeys
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.types.core import DataType, DataTypeFamily

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from frazil.array.hierarchy.nodes import Metadata, Place
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, NotFoundError
-from frazil.metadata.chunk_keys import DefaultKeys
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors
 from frazil.stores.array_storage.chunk_storage import ChunkStorage, PlainChunks

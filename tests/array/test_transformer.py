@@ -13,8 +13,8 @@ from tests.strategies import values
 
 import frazil
 from frazil.codecs import Bytes, Codec, Gzip, ShardingIndexed
-from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
 from frazil.stores import LocalStore, MemoryStore, ShardingStore, Store
 from frazil.stores.values import Fetched
 from frazil.stores.wrappers import WrappedStore

@@ -19,8 +19,8 @@ from tests.strategies import basic_selections, same, values
 import frazil
 from frazil.codecs import DEFAULT_REGISTRY, Bytes, Codec, Crc32c, Gzip, Registry, ShardingIndexed, Transpose, Zstd
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, UnknownExtensionError
-from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.extensions import Extension, NamedExtension
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import Json
 from frazil.metadata.types.core import DataType
 from frazil.metadata.types.fill_values import FillValue

@@ -14,8 +14,8 @@ from tests.faults.together import in_processes, in_threads
 import frazil
 from frazil.codecs import Bytes, ShardingIndexed
 from frazil.errors import FormatError, StoreError
-from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.stores import (
     CachingStore,
     Changed,

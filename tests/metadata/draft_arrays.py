@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from frazil.codecs import DEFAULT_REGISTRY
 from frazil.errors import MetadataError
-from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.draft.fill_values import emit_fill
 from frazil.metadata.draft.parser import emit_document, parse_document
 from frazil.metadata.draft.transformers import chain_with_shards
 from frazil.metadata.extensions import Extension
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import Json, dump_json, parse_json
 from frazil.metadata.layout import Metadata
 from frazil.metadata.model import ArrayMetadata

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.extensions import Extension
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS
 from tests.metadata.refusals import refused

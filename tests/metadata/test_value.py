@@ -7,9 +7,9 @@ import pickle
 
 import pytest
 
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.extensions import Extension
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.registry import CORE_EXTENSIONS
 from frazil.metadata.types.core import BoolType, FloatType
 from frazil.metadata.types.fill_values import FillValue

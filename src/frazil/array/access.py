@@ -14,7 +14,7 @@ from frazil import _kernel
 from frazil.array.shards.shard_options import ShardOptions
 from frazil.codecs.codec import Refusal, cause_of
 from frazil.codecs.leaf import Chain
-from frazil.codecs.shard import index_error
+from frazil.codecs.sharding.shard import index_error
 from frazil.errors import (
     ChecksumError,
     ChunkDecodeError,

@@ -1,6 +1,6 @@
 """The public class Array. It turns selections into plans, which io/ carries out.
 
-nodes.py reads and changes documents, resize.py shrinks and grows arrays, info.py describes them."""
+nodes.py reads and changes documents, shape/resize.py shrinks and grows arrays, info.py describes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 from frazil.array.access import Access, ForkSafeLock, VariableElements
 from frazil.array.attributes import Attributes, Update
 from frazil.array.compiled_array import compile_array, with_array_options
-from frazil.array.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.hierarchy.nodes import Place, change_node, find_node
 from frazil.array.hierarchy.storage_transformers import chunk_storage
 from frazil.array.hierarchy.stored_document import StoredDocument, check_in_place, followed
@@ -22,6 +21,7 @@ from frazil.array.interface.zarr_array import ZarrArray, fields_of
 from frazil.array.io.read import read_selection
 from frazil.array.io.single_chunk import read_single, write_single
 from frazil.array.io.write import write
+from frazil.array.shape.extents import checked_axis, grown_shape, largest_chunk, row_batches, whole_chunks
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.array.tokens import OwnToken, token_of
 from frazil.codecs.codec import Codec
@@ -40,7 +40,7 @@ from frazil.indexing import (
     vectorised,
 )
 from frazil.late import LateModule
-from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.members import lengths_from_user
 from frazil.metadata.model import ArrayMetadata
 from frazil.stores.retry import lacks_files
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from frazil.array import info as _info
-    from frazil.array import rectilinear, resize
     from frazil.array.io import chunk_count
     from frazil.array.io import shard_writer as _shard_writer
+    from frazil.array.shape import rectilinear, resize
 else:
     _shard_writer = LateModule("frazil.array.io.shard_writer")
     chunk_count = LateModule("frazil.array.io.chunk_count")
     _info = LateModule("frazil.array.info")
-    rectilinear = LateModule("frazil.array.rectilinear")
-    resize = LateModule("frazil.array.resize")
+    rectilinear = LateModule("frazil.array.shape.rectilinear")
+    resize = LateModule("frazil.array.shape.resize")
 
 Values: TypeAlias = "NDArray[np.generic]"
 Selection = BoxSelection | PointSelection

@@ -16,17 +16,17 @@ from frazil.codecs.leaf import Chain
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.late import LateModule
-from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.record import Record
 
 if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import Place
-    from frazil.metadata import rectilinear
+    from frazil.metadata.grids import rectilinear
     from frazil.metadata.model import ArrayMetadata
     from frazil.metadata.types.core import DataType
     from frazil.metadata.types.fill_values import FillValue
 else:
-    rectilinear = LateModule("frazil.metadata.rectilinear")
+    rectilinear = LateModule("frazil.metadata.grids.rectilinear")
 
 
 class CompiledArray(Record):

@@ -1,4 +1,4 @@
-"""Codecs: one file for each, in the package of its kind; the chain that they make (chain.py), the registry that knows them by name, and the bytes of a shard (shard.py).
+"""Codecs: one file for each, in the package of its kind; the chain that they make (chain.py), the registry that knows them by name, and the sharding codec (sharding/).
 
 To add one, derive from ArrayToArray, ArrayToBytes or BytesToBytes (codec.py) and pass the result of Registry.with_codec to the function that opens or creates.
 Not here: which chunks are read or written (array/io/)."""

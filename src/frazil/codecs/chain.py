@@ -1,7 +1,7 @@
 """A codec chain, checked and compiled once for an array: levels of sharding and a leaf.
 
 Here lives what follows from the codecs of a document. Which bytes to fetch and where they go is the array engine's business;
-what a shard looks like is in shard.py, how a leaf runs in leaf.py."""
+what a shard looks like is in sharding/shard.py, how a leaf runs in leaf.py."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from frazil.codecs.codec import (
     size_of,
 )
 from frazil.codecs.leaf import Chain, Leaf
-from frazil.codecs.shard import IndexChain, Level, index_spec, make_kernel_index
+from frazil.codecs.sharding.shard import IndexChain, Level, index_spec, make_kernel_index
 from frazil.errors import MetadataError
 from frazil.late import LateModule
 
 if TYPE_CHECKING:
-    from frazil.codecs import python_stage, whole_shard
+    from frazil.codecs import python_stage
     from frazil.codecs.array_to_bytes import vlen
+    from frazil.codecs.sharding import whole_shard
 else:
     python_stage = LateModule("frazil.codecs.python_stage")
     vlen = LateModule("frazil.codecs.array_to_bytes.vlen")
-    whole_shard = LateModule("frazil.codecs.whole_shard")
+    whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
 _MOST_DIMENSIONS = 32  # those of NumPy before 2.0
 _MOST_BYTES = 2**48  # of a chunk, decoded: the kernel's limit

@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil import _kernel
 from frazil.codecs.codec import Array
-from frazil.codecs.shard import Level
+from frazil.codecs.sharding.shard import Level
 from frazil.indexing import BoxChunks, PointChunks
 from frazil.record import Record
 

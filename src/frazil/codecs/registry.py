@@ -9,8 +9,6 @@ from typing import Final, Never
 from frazil.codecs.builtin_codecs import KNOWN, LateCodec
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
 from frazil.errors import InvalidInputError, MetadataError, UnknownExtensionError
-from frazil.metadata.chunk_grids import ChunkGrid
-from frazil.metadata.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.draft.extensions import (
     ArrayExtension,
     DraftExtensions,
@@ -20,6 +18,8 @@ from frazil.metadata.draft.extensions import (
 )
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension, ExtensionFamily, parse_extension, parse_extensions, suggestion
+from frazil.metadata.grids.chunk_grids import ChunkGrid
+from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.json_text import as_json, found, item
 from frazil.metadata.registry import CORE_EXTENSIONS, MetadataExtensions
 from frazil.metadata.result_cache import ResultCache

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from frazil.metadata.chunk_keys import ChunkKeyEncoding
+    from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding
 
 T = TypeVar("T")
 

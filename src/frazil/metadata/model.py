@@ -11,10 +11,10 @@ from typing import Final, Literal, Self, TypeAlias
 import numpy as np
 
 from frazil.errors import MetadataError
-from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
-from frazil.metadata.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
+from frazil.metadata.grids.chunk_grids import ChunkGrid, RegularGrid
+from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding
 from frazil.metadata.json_text import Json, copied, item
 from frazil.metadata.members import json_object, lengths_from_user, refusal
 from frazil.metadata.types.core import DataType

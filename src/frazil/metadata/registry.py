@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 import numpy as np
 
 from frazil.late import LateModule
-from frazil.metadata.chunk_grids import RECTANGULAR, RECTILINEAR, REGULAR, ChunkGrid, usable_grid
-from frazil.metadata.chunk_keys import DEFAULT, V2, ChunkKeyEncoding
 from frazil.metadata.extension_guard import GRID, KEYS, ExtensionCall, with_methods
 from frazil.metadata.extensions import Extension, ExtensionFamily, is_extension_name, names_of, parse_extension, pick
+from frazil.metadata.grids.chunk_grids import RECTANGULAR, RECTILINEAR, REGULAR, ChunkGrid, usable_grid
+from frazil.metadata.grids.chunk_keys import DEFAULT, V2, ChunkKeyEncoding
 from frazil.metadata.json_text import as_json
 from frazil.metadata.result_cache import ResultCache
 from frazil.metadata.types.core import (

@@ -24,7 +24,7 @@ import frazil.zarr
 from frazil.errors import ChunkDecodeError, FallbackWarning
 from frazil.integrations.zarr import pipeline
 from frazil.integrations.zarr.chunk_keys import array_keys
-from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
+from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
 
 THEIRS = {"codec_pipeline.path": "zarr.core.codec_pipeline.BatchedCodecPipeline"}
 OURS = {"codec_pipeline.path": "frazil.zarr.CodecPipeline"}

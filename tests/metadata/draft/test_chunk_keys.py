@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.metadata.refusals import refused
 
-from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.draft.chunk_keys import URI, DraftKeys
 from frazil.metadata.draft.emitter import draft_keys
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 
 SEPARATORS = st.sampled_from("/.")
 

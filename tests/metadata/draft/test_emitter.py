@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tests.metadata.draft_arrays import ATTRIBUTES, array_document, read, read_array, without, written
 from tests.metadata.refusals import refused
 
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.extensions import Extension
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS

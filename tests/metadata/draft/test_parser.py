@@ -12,10 +12,10 @@ from tests.metadata.draft_arrays import array_document, arrays, read, read_array
 from tests.metadata.refusals import refused
 
 from frazil.errors import UnknownExtensionError
-from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.draft.entry_point import JsonEncoding
 from frazil.metadata.extensions import Extension
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 
 SHARDING = "https://purl.org/zarr/spec/extensions/storage_transformers/sharding/1.0"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.metadata.refusals import refused
 
 from frazil.errors import MetadataError, UnknownExtensionError
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.extensions import Extension
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.json_text import Json, parse_json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.codecs.inner_order import morton_keys
-from frazil.codecs.shard import Level
+from frazil.codecs.sharding.inner_order import morton_keys
+from frazil.codecs.sharding.shard import Level
 from frazil.operations.shards.order import order_of
 from frazil.operations.shards.shard_index import levels_of
 from frazil.stores import MemoryStore

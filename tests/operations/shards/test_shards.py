@@ -14,7 +14,7 @@ from tests.operations.pictures import decode_png
 
 import frazil
 from frazil.codecs import Bytes, Gzip, ShardingIndexed
-from frazil.codecs.shard import encode_indexes
+from frazil.codecs.sharding.shard import encode_indexes
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.operations.shards.picture import draw_shard, shard_text
 from frazil.operations.shards.shard_index import levels_of

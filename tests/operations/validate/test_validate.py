@@ -17,7 +17,7 @@ from tests.torn_shards import JOURNAL, tear
 import frazil
 from frazil import Runtime
 from frazil.codecs import Bytes, Gzip, ShardingIndexed
-from frazil.codecs.shard import encode_indexes
+from frazil.codecs.sharding.shard import encode_indexes
 from frazil.errors import InvalidInputError, NotFoundError, StoreError
 from frazil.operations.shards.shard_index import levels_of
 from frazil.operations.validate.report import Problem

@@ -24,9 +24,9 @@ from frazil.formats.alpha.zarr_metadata import (
 from frazil.formats.msgpack import Reader
 from frazil.formats.nodes import NodeSnapshot
 from frazil.formats.snapshots import SnapshotInfo
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.extensions import Extension, NamedExtension
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.registry import CORE_EXTENSIONS

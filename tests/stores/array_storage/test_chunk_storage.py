@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil.errors import InvalidInputError, StoreError
-from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
+from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
 from frazil.stores.array_storage.chunk_storage import (
     INLINE,
     NOWHERE,

@@ -15,7 +15,7 @@ from tests.repository.plain_nodes import GROUP, Metadata, PlainNodes, array, gro
 import frazil
 from frazil.codecs.registry import DEFAULT_REGISTRY
 from frazil.errors import InvalidInputError, MetadataError, ReadOnlyError
-from frazil.metadata.chunk_keys import DefaultKeys
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import parse_node
 from frazil.stores import ABSENT, ANY, Changed, ChunkStorage, MemoryStore, PlainChunks, Store

@@ -7,8 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.stores import ABSENT, ANY, MemoryStore, PlainChunks
 from frazil.stores.array_storage.scalar_chunk import ScalarChunk, plain_chunks
 from frazil.stores.values import Changed, pieces_of

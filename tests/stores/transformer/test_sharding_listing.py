@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
 from frazil.stores import MemoryStore, ShardingStore
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.transformer.shard_keys import ShardKeys

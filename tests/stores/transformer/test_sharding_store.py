@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.errors import FrazilError
-from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.stores import (
     ABSENT,
     CachingStore,

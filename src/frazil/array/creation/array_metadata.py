@@ -16,9 +16,9 @@ from frazil.codecs.defaults import default_chunks, default_codecs, default_shard
 from frazil.codecs.registry import Registry
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.late import LateModule
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import ChunkKeyEncoding, DefaultKeys, V2Keys
 from frazil.metadata.extensions import Extension, parse_extension
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding, DefaultKeys, V2Keys
 from frazil.metadata.json_text import Json, as_json, item
 from frazil.metadata.members import json_object, lengths_from_user
 from frazil.metadata.model import ArrayMetadata, ZarrFormat
@@ -26,13 +26,13 @@ from frazil.metadata.model import ArrayMetadata, ZarrFormat
 if TYPE_CHECKING:
     from frazil.array.creation import zarr_arguments
     from frazil.array.creation.zarr_arguments import ZarrArguments
-    from frazil.metadata import rectilinear
     from frazil.metadata.draft import emitter
     from frazil.metadata.draft import transformers as draft_transformers
-    from frazil.metadata.rectilinear import RectilinearGrid
+    from frazil.metadata.grids import rectilinear
+    from frazil.metadata.grids.rectilinear import RectilinearGrid
 else:
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
-    rectilinear = LateModule("frazil.metadata.rectilinear")
+    rectilinear = LateModule("frazil.metadata.grids.rectilinear")
     draft_transformers = LateModule("frazil.metadata.draft.transformers")
     emitter = LateModule("frazil.metadata.draft.emitter")
 

@@ -12,9 +12,9 @@ from frazil.array.hierarchy.nodes import Place, no_transformers
 from frazil.array.hierarchy.root import as_store
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
-from frazil.metadata.chunk_keys import SeparatedKeys
 from frazil.metadata.extension_guard import CheckedKeys, ExtensionCall
 from frazil.metadata.extensions import Extension
+from frazil.metadata.grids.chunk_keys import SeparatedKeys
 from frazil.metadata.json_text import item
 from frazil.metadata.members import check_object
 from frazil.metadata.model import ArrayMetadata

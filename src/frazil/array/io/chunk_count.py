@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from frazil.array.access import Access
-from frazil.array.extents import corners
 from frazil.array.io.task_costs import shards_per_task
+from frazil.array.shape.extents import corners
 from frazil.array.shards.shard_lookup import Shards, fetch_indexes, open_shards, replaced_since, shards_below
 from frazil.errors import DataError
 from frazil.late import LateModule
-from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.values import Columns
 
 if TYPE_CHECKING:
-    from frazil.array import rectilinear
     from frazil.array.hierarchy.nodes import Place
+    from frazil.array.shape import rectilinear
     from frazil.metadata.model import ArrayMetadata
 else:
-    rectilinear = LateModule("frazil.array.rectilinear")
+    rectilinear = LateModule("frazil.array.shape.rectilinear")
 
 
 def stored_chunks(access: Access, place: Place, metadata: ArrayMetadata) -> int:

@@ -41,7 +41,7 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.codecs.leaf import decode_chunks
-from frazil.codecs.shard import StackedIndex
+from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError
 from frazil.indexing import BoxBatch, BoxPlan, BoxSelection, PointPlan, PointSelection
 from frazil.record import Record

@@ -50,7 +50,7 @@ from frazil.array.shards.shard_lookup import (
     walk,
 )
 from frazil.codecs.leaf import encode_chunks
-from frazil.codecs.shard import StackedIndex
+from frazil.codecs.sharding.shard import StackedIndex
 from frazil.errors import ConflictError, DataError, StoreError
 from frazil.indexing import BoxPlan, PointPlan
 from frazil.late import LateModule
@@ -61,10 +61,10 @@ from frazil.stores.values import ABSENT, ABSENT_KEY, ANY, Changed, Columns, Piec
 
 if TYPE_CHECKING:
     from frazil.array.shards import shard_append
-    from frazil.codecs import whole_shard
+    from frazil.codecs.sharding import whole_shard
 else:
     shard_append = LateModule("frazil.array.shards.shard_append")
-    whole_shard = LateModule("frazil.codecs.whole_shard")
+    whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
 _NO_VALUES: Final[Values] = np.empty(0, np.uint8)
 

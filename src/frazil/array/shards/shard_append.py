@@ -12,7 +12,7 @@ import numpy as np
 from frazil.array.access import Access
 from frazil.array.shards.chunk_regions import BlobTable
 from frazil.array.shards.shard_indexes import IndexTables
-from frazil.codecs.shard import encode_indexes
+from frazil.codecs.sharding.shard import encode_indexes
 from frazil.indexing import BoxChunks, PointChunks
 from frazil.record import Record
 from frazil.stores.local.appended_shards import Answers, Changes, change_files, restore_files

@@ -1,6 +1,6 @@
 """Assembles new shards, from the innermost level outwards: new inner chunks, inner chunks carried over from the old shard, and the index.
 
-All of it is columns over encoded bytes. codecs/shard.py assembles the shards of one level; io/write.py publishes the outermost."""
+All of it is columns over encoded bytes. codecs/sharding/shard.py assembles the shards of one level; io/write.py publishes the outermost."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from frazil.array.access import Access, failure
 from frazil.array.shards.chunk_regions import BlobTable, Region
 from frazil.array.shards.shard_lookup import Chunks, Keyed, Step
 from frazil.codecs.codec import BytesToBytes, run_encode
-from frazil.codecs.inner_order import inner_ranks
-from frazil.codecs.shard import Assembled, InnerChunks, assemble
+from frazil.codecs.sharding.inner_order import inner_ranks
+from frazil.codecs.sharding.shard import Assembled, InnerChunks, assemble
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.record import Record
 from frazil.stores.values import Columns, Pieces

@@ -15,7 +15,7 @@ from frazil.array.access import Access, failure
 from frazil.array.shards.chunk_regions import MemoryRegion, Region, StoredRegion
 from frazil.array.shards.shard_indexes import IndexTables
 from frazil.codecs.codec import run_decode
-from frazil.codecs.shard import Level, StackedIndex, read_indexes
+from frazil.codecs.sharding.shard import Level, StackedIndex, read_indexes
 from frazil.errors import FrazilError, StoreError
 from frazil.indexing import BoxBatch, BoxChunks, PointBatch, PointChunks
 from frazil.late import LateModule

@@ -1,7 +1,7 @@
 """The `sharding_indexed` codec as an entry of a document (sharding codec 1.0, Configuration parameters).
 
-What a shard looks like is in shard.py, and what a chain with shards compiles to in chain.py: in arrays this codec is planned, not run.
-Where one shard is encoded or decoded alone, whole_shard.py does it."""
+What a shard looks like is in sharding/shard.py, and what a chain with shards compiles to in chain.py: in arrays this codec is planned, not run.
+Where one shard is encoded or decoded alone, sharding/whole_shard.py does it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
 from frazil.codecs.chain import compile_shard
 from frazil.codecs.codec import Array, ChunkSpec, Codec, ParseCodecs, Sharding, choice, integer, resolve
-from frazil.codecs.shard import index_spec
+from frazil.codecs.sharding.shard import index_spec
 from frazil.errors import MetadataError
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, ParseCodecs, resolve
-from frazil.codecs.nested_chain import NestedChain, nested_chain, to_json
+from frazil.codecs.sharding.nested_chain import NestedChain, nested_chain, to_json
 from frazil.errors import ChunkDecodeError, MetadataError
 from frazil.metadata.types.heap import field_of
 

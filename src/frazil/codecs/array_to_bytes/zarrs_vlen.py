@@ -12,7 +12,7 @@ import numpy as np
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.vlen import MOST_BYTES, Vlen
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec, Codec, ParseCodecs, choice
-from frazil.codecs.nested_chain import NestedChain, nested_chain, to_json
+from frazil.codecs.sharding.nested_chain import NestedChain, nested_chain, to_json
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
 from frazil.metadata.types.core import TEXT_VIEW
 from frazil.metadata.types.heap import view_columns, views_of

@@ -19,7 +19,7 @@ from frazil.array.array import Array
 from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.integrations.dask.layout import Box, aligned_chunks, box_of, check_apart, is_aligned, reading_chunks
 from frazil.integrations.dask.tasks import Shared, check_values, forked, gather, goal_of, write_block
-from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.record import Record
 from frazil.stores.array_storage.node_store import NodeStore
 from frazil.stores.local.local_store import LocalStore

@@ -1,8 +1,8 @@
-"""Chunk keys of the draft of 2022: `c` and the coordinates, `c1/0` or `c1.0` (Chunk grids). The final encodings are in chunk_keys.py."""
+"""Chunk keys of the draft of 2022: `c` and the coordinates, `c1/0` or `c1.0` (Chunk grids). The final encodings are in grids/chunk_keys.py."""
 
 from __future__ import annotations
 
-from frazil.metadata.chunk_keys import SeparatedKeys
+from frazil.metadata.grids.chunk_keys import SeparatedKeys
 
 URI = "https://purl.org/zarr/spec/core/3.0"  # no document names this encoding: it is a part of the draft's core
 

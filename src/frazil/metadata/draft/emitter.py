@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from frazil.errors import MetadataError
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import SeparatedKeys
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.draft.codec_chain import attributes_with, emit_chain, is_filters
 from frazil.metadata.draft.fill_values import emit_fill
 from frazil.metadata.draft.transformers import emit_shards, without_shards
 from frazil.metadata.draft.types import emit_type, states_order
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import SeparatedKeys
 from frazil.metadata.json_text import Json, as_json
 from frazil.metadata.members import json_object
 from frazil.metadata.model import ArrayMetadata, GroupMetadata

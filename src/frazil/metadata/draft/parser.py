@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 from frazil.errors import MetadataError
-from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
-from frazil.metadata.chunk_keys import SEPARATORS, ChunkKeyEncoding, V2Keys
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.draft.codec_chain import parse_chain
 from frazil.metadata.draft.codec_entries import is_endian
@@ -22,6 +20,8 @@ from frazil.metadata.draft.transformers import OLD_URI, chain_with_shards, split
 from frazil.metadata.draft.types import parse_type, states_order
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
+from frazil.metadata.grids.chunk_grids import ChunkGrid, RegularGrid
+from frazil.metadata.grids.chunk_keys import SEPARATORS, ChunkKeyEncoding, V2Keys
 from frazil.metadata.json_text import Json, found, item
 from frazil.metadata.layout import KnownExtensions, Metadata
 from frazil.metadata.members import Members, check_integers, check_object, refusal

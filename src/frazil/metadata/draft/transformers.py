@@ -1,6 +1,6 @@
 """The sharding storage transformer in documents of the 2022 draft (sharding storage transformer 1.0), as the sharding codec that it is, and back.
 
-The transformer as a store over a store is in stores/transformer/. The form of a shard is in codecs/shard.py."""
+The transformer as a store over a store is in stores/transformer/. The form of a shard is in codecs/sharding/shard.py."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from frazil.errors import MetadataError
-from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.draft.entry_point import check_uri
 from frazil.metadata.extensions import Extension, parse_extensions
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import Json, item
 from frazil.metadata.members import INT64_MAX, Members, check_integers, check_object, refusal
 from frazil.record import Record

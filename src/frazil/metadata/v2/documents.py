@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from frazil.errors import FrazilError, MetadataError
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import SEPARATORS, V2Keys
 from frazil.metadata.draft.codec_chain import emit_numcodecs_chain, parse_numcodecs_chain
 from frazil.metadata.draft.fill_values import emit_fill, parse_fill
 from frazil.metadata.draft.types import emit_type, parse_type
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import SEPARATORS, V2Keys
 from frazil.metadata.json_text import Json, as_json, item, parse_json
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_integers, check_object, json_object, refusal

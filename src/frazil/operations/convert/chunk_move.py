@@ -16,7 +16,7 @@ from frazil.array.hierarchy.nodes import Place
 from frazil.array.io.task_costs import OPEN_OBJECTS
 from frazil.codecs.registry import Registry
 from frazil.errors import AlreadyExistsError, StoreError
-from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.model import ArrayMetadata
 from frazil.operations.convert.hierarchy_keys import Hierarchy
 from frazil.operations.convert.key_sweep import Chunks

@@ -16,11 +16,11 @@ from frazil.codecs.codec import Codec, resolve
 from frazil.codecs.defaults import default_codecs, draft_codecs
 from frazil.codecs.registry import Registry
 from frazil.errors import ConversionError, FrazilError, InvalidInputError, one_line
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import ChunkKeyEncoding, DefaultKeys, SeparatedKeys, V2Keys
 from frazil.metadata.draft.emitter import draft_keys
 from frazil.metadata.draft.parser import MEMBERS
 from frazil.metadata.extensions import Extension, parse_extensions
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding, DefaultKeys, SeparatedKeys, V2Keys
 from frazil.metadata.json_text import Json
 from frazil.metadata.layout import Metadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote
 
 from frazil.errors import FrazilError
-from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import Json
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.record import Record

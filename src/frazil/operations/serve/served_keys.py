@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from frazil.metadata.chunk_keys import SEPARATORS, DefaultKeys, SeparatedKeys, V2Keys
 from frazil.metadata.draft.chunk_keys import DraftKeys
+from frazil.metadata.grids.chunk_keys import SEPARATORS, DefaultKeys, SeparatedKeys, V2Keys
 from frazil.record import Record
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,18})"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from frazil.codecs.inner_order import Order, grid_coordinates, morton_keys, ranks
-from frazil.codecs.shard import Level
+from frazil.codecs.sharding.inner_order import Order, grid_coordinates, morton_keys, ranks
+from frazil.codecs.sharding.shard import Level
 from frazil.stores.values import Columns
 
 __all__ = ["order_of"]

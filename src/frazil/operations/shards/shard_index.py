@@ -1,7 +1,7 @@
 """The shard indexes of stored objects, read through the store as keys and ranges of bytes, for operations that look at shards one by one. No chunk is decoded, but for
 shards with codecs around them, which have to be.
 
-What the bytes of an index mean is in codecs/shard.py; reading elements is the array's matter."""
+What the bytes of an index mean is in codecs/sharding/shard.py; reading elements is the array's matter."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.codecs.codec import run_decode
-from frazil.codecs.shard import Level, read_index
+from frazil.codecs.sharding.shard import Level, read_index
 from frazil.errors import DataError, FrazilError, StoreError
-from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.record import Record
 from frazil.stores.local.appended_shards import was_restored
 from frazil.stores.retry import READS, attempts

@@ -9,7 +9,7 @@ import numpy as np
 
 from frazil.array.array import Array
 from frazil.array.info import human
-from frazil.codecs.inner_order import Order, grid_coordinates
+from frazil.codecs.sharding.inner_order import Order, grid_coordinates
 from frazil.errors import InvalidInputError, NotFoundError, one_line
 from frazil.metadata.json_text import Json
 from frazil.operations.array_source import open_source

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from frazil.array.array import Array
-from frazil.array.extents import corners
+from frazil.array.shape.extents import corners
 from frazil.errors import DataError, StoreError
 from frazil.operations.shards.shard_index import grid_extents
 from frazil.operations.validate.report import Problem, problem_of

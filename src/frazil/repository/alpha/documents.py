@@ -14,9 +14,9 @@ import numpy as np
 from frazil.errors import InvalidInputError, MetadataError
 from frazil.formats import json_values, msgpack
 from frazil.formats.alpha.zarr_metadata import DATA_TYPES, FillValue, NamedConfiguration, ZarrArrayMetadata, kind_of
-from frazil.metadata.chunk_grids import RegularGrid
-from frazil.metadata.chunk_keys import DefaultKeys
 from frazil.metadata.extensions import Extension, is_extension_name, parse_extension
+from frazil.metadata.grids.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.json_text import Json, as_json, dump_json, found, item, member, parse_json
 from frazil.metadata.members import check_object
 from frazil.metadata.model import ArrayMetadata, GroupMetadata

@@ -10,7 +10,7 @@ from frazil.formats.alpha.node_values import read_attributes
 from frazil.formats.alpha.zarr_metadata import ZarrArrayMetadata
 from frazil.formats.msgpack import Reader
 from frazil.formats.nodes import AttributesReference, BrokenNode, Node, Nodes
-from frazil.metadata.chunk_grids import RegularGrid
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.json_text import copied
 from frazil.metadata.members import INT64_MAX
 from frazil.metadata.model import ArrayMetadata, GroupMetadata

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from frazil import _kernel
-from frazil.metadata.chunk_keys import SeparatedKeys, decode_each
+from frazil.metadata.grids.chunk_keys import SeparatedKeys, decode_each
 from frazil.record import Record
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import KernelRoot, Store

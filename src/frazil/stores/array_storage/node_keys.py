@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.metadata.chunk_keys import DefaultKeys
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.v3.documents import DOCUMENT_NAME, data_prefix, document_key
 from frazil.record import Record

@@ -17,7 +17,7 @@ from frazil.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from frazil.metadata.chunk_keys import DefaultKeys
+from frazil.metadata.grids.chunk_keys import DefaultKeys
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import normalise

@@ -1,6 +1,6 @@
 """New shards from old ones: what to publish when chunks of a shard are replaced or erased. Columns in, pieces out; no I/O.
 
-codecs/shard.py assembles the shards, as it does those of the array engine (array/shards/shard_assembly.py)."""
+codecs/sharding/shard.py assembles the shards, as it does those of the array engine (array/shards/shard_assembly.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from frazil.codecs import Bytes, ShardingIndexed
 from frazil.codecs.chain import compile_chain
 from frazil.codecs.codec import ChunkSpec
-from frazil.codecs.shard import InnerChunks, Level, assemble
+from frazil.codecs.sharding.shard import InnerChunks, Level, assemble
 from frazil.record import Record
 from frazil.stores.transfer.composed_values import composed, joined_sources
 from frazil.stores.values import Columns, Pieces, Sources

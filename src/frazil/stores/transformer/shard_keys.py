@@ -1,6 +1,6 @@
 """Which keys are chunks of shards: chunk key to shard key and back, prefixes too (sharding storage transformer, Key & value transformation).
 
-Pure functions over keys and coordinates. What a shard holds is in codecs/shard.py, what is done with it in sharding_store.py."""
+Pure functions over keys and coordinates. What a shard holds is in codecs/sharding/shard.py, what is done with it in sharding_store.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from frazil.metadata.chunk_keys import SeparatedKeys
+from frazil.metadata.grids.chunk_keys import SeparatedKeys
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import ChunkKeys
 from frazil.stores.values import Columns

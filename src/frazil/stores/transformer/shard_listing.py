@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from frazil.codecs.shard import Level
+from frazil.codecs.sharding.shard import Level
 from frazil.record import Record
 from frazil.stores.keys.listing import first_level
 from frazil.stores.store import Store

@@ -1,6 +1,6 @@
 """Reading shards out of a store: their indexes, then their chunks, both of one version.
 
-What an index says is checked in codecs/shard.py. Writing is in shard_writer.py."""
+What an index says is checked in codecs/sharding/shard.py. Writing is in shard_writer.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from frazil.codecs.shard import Level, index_error, read_indexes
+from frazil.codecs.sharding.shard import Level, index_error, read_indexes
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import NOWHERE, STORED, Located, fetch_spans
 from frazil.stores.array_storage.shared_objects import object_spans

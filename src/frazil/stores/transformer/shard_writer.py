@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from frazil.codecs.shard import Level, StackedIndex
+from frazil.codecs.sharding.shard import Level, StackedIndex
 from frazil.errors import StoreError
 from frazil.late import LateModule
 from frazil.record import Record
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil._kernel import Buffer
-    from frazil.codecs import whole_shard
+    from frazil.codecs.sharding import whole_shard
 else:
-    whole_shard = LateModule("frazil.codecs.whole_shard")
+    whole_shard = LateModule("frazil.codecs.sharding.whole_shard")
 
 __all__ = ["Erased", "Given", "Made", "ShardWriter"]
 

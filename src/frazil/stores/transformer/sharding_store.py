@@ -1,7 +1,7 @@
 """The sharding storage transformer as a store over a store: below it lie shards, above it the chunks in them (sharding storage transformer 1.0).
 
 Which keys are chunks is in shard_keys.py, how they are read in shard_reader.py, how they are replaced in shard_writer.py, and what a shard looks like in
-codecs/shard.py. The array engine does not come here: it plans the same shards itself."""
+codecs/sharding/shard.py. The array engine does not come here: it plans the same shards itself."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 from frazil import _kernel
 from frazil.codecs.codec import Array, ChunkSpec, cause_of, run_decode, run_encode
 from frazil.codecs.leaf import Chain, Columns, Leaf, decode_chunks, encode_chunks
-from frazil.codecs.shard import InnerChunks, Level, assemble, read_index
+from frazil.codecs.sharding.shard import InnerChunks, Level, assemble, read_index
 from frazil.errors import ChecksumError, ChunkDecodeError, DataError, FormatError, InvalidInputError
 from frazil.indexing import BoxChunks, BoxSelection, basic, box_plan
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.metadata.refusals import refused
 
 from frazil.errors import UnknownExtensionError
-from frazil.metadata.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.draft.chunk_keys import DraftKeys
 from frazil.metadata.extensions import Extension, NamedExtension
+from frazil.metadata.grids.chunk_keys import DefaultKeys, V2Keys
 from frazil.metadata.registry import CORE_EXTENSIONS
-from tests.metadata.refusals import refused
 
 ENCODINGS = [DefaultKeys(), DefaultKeys("."), V2Keys(), V2Keys("/")]
 encodings = st.sampled_from(ENCODINGS)

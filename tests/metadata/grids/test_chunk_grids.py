@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.metadata.refusals import refused
 
 from frazil.errors import UnknownExtensionError
-from frazil.metadata.chunk_grids import RegularGrid
 from frazil.metadata.extensions import Extension, NamedExtension
+from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.registry import CORE_EXTENSIONS
-from tests.metadata.refusals import refused
 
 PLACE = "chunk_grid.configuration.chunk_shape"
 

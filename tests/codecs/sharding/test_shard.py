@@ -11,7 +11,7 @@ from tests.strategies import index_chains
 from frazil import _kernel
 from frazil.codecs import Bytes, Codec, ShardingIndexed
 from frazil.codecs.chain import compile_chain
-from frazil.codecs.shard import (
+from frazil.codecs.sharding.shard import (
     Columns,
     InnerChunks,
     Level,

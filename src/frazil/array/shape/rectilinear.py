@@ -14,7 +14,7 @@ from frazil.array.compiled_array import compile_shape
 from frazil.array.shards.shard_indexes import remembered_indexes
 from frazil.indexing import BoxPlan, BoxSelection, PointPlan, PointSelection, blocks
 from frazil.indexing.rectilinear import GridAxis, block_selection, plans
-from frazil.metadata.rectilinear import RectilinearGrid
+from frazil.metadata.grids.rectilinear import RectilinearGrid
 
 if TYPE_CHECKING:
     from frazil.array.hierarchy.nodes import Place

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from frazil.codecs.shard import Level
+    from frazil.codecs.sharding.shard import Level
 
 __all__ = ["Order", "grid_coordinates", "inner_ranks", "morton_keys", "ranks"]
 

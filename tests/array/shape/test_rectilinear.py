@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
-from frazil.metadata.rectilinear import RectilinearGrid
+from frazil.metadata.grids.rectilinear import RectilinearGrid
 
 Draw = st.DrawFn
 FILL = -1

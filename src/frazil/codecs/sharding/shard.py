@@ -1,6 +1,6 @@
 """The bytes of a shard: its index, and how a shard is put together (sharding codec 1.0, Binary shard format).
 
-Functions over the stacked index table of many shards, which the kernel reads and writes. No codec of chunks; the codec of that name is in sharding_indexed.py."""
+Functions over the stacked index table of many shards, which the kernel reads and writes. No codec of chunks; the codec of that name is in array_to_bytes/sharding_indexed.py."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from frazil.metadata.members import Members, lengths_from_user
 from frazil.metadata.value import Value, assign
 
 if TYPE_CHECKING:
-    from frazil.metadata import rectilinear
+    from frazil.metadata.grids import rectilinear
 else:
-    rectilinear = LateModule("frazil.metadata.rectilinear")
+    rectilinear = LateModule("frazil.metadata.grids.rectilinear")
 
 
 class ChunkGrid(Protocol):

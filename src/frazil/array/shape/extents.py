@@ -9,14 +9,14 @@ import numpy as np
 
 from frazil.errors import SelectionError, shown
 from frazil.late import LateModule
-from frazil.metadata.chunk_grids import ChunkGrid, RegularGrid
+from frazil.metadata.grids.chunk_grids import ChunkGrid, RegularGrid
 from frazil.metadata.members import INT64_MAX
 
 if TYPE_CHECKING:
-    from frazil.metadata import rectilinear
+    from frazil.metadata.grids import rectilinear
     from frazil.stores.values import Columns
 else:
-    rectilinear = LateModule("frazil.metadata.rectilinear")
+    rectilinear = LateModule("frazil.metadata.grids.rectilinear")
 
 
 def checked_axis(axis: object, ndim: int, path: str) -> int:
