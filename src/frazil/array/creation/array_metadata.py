@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from frazil.metadata.draft import transformers as draft_transformers
     from frazil.metadata.grids import rectilinear
     from frazil.metadata.grids.rectilinear import RectilinearGrid
+    from frazil.metadata.v2 import objects as v2_objects
 else:
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     rectilinear = LateModule("frazil.metadata.grids.rectilinear")
     draft_transformers = LateModule("frazil.metadata.draft.transformers")
     emitter = LateModule("frazil.metadata.draft.emitter")
+    v2_objects = LateModule("frazil.metadata.v2.objects")
 
 Lengths = int | Sequence[int | Sequence[int | Sequence[int]]]
 
@@ -79,12 +81,15 @@ def array_metadata(
     storage_transformers = check_sequence(storage_transformers, "storage_transformers")
     shards, index_location = _shards(shards, index_location)
     extents = lengths_from_user(shape, "shape", low=0)
-    data_type = registry.metadata.data_type_from_user(dtype)
+    held = None
+    if zarr_format == 2 and v2_objects.is_object(dtype):
+        held, codecs, zarr = zarr_arguments.object_array(registry, codecs, zarr)
+    data_type = registry.metadata.data_type_from_user(dtype) if held is None else held.data_type
     inner, outer, varied = _chunk_shapes(chunks, shards, extents, data_type.itemsize, draft=draft)
     default = (default_codecs if zarr_format == 3 else draft_codecs)(data_type.element)
     chain = _with_serializer(
-        _codecs(registry, codecs, zarr, default, data_type.itemsize),
-        registry.parse_codecs([data_type.serializer]),
+        _codecs(registry, codecs, zarr, default, data_type.itemsize, any_kind=zarr_format == 2),
+        registry.parse_codecs([data_type.serializer if held is None else held.extension]),
     )
     if zarr_format == 2 and zarr.get("order") == "F" and len(extents) > 1:  # elsewhere the order is that of results
         chain = (Transpose(range(len(extents))[::-1]), *chain)
@@ -231,11 +236,17 @@ def _check_shards(shards: tuple[int, ...], chunks: tuple[int, ...]) -> None:
 
 
 def _codecs(
-    registry: Registry, codecs: object, zarr: ZarrArguments, default: tuple[Codec, ...], itemsize: int
+    registry: Registry,
+    codecs: object,
+    zarr: ZarrArguments,
+    default: tuple[Codec, ...],
+    itemsize: int,
+    *,
+    any_kind: bool,
 ) -> tuple[Codec, ...]:
     """The codecs that a user names, or the default ones."""
     if zarr:
-        codecs = zarr_arguments.codecs_by_kind(registry, codecs, zarr, default, itemsize)
+        codecs = zarr_arguments.codecs_by_kind(registry, codecs, zarr, default, itemsize, any_kind=any_kind)
     if isinstance(codecs, str) and codecs == "auto":
         return default
     if isinstance(codecs, list | tuple) and not all(isinstance(codec, str | Codec | Extension) for codec in codecs):
