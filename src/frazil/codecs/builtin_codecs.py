@@ -71,7 +71,9 @@ LATE: Final[dict[str, LateCodec]] = {
     "zarrs.optional": LateCodec("frazil.codecs.array_to_bytes.zarrs_optional", "ZarrsOptional"),
     "frazil.on_bytes": LateCodec("frazil.codecs.bytes_to_bytes.on_bytes", "OnBytes"),
 }
-PICKLE: Final = LateCodec("frazil.codecs.array_to_bytes.objects", "Pickle")  # which no registry has: loading a pickle runs code
+PICKLE: Final = LateCodec(
+    "frazil.codecs.array_to_bytes.objects", "Pickle"
+)  # which no registry has: loading a pickle runs code
 # other names that zarrs has written
 ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     "endian": Bytes,

@@ -20,7 +20,7 @@ numcodecs = pytest.importorskip("numcodecs")
 
 TEXT = ["a", "bé", "", "x", "yy", "zzz"]
 OBJECTS = ["a", 1, None, [1, {"b": [2.5]}], {"c": None}, True]
-# name: what zarr-python 2 is given, the values as Python, and whether one filters' order F is tried
+# the codec of objects, and the values as JSON has them
 KINDS: dict[str, tuple[dict[str, object], list[object]]] = {
     "utf8": ({"id": "vlen-utf8"}, TEXT),
     "bytes": ({"id": "vlen-bytes"}, TEXT),
@@ -79,7 +79,7 @@ def plain_of(values: object) -> list[object]:
 def test_zarr_python_2(tmp_path: Path) -> None:
     jobs: list[dict[str, object]] = [
         {"do": "write", "path": str(tmp_path / f"{kind}{order}"), "kind": kind, "codec": codec, "values": values, "order": order,
-         "fill": None if kind in ("json", "array") else "", "separator": "/" if order == "F" else "."}
+         "fill": {"json": None, "array": None, "bytes": 0}.get(kind, ""), "separator": "/" if order == "F" else "."}
         for kind, (codec, values) in KINDS.items() for order in ("C", "F") if (kind, order) != ("json", "F")
     ]  # fmt: skip
     zarr2(jobs)

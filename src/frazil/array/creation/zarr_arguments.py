@@ -75,13 +75,11 @@ def codecs_by_kind(
     return made
 
 
-def object_array(
-    registry: Registry, codecs: object, given: ZarrArguments
-) -> tuple[ObjectArray, object, ZarrArguments]:
+def object_array(registry: Registry, codecs: object, given: ZarrArguments) -> tuple[ObjectArray, object, ZarrArguments]:
     """What the codec of objects says of a new object array of Zarr v2: the first of filters, or of codecs; and both arguments without it. Raises MetadataError where there
     is none, UnknownExtensionError for one that is not known."""
     name = "codecs" if "filters" not in given else "filters"
-    value = given["filters"] if "filters" in given else codecs
+    value = given.get("filters", codecs)
     listed = [*value] if isinstance(value, list | tuple) else [] if value is None or isinstance(value, str) else [value]
     first = _document(listed[0]) if listed else None
     filters = [] if first is None else [as_json(_lists(first), item(name, 0))]

@@ -11,7 +11,7 @@ from frazil.codecs.array_to_array.element_types import native, spelled
 from frazil.codecs.codec import Array, ArrayToArray, ChunkSpec
 from frazil.errors import MetadataError
 from frazil.metadata.types.core import TEXT_VIEW
-from frazil.metadata.types.heap import view_columns, views_of
+from frazil.metadata.types.heap import elements_of_views, views_of_elements
 
 
 class Categorize(ArrayToArray):
@@ -46,8 +46,7 @@ class Categorize(ArrayToArray):
         numbers = {label: i for i, label in reversed(list(enumerate(self.labels, 1)))}
         if spec.dtype == TEXT_VIEW:
             assert spec.heap is not None, "a write has one"
-            offsets, data = view_columns(array.reshape(-1), spec.heap)
-            elements = [data[first:last].decode() for first, last in zip(offsets[:-1], offsets[1:], strict=True)]
+            elements = [data.decode() for data in elements_of_views(array, spec.heap)]
         else:
             elements = array.reshape(-1).tolist()
         made = np.array([numbers.get(element, 0) for element in elements], native(self.astype))
@@ -60,8 +59,5 @@ class Categorize(ArrayToArray):
         if spec.dtype != TEXT_VIEW:
             return np.array(["", *self.labels], spec.dtype)[numbers].reshape(spec.shape)
         assert spec.heap is not None, "a read has one"
-        encoded = [label.encode() for label in ("", *self.labels)]
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(label) for label in encoded], out=offsets[1:])
-        views = views_of(offsets, b"".join(encoded), spec.heap, text=True)
+        views = views_of_elements([label.encode() for label in ("", *self.labels)], spec.heap, text=True)
         return views[numbers].view(spec.dtype).reshape(spec.shape)

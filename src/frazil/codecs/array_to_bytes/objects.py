@@ -11,7 +11,7 @@ import pickle
 from abc import abstractmethod
 from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -20,11 +20,8 @@ from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec
 from frazil.errors import ChunkDecodeError, FormatError, InvalidInputError, MetadataError
 from frazil.formats.msgpack import DEPTH_LIMIT, Reader, pack
 from frazil.metadata.types.core import OBJECT_VIEW
-from frazil.metadata.types.heap import view_columns, views_of
+from frazil.metadata.types.heap import elements_of_views, views_of_elements
 from frazil.metadata.types.objects import from_bytes, to_bytes
-
-if TYPE_CHECKING:
-    from frazil.metadata.types.heap import Heap
 
 _DTYPE: Final = "|O"
 
@@ -43,7 +40,7 @@ class _Objects(ArrayToBytes):
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
         assert spec.heap is not None, "a write has one"
-        return self._dump(_values_of(array, spec.heap), spec.shape)
+        return self._dump([from_bytes(data) for data in elements_of_views(array, spec.heap)], spec.shape)
 
     def decode(self, data: bytes, spec: ChunkSpec) -> Array:
         assert spec.heap is not None, "a read has one"
@@ -52,9 +49,7 @@ class _Objects(ArrayToBytes):
             encoded = [to_bytes(value) for value in values]
         except (InvalidInputError, FormatError, ValueError, RecursionError) as error:
             raise ChunkDecodeError(f"codec {self.name}: {error}") from error
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(value) for value in encoded], out=offsets[1:])
-        views = views_of(offsets, b"".join(encoded), spec.heap, text=False)
+        views = views_of_elements(encoded, spec.heap, text=False)
         return views.view(spec.dtype).reshape(spec.shape)
 
     @abstractmethod
@@ -100,8 +95,8 @@ class Json2(_Document):
     optional: ClassVar[tuple[str, ...]] = ("encoding", "strict", *_dumped)
 
     def __init__(self, encoding: str = "utf-8", **members: object) -> None:
-        defaults = {"skipkeys": False, "ensure_ascii": True, "check_circular": True, "allow_nan": True}
-        defaults |= {"sort_keys": True, "indent": None, "separators": [",", ":"], "strict": True}
+        defaults: dict[str, object] = {"skipkeys": False, "ensure_ascii": True, "check_circular": True}
+        defaults |= {"allow_nan": True, "sort_keys": True, "indent": None, "separators": [",", ":"], "strict": True}
         self.encoding, self._members = encoding, {**defaults, **members}
         try:
             self._encoder().encode([]).encode(encoding).decode(encoding)
@@ -199,11 +194,6 @@ class Pickle(_Objects):
         if not isinstance(array, np.ndarray) or array.size != prod(spec.shape):
             raise ChunkDecodeError(f"codec {self.name}: a chunk must be an array of shape {list(spec.shape)}")
         return list(array.reshape(-1))
-
-
-def _values_of(array: Array, heap: Heap) -> list[object]:
-    offsets, data = view_columns(array.reshape(-1), heap)
-    return [from_bytes(data[first:last]) for first, last in zip(offsets[:-1], offsets[1:], strict=True)]
 
 
 def _nested(values: list[object], shape: tuple[int, ...]) -> list[object]:
