@@ -67,12 +67,13 @@ def prepare(
     destination: Location | None,
     zarr_format: int | str,
     *,
+    path: str = "",
     overwrite: bool = False,
     recode: bool = False,
     registry: Registry = DEFAULT_REGISTRY,
     runtime: Runtime = DEFAULT,
 ) -> Conversions:
-    """All checks that need no writing. Arguments and errors as in `convert`."""
+    """All checks that need no writing. path: of the node below the source. Other arguments and errors as in `convert`."""
     check_flag(overwrite, "overwrite")
     check_flag(recode, "recode")
     check_surroundings(registry, runtime)
@@ -81,7 +82,7 @@ def prepare(
         raise InvalidInputError(f"zarr_format is {zarr_format!r}; it must be one of {', '.join(map(repr, FORMATS))}")
     registry = registry.without_fallbacks()  # a type that is read as another one would be written as that one
     runtime = runtime.checked()
-    store, root = resolve(source)
+    store, root = resolve(source, path)
     if destination is None:
         if overwrite:
             raise InvalidInputError("overwrite has no meaning in place", hint="give a destination")
