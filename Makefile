@@ -25,6 +25,8 @@ PYTHON_SOURCES := $(shell find src -name '*.py' -o -name '*.pyi')
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export LIBZ_SYS_STATIC := 1
 export SERVERS
+# Tests start Python hundreds of times and each worker imports all of them: what was compiled once is kept, also where that is not the habit.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST_ARGS ?=
 BENCH_ROWS ?=
