@@ -102,7 +102,7 @@ test-oldest: $(OLDEST)/ready ## the tests of the integrations, with the oldest z
 		tests/integrations/zarr tests/integrations/xarray tests/foreign/zarr_python
 
 campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes minutes: many more kills, larger selections, longer searches
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly -m campaign $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly -m "campaign or search" $(PYTEST_ARGS)
 
 # --- checks ---------------------------------------------------------------------------------------------------------------------------
 
