@@ -61,6 +61,9 @@ def parse_node(
 def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExtensions) -> ArrayMetadata:
     shape = check_integers(members.get("shape"), "shape", low=0)
     chunks = check_integers(members.get("chunks"), "chunks", low=0, length=len(shape))
+    for at, (extent, chunk) in enumerate(zip(shape, chunks, strict=True)):
+        if extent and not chunk:
+            raise refusal(item("chunks", at), "an integer of at least 1, as the dimension has elements", chunk)
     dtype: Json = {"extension": "", "type": members.get("dtype")}  # which the older dialect of the draft has so
     data_type, big = parse_type(dtype, old=True, extensions=known.metadata, path="dtype")
     fill = parse_fill(members.get("fill_value"), data_type, old=True, big=big)
