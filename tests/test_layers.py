@@ -98,7 +98,7 @@ LATE: dict[str, str] = {
     "frazil.operations.serve.server": "one command alone serves anything",
     "frazil.operations.copy.copy": "few programs copy anything",
     "frazil.stores.operations.adapted_store": "only stores of users that are none yet need it",
-    "frazil.stores.caches.caching_store": "a cache is asked for by name",
+    "frazil.stores.caches.caching_store": "only where reading is a request, or a cache is asked for by name",
     "frazil.stores.caches.cache_folder": "one command alone looks into the folder of a cache",
     "frazil.stores.caches.disk_cache": "a cache on disk is asked for by its folder",
     "frazil.stores.transfer.append": "asked for by name",
