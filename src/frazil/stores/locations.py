@@ -13,24 +13,23 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
     from frazil.stores import memory
     from frazil.stores.objects import clients, connections, object_store, storage_options
-    from frazil.stores.operations import adapted_store
+    from frazil.stores.operations import foreign_stores
 else:
-    adapted_store = LateModule("frazil.stores.operations.adapted_store")
     memory = LateModule("frazil.stores.memory")
     clients = LateModule("frazil.stores.objects.clients")
+    foreign_stores = LateModule("frazil.stores.operations.foreign_stores")
     object_store = LateModule("frazil.stores.objects.object_store")
     storage_options = LateModule("frazil.stores.objects.storage_options")
 
 __all__ = ["Location", "given_location", "key_prefix", "location_text", "resolve"]
 
-Location: TypeAlias = "str | os.PathLike[str] | Store | adapted_store.StoreWithPartialAccess | connections.ObjectClient | Mapping[str, Buffer]"
+Location: TypeAlias = "str | os.PathLike[str] | Store | connections.ObjectClient | foreign_stores.AnyStore"
 
 _ALLOWED: Final = (
     'a folder ("sea.zarr", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '
-    "an object of obstore, or a dict of keys to bytes"
+    "an object of obstore, a store of zarr-python, fsspec's (file system, path), or a dict of keys to bytes"
 )
 _REMOTE: Final = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https")
 
@@ -47,7 +46,7 @@ def resolve(
     """The store at a location, and the prefix ("" or ending in "/") of the node at `path` in it.
 
     location  a folder's path, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, a Store, an object of obstore,
-              or what stores.adapt makes one of: a StoreWithPartialAccess, a dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders
+              a store of zarr-python or a StorePath of it, fsspec's FSMap or (file system, path), or what stores.adapt makes one of: a StoreWithPartialAccess, a dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders
     requests_in_flight, bytes_in_flight, redirects  of an object store that is made here; threads: of a LocalStore
     Raises InvalidInputError for other kinds of places, which it names. Nothing is opened or made."""
     below = key_prefix(path)
@@ -59,12 +58,14 @@ def resolve(
 
     if isinstance(location, Store):
         return location, below
-    if not isinstance(location, str | os.PathLike) and isinstance(
-        location, adapted_store.StoreWithPartialAccess | Mapping
-    ):
-        return adapted_store.adapt(location), below
-    if not isinstance(location, str | os.PathLike) and clients.is_client(location):
-        return made(location), below
+    if not isinstance(location, str | os.PathLike):
+        if clients.is_client(location):
+            return made(location), below
+        foreign = foreign_stores.store_over(
+            location, requests_in_flight=requests_in_flight, bytes_in_flight=bytes_in_flight
+        )
+        if foreign is not None:
+            return foreign[0], foreign[1] + below
     text = location_text(location)  # type: ignore[arg-type] # of objects of obstore none is left
     scheme, rest = _split(text) if isinstance(location, str) else ("", text)
     if scheme == "":
