@@ -34,6 +34,8 @@ LATE: dict[str, str] = {
     "frazil.metadata.v2.layout": "a dialect that only hierarchies of Zarr v2 have",
     "frazil.array.hierarchy.repository_places": "only who creates something asks where repositories are, or where nothing was found",
     "frazil.array.shards.shard_append": "only shards that are changed in place need it, and those that were found half changed",
+    "frazil.array.interface.html": "only notebooks ask for it",
+    "frazil.array.interface.html_table": "only notebooks ask for it",
     "frazil.array.interface.lazy_view": "asked for by name",
     "frazil.array.shape.resize": "asked for by name",
     "frazil.array.shape.rectilinear": "few arrays have chunks of several shapes",
