@@ -38,7 +38,7 @@ def fill_view(data: bytes) -> bytes:
 class Heap:
     """Buffers that views point into. Buffer 0 has the fill value's bytes. Safe to use from many threads, but for `compact`, `mark` and `cut`.
 
-    target: the views that a read fills, zero at first; None for a write"""
+    target: the elements that a read fills, zero at first: views, or optional ones; None for a write"""
 
     __slots__ = ("_limit", "_lock", "_nbytes", "_target", "buffers")
 
@@ -73,7 +73,13 @@ class Heap:
         """Keeps only the bytes that views in the target point to, if there are many others. No other views may be in use."""
         if self._target is None or self._nbytes < self._limit:
             return
-        made = _kernel.compact_elements(self.buffers, self._target, 1)
+        target = self._target
+        if "value" in (target.dtype.names or ()):  # optional elements, whose views do not lie side by side
+            target = field_of(target, "value")
+        views = np.ascontiguousarray(target)
+        made = _kernel.compact_elements(self.buffers, views, 1)
+        if views is not target:
+            target[...] = views
         self.buffers[1:] = [made]
         self._nbytes = len(made)
         self._limit = max(_LEAST_COMPACTED, 2 * self._nbytes)

@@ -1,7 +1,7 @@
 """Documents of Zarr v2 to metadata and back. Keys are in layout.py, `.zmetadata` is in consolidated.py.
 
 The memory layout "F" becomes a transposition, filters and compressor become the codec chain, and the attribute `_ARRAY_DIMENSIONS`, in which xarray and others keep the names of
-dimensions, becomes dimension_names. A document that was read is written back with its members, but for the shape."""
+dimensions, becomes dimension_names. A document that was read is written back with its members, but for the shape, and chunks of length 0."""
 
 from __future__ import annotations
 
@@ -92,8 +92,7 @@ def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExte
         shape=shape,
         data_type=data_type,
         fill_value=fill,
-        # a dimension without elements may have chunks of length 0: any length says the same
-        chunk_grid=RegularGrid([max(extent, 1) for extent in chunks]),
+        chunk_grid=_grid(shape, chunks),
         chunk_key_encoding=V2Keys(members.choice("dimension_separator", SEPARATORS, ".")),
         codecs=codecs,
         attributes=attributes if names is None else {n: v for n, v in attributes.items() if n != DIMENSIONS},
@@ -101,6 +100,14 @@ def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExte
         zarr_format=2,
         document=dict(members.values),
     )
+
+
+def _grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> RegularGrid:
+    """A dimension without elements may have chunks of length 0: any length says the same."""
+    for axis, (length, extent) in enumerate(zip(shape, chunks, strict=True)):
+        if length and not extent:
+            raise refusal(item("chunks", axis), "an integer from 1 to 2^63 - 1", extent)
+    return RegularGrid([max(extent, 1) for extent in chunks])
 
 
 def _parse_fill(value: Json, data_type: DataType) -> FillValue:
@@ -125,11 +132,12 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
     """The `.zarray` or `.zgroup` of a node. Raises MetadataError, which names the member, for what Zarr v2 cannot say."""
     if isinstance(metadata, GroupMetadata):
         return {"zarr_format": 2}
-    if metadata.document is not None:
-        return {**json_object(metadata.document, None), "shape": list(metadata.shape)}
     grid, keys = metadata.chunk_grid, metadata.chunk_key_encoding
     if type(grid) is not RegularGrid:
         raise MetadataError("Zarr v2 has regular chunk grids alone", path="chunk_grid")
+    if metadata.document is not None:
+        kept = json_object(metadata.document, None)
+        return {**kept, "shape": list(metadata.shape), "chunks": list(grid.chunk_shape)}  # none of length 0
     if not isinstance(keys, V2Keys):
         raise MetadataError(
             f'Zarr v2 has the chunk keys "v2" alone, not {keys.extension().name}', path="chunk_key_encoding"

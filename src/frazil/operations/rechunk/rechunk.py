@@ -24,6 +24,7 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import ancestors
 from frazil.metadata.v3.documents import emit_node
 from frazil.operations.array_source import open_source, with_limit
+from frazil.operations.convert.missing_values import masking
 from frazil.operations.copy.note import (
     NOTE_NAME,
     Note,
@@ -305,7 +306,7 @@ def _new_metadata(array: Array, chunks: Extents, shards: Extents | None, codecs:
         shards=array.shards if _is_same(shards) else shards,
         codecs=list(array.codecs) if _is_same(codecs) else codecs,
         fill_value=array.metadata.fill_value,
-        attributes=array.metadata.attributes,
+        attributes=masking(array.metadata, 3).attributes,
         dimension_names=array.dimension_names,
         registry=array._place.registry,
         zarr_format=3,
