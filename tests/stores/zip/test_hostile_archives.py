@@ -9,12 +9,13 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.errors import ChecksumError, DataError, FormatError, FrazilError, StoreError
+from frazil.errors import ChecksumError, DataError, FormatError, StoreError
 from frazil.stores import MemoryStore, ZipStore
 from frazil.stores.values import up_to, whole_spans
 
@@ -161,10 +162,8 @@ def test_ranges_end_with_their_entry() -> None:
 
 
 def known(call: Callable[[], object]) -> None:
-    try:
+    with suppress(DataError, StoreError):
         call()
-    except FrazilError as error:
-        assert isinstance(error, DataError | StoreError)
 
 
 @given(st.data())
