@@ -19,7 +19,7 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
     while isinstance(store, WrappedStore):
         store = store.inner
     if isinstance(store, AdaptedStore):
-        return id(store.inner), root
+        return store.guard_name or id(store.inner), root
     if isinstance(store, LocalStore):
         return "folder", os.path.join(os.path.realpath(store.path), root, "")
     if isinstance(store, ZipStore):

@@ -13,26 +13,25 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
     from frazil.stores import memory
     from frazil.stores.objects import clients, connections, object_store, storage_options
-    from frazil.stores.operations import adapted_store
+    from frazil.stores.operations import foreign_stores
     from frazil.stores.zip import zip_store
 else:
-    adapted_store = LateModule("frazil.stores.operations.adapted_store")
     memory = LateModule("frazil.stores.memory")
     clients = LateModule("frazil.stores.objects.clients")
+    foreign_stores = LateModule("frazil.stores.operations.foreign_stores")
     object_store = LateModule("frazil.stores.objects.object_store")
     storage_options = LateModule("frazil.stores.objects.storage_options")
     zip_store = LateModule("frazil.stores.zip.zip_store")
 
 __all__ = ["Location", "given_location", "key_prefix", "location_text", "resolve", "split_archive"]
 
-Location: TypeAlias = "str | os.PathLike[str] | Store | adapted_store.StoreWithPartialAccess | connections.ObjectClient | Mapping[str, Buffer]"
+Location: TypeAlias = "str | os.PathLike[str] | Store | connections.ObjectClient | foreign_stores.AnyStore"
 
 _ALLOWED: Final = (
     'a folder or a zip archive ("sea.zarr", "sea.zarr.zip", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '
-    "an object of obstore, or a dict of keys to bytes"
+    "an object of obstore, a store of zarr-python, fsspec's (file system, path), or a dict of keys to bytes"
 )
 _REMOTE: Final = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https")
 
@@ -49,8 +48,9 @@ def resolve(
     """The store at a location, and the prefix ("" or ending in "/") of the node at `path` in it.
 
     location  the path of a folder or a zip archive, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, or of a zip archive there, a Store,
-              an object of obstore, or what stores.adapt makes one of: a StoreWithPartialAccess, a dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders.
-              An archive is the first part of a path that ends in ".zip" and is no folder, and of a URL the first part that does; the rest is a path in it
+              an object of obstore, a store of zarr-python or a StorePath of it, fsspec's FSMap or (file system, path), or what stores.adapt makes one of: a StoreWithPartialAccess, a
+              dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders. An archive is the first part of a path that ends in
+              ".zip" and is no folder, and of a URL the first part that does; the rest is a path in it
     requests_in_flight, bytes_in_flight, redirects  of an object store that is made here; threads: of a LocalStore
     Raises InvalidInputError for other kinds of places, which it names. Nothing is opened or made."""
     below = key_prefix(path)
@@ -62,12 +62,14 @@ def resolve(
 
     if isinstance(location, Store):
         return location, below
-    if not isinstance(location, str | os.PathLike) and isinstance(
-        location, adapted_store.StoreWithPartialAccess | Mapping
-    ):
-        return adapted_store.adapt(location), below
-    if not isinstance(location, str | os.PathLike) and clients.is_client(location):
-        return made(location), below
+    if not isinstance(location, str | os.PathLike):
+        if clients.is_client(location):
+            return made(location), below
+        foreign = foreign_stores.store_over(
+            location, requests_in_flight=requests_in_flight, bytes_in_flight=bytes_in_flight
+        )
+        if foreign is not None:
+            return foreign[0], foreign[1] + below
     text = location_text(location)  # type: ignore[arg-type] # of objects of obstore none is left
     scheme, rest = _split(text) if isinstance(location, str) else ("", text)
     if scheme in {"", "file"}:
