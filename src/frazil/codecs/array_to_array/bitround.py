@@ -15,7 +15,7 @@ _FRACTIONS = {"float16": 10, "float32": 23, "float64": 52, "bfloat16": 7}  # bit
 
 class BitRound(ArrayToArray):
     """keepbits: of a floating-point number that many bits of the fraction are kept, of an integer the highest ones from the first that is set. The others
-    are rounded to 0, ties to even. Decoding gives what was rounded."""
+    are rounded to 0, ties to even; a NaN stays one. Decoding gives what was rounded."""
 
     __slots__ = ("keepbits",)
     name: ClassVar[str] = "bitround"
@@ -40,7 +40,11 @@ class BitRound(ArrayToArray):
         bits = np.ascontiguousarray(array).reshape(-1).view(f"u{number.itemsize}")
         if number.name in _FRACTIONS:
             dropped = max(_FRACTIONS[number.name] - self.keepbits, 0)
-            made = _rounded(bits, np.full(1, dropped, bits.dtype)) if dropped else bits
+            if not dropped:
+                return array
+            made = _rounded(bits, np.full(1, dropped, bits.dtype))
+            lost = np.isnan(bits.view(number)) & ~np.isnan(made.view(number))  # rounded up or down to no NaN
+            made[lost] = bits[lost]
         else:
             made = _rounded_integers(bits, self.keepbits, signed=number.kind == "i")
         return made.view(spec.dtype).reshape(spec.shape)
