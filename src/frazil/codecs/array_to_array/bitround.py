@@ -21,6 +21,7 @@ class BitRound(ArrayToArray):
     name: ClassVar[str] = "bitround"
     required: ClassVar[tuple[str, ...]] = ("keepbits",)
     fewest: ClassVar[int] = 1
+    keeps_nan: ClassVar[bool] = True
 
     def __init__(self, keepbits: int) -> None:
         self.keepbits = integer(keepbits, "keepbits", self.fewest, 64)
@@ -43,8 +44,9 @@ class BitRound(ArrayToArray):
             if not dropped:
                 return array
             made = _rounded(bits, np.full(1, dropped, bits.dtype))
-            lost = np.isnan(bits.view(number)) & ~np.isnan(made.view(number))  # rounded up or down to no NaN
-            made[lost] = bits[lost]
+            if self.keeps_nan:
+                lost = np.isnan(bits.view(number)) & ~np.isnan(made.view(number))  # rounded up or down to no NaN
+                made[lost] = bits[lost]
         else:
             made = _rounded_integers(bits, self.keepbits, signed=number.kind == "i")
         return made.view(spec.dtype).reshape(spec.shape)
@@ -54,11 +56,12 @@ class BitRound(ArrayToArray):
 
 
 class NumcodecsBitRound(BitRound):
-    """As numcodecs has it, for floating-point numbers alone."""
+    """As numcodecs has it, to the byte: for floating-point numbers alone, and some NaNs become other numbers."""
 
     __slots__ = ()
     name: ClassVar[str] = "numcodecs.bitround"
     fewest: ClassVar[int] = 0
+    keeps_nan: ClassVar[bool] = False
 
     def encoded_spec(self, spec: ChunkSpec, path: str) -> ChunkSpec:
         most = _FRACTIONS.get(spec.dtype.name)
