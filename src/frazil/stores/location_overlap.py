@@ -28,6 +28,18 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
     return id(store), root
 
 
+def address_of_zarr(array: object) -> tuple[object, str] | None:
+    """The same of an array of zarr-python; None for anything else."""
+    store, path = getattr(array, "store", None), getattr(array, "path", None)
+    if type(array).__module__.partition(".")[0] != "zarr" or store is None or not isinstance(path, str):
+        return None
+    prefix = f"{path}/" if path else ""
+    target, root = getattr(store, "target", None), getattr(store, "root", None)
+    if isinstance(target, Store):
+        return address_of(target, store.prefix + prefix)
+    return address_of(LocalStore(root), prefix) if isinstance(root, os.PathLike) else (id(store), prefix)
+
+
 def origin_of(store: Store, root: str) -> str:
     """A place as another process would call it too."""
     kind, where = address_of(store, root)
