@@ -6,11 +6,13 @@ import os
 
 from frazil.errors import InvalidInputError
 from frazil.stores.local.local_store import LocalStore
+from frazil.stores.locations import resolve
 from frazil.stores.memory import MemoryStore
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.operations.adapted_store import AdaptedStore
 from frazil.stores.store import Store
 from frazil.stores.wrappers import WrappedStore
+from frazil.stores.zip.zip_store import ZipStore
 
 
 def address_of(store: Store, root: str) -> tuple[object, str]:
@@ -18,9 +20,12 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
     while isinstance(store, WrappedStore):
         store = store.inner
     if isinstance(store, AdaptedStore):
-        return id(store.inner), root
+        return store.guard_name or id(store.inner), root
     if isinstance(store, LocalStore):
         return "folder", os.path.join(os.path.realpath(store.path), root, "")
+    if isinstance(store, ZipStore):
+        above, where = address_of(*store.location)
+        return above, f"{where.rstrip('/')}/{root}"
     if isinstance(store, MemoryStore):
         return ("memory", store.mark), root
     if isinstance(store, ObjectStore):
@@ -33,11 +38,10 @@ def address_of_zarr(array: object) -> tuple[object, str] | None:
     store, path = getattr(array, "store", None), getattr(array, "path", None)
     if type(array).__module__.partition(".")[0] != "zarr" or store is None or not isinstance(path, str):
         return None
-    prefix = f"{path}/" if path else ""
-    target, root = getattr(store, "target", None), getattr(store, "root", None)
-    if isinstance(target, Store):
-        return address_of(target, store.prefix + prefix)
-    return address_of(LocalStore(root), prefix) if isinstance(root, os.PathLike) else (id(store), prefix)
+    try:
+        return address_of(*resolve(store, path))
+    except InvalidInputError:  # it is no location here
+        return None
 
 
 def origin_of(store: Store, root: str) -> str:
@@ -65,4 +69,6 @@ def shown(store: Store, root: str) -> str:
         return f"memory://{store.name}/{root}".rstrip("/")
     if isinstance(store, ObjectStore):
         return f"{store.place}/{root}".rstrip("/")
+    if isinstance(store, ZipStore):
+        return f"{store.path}/{root}".rstrip("/")
     return f"{store!r} {root}".rstrip().removesuffix("/")

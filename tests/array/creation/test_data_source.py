@@ -190,10 +190,10 @@ def test_boxes_cover_all_once(axes: list[tuple[int, int]], most: int) -> None:
     assert (seen == 1).all()
 
 
-@pytest.mark.parametrize("kind", ["folder", "as_store"])
+@pytest.mark.parametrize("kind", ["folder", "as_store", "memory"])
 def test_arrays_of_zarr_python_are_not_removed_before_they_are_read(kind: str, tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr")
-    store: Any = tmp_path / "a.zarr"
+    store: Any = tmp_path / "a.zarr" if kind != "memory" else zarr.storage.MemoryStore()
     frazil.create_array(store, data=np.arange(5))
     theirs = zarr.open_array(frazil.zarr.as_store(store) if kind == "as_store" else store, mode="r")
     for data in (theirs, da.from_array(theirs, chunks=2)):

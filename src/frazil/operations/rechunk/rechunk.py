@@ -15,6 +15,7 @@ from frazil.api.session import Session
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import Lengths
+from frazil.array.hierarchy.hidden_nodes import refuse_hidden
 from frazil.array.hierarchy.nodes import Place, check_above, create_groups, drop_copies, find_nodes
 from frazil.array.hierarchy.root import for_creation
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError
@@ -279,7 +280,9 @@ def _check_place(store: Store, root: str) -> None:
         )
     above = sorted(ancestors(path))
     if above:
-        check_above([path], find_nodes(place, above))
+        there = find_nodes(place, above)
+        check_above([path], there)
+        refuse_hidden(store, place.layout, set(above) - there.keys())
 
 
 def _not_empty(store: Store, root: str) -> AlreadyExistsError:
