@@ -284,3 +284,19 @@ def test_frazil_does_not_import_xarray() -> None:
 
     code = "import frazil, sys; print('xarray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
+
+
+def test_virtual_chunks_of_allowed_places(tmp_path: Path) -> None:
+    pytest.importorskip("netCDF4")
+    ds = xr.Dataset({"v": ("n", np.arange(6.0))})
+    ds.to_netcdf(tmp_path / "v.nc", format="NETCDF3_CLASSIC", engine="netcdf4")
+    place = tmp_path / "a.repo"
+    frazil.import_file(tmp_path / "v.nc", place, "virtual")
+    allowed = [tmp_path.resolve().as_uri() + "/"]
+    for name in (place, f"{place}@main"):
+        assert xr.open_dataset(name, engine="frazil", virtual_prefixes=allowed).identical(ds)
+        assert xr.open_datatree(name, engine="frazil", virtual_prefixes=allowed).dataset.identical(ds)
+    with pytest.raises(InvalidInputError, match="virtual_prefixes"):
+        xr.open_dataset(place, engine="frazil").load()
+    with pytest.raises(InvalidInputError, match="virtual_prefixes"):
+        xr.open_dataset(frazil.Repository.open(place), engine="frazil", virtual_prefixes=allowed)
