@@ -31,7 +31,7 @@ from frazil.stores import (
     WrappedStore,
 )
 from frazil.stores.caches.byte_cache import ByteCache
-from frazil.stores.caches.memory_ranges import MemoryRanges, Part
+from frazil.stores.caches.memory_ranges import Addition, MemoryRanges, Part
 from frazil.stores.transfer.content import as_buffers, read_values
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, Columns
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, StoreTests
@@ -455,7 +455,7 @@ def test_kept_values_are_those_of_the_object(steps: list[tuple[str, int, int, in
         (known,), (part,) = kept.find([key], [(0, start, length)], [version])
         value = content[key, number][start : start + length]
         if part is None:
-            kept.add(kept.begin(), key, version, 60, Part(start, value))
+            kept.add(kept.begin(), [Addition(key, version, 60, Part(start, value))])
         else:
             assert part.value[start - part.start :][:length] == value
         if len(value) + 1 <= limit and part is None:

@@ -16,7 +16,7 @@ from frazil.errors import InvalidInputError
 from frazil.record import Record
 from frazil.stores.array_storage.chunk_storage import fetch_spans
 from frazil.stores.caches.byte_cache import ByteCache
-from frazil.stores.caches.memory_ranges import Filling, MemoryRanges, Part, RangeCache, Span
+from frazil.stores.caches.memory_ranges import Addition, Filling, MemoryRanges, Part, RangeCache, Span
 from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
 from frazil.stores.retry import READS, attempts, replaced
@@ -260,29 +260,29 @@ class KeepingStore(WrappedStore):
 
     def _take(self, answer: _Answer, which: Sequence[int], asked: _Asked, place: Mapping[int, int]) -> None:
         """Puts what the store below answered to some spans into the answer, and keeps it."""
+        policy = self._policy
         values = read_views(asked.fetched, asked.names, _spans(answer, which, place))
-        keeps = self._kept.takes(sum([len(value) for value in values if value is not None]), len(values))
-        gone = []
+        takes = self._kept.takes(sum([len(value) for value in values if value is not None]), len(values))
+        additions, gone = [], []
         for i, value in zip(which, values, strict=True):
             row, start, length = answer.spans[i]
+            name, version, size = answer.names[row], answer.versions[row], answer.sizes[row]
             if answer.status[row] == FOUND != asked.fetched.status[place[row]]:
                 # also where it is gone: what was found before is none to be read as fill values
                 answer.status[row] = STALE
             if value is None:
-                gone.append(answer.names[row])
+                gone.append(name)
                 continue
-            part = answer.parts[i] = Part(clip_span(start, length, answer.sizes[row])[0], value)
-            if keeps:
-                self._keep(asked.filling, answer, row, part)
+            first = start if 0 <= start <= size else clip_span(start, length, size)[0]
+            answer.parts[i] = Part(first, value)
+            fit = not policy.compares or (version is not None and not answer.version_may_repeat[row])
+            if takes and fit and policy.keeps(name, len(value)):
+                # bytes of its own, so that no more is held than is counted
+                additions.append(Addition(name, version, size, Part(first, bytes(value))))
         if gone:
             self._kept.drop(gone)
-
-    def _keep(self, filling: Filling, answer: _Answer, row: int, part: Part) -> None:
-        """Keeps a part as bytes of its own, so that no more is held than is counted."""
-        name, version, value = answer.names[row], answer.versions[row], part.value
-        fit = not self._policy.compares or (version is not None and not answer.version_may_repeat[row])
-        if fit and self._policy.keeps(name, len(value)):
-            self._kept.add(filling, name, version, answer.sizes[row], Part(part.start, bytes(value)))
+        if additions:
+            self._kept.add(asked.filling, additions)
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 

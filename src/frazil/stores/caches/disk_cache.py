@@ -13,7 +13,7 @@ from weakref import WeakSet
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.caches.cache_folder import LONGEST_VERSION, CacheFolder, Entry, object_id, open_folder
 from frazil.stores.caches.caching_store import CachePolicy, KeepingStore
-from frazil.stores.caches.memory_ranges import Filling, KeptObject, Part, Span
+from frazil.stores.caches.memory_ranges import Addition, Filling, KeptObject, Part, Span
 from frazil.stores.store import Store
 from frazil.stores.values import Version, clip_span
 
@@ -149,9 +149,13 @@ class DiskRanges:
     def begin(self) -> Filling:
         return Filling()
 
-    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
+    def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
         """Nothing that was dropped meanwhile can be brought back: what may change is compared before it is handed out."""
-        start, value = part
+        for addition in additions:
+            self._add(addition)
+
+    def _add(self, addition: Addition) -> None:
+        key, version, size, (start, value) = addition
         if not value or len(value) > min(self.limit // 4, _LARGEST) or (version and len(version) > LONGEST_VERSION):
             return
         new = Entry(object_id(self.identity, key), version, start, start + len(value), size)

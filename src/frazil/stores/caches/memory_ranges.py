@@ -13,7 +13,7 @@ from frazil.record import Record
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
 from frazil.stores.values import Version, clip_span
 
-__all__ = ["Filling", "KeptObject", "MemoryRanges", "Part", "RangeCache", "Span"]
+__all__ = ["Addition", "Filling", "KeptObject", "MemoryRanges", "Part", "RangeCache", "Span"]
 
 Span = tuple[
     int, int, int
@@ -25,6 +25,15 @@ class Part(Record):
 
     start: int
     value: bytes | memoryview
+
+
+class Addition(Record):
+    """A part that is to be kept, as bytes of its own, of a value of `size` bytes."""
+
+    key: str
+    version: Version | None
+    size: int
+    part: Part
 
 
 class KeptObject(Protocol):
@@ -65,8 +74,8 @@ class RangeCache(Protocol):
     def begin(self) -> Filling:
         """Before a fetch of what is to be added."""
 
-    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
-        """Keeps a part, unless the key was dropped since the filling began; parts of another version are forgotten. The part's value is bytes."""
+    def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
+        """Keeps parts, unless their keys were dropped since the filling began; parts of another version are forgotten."""
 
     def drop(self, keys: Sequence[str]) -> None:
         """Forgets keys, whose values were changed or may have been."""
@@ -139,10 +148,6 @@ class MemoryRanges:
             del known.starts[place - 1]
         return None
 
-    def _ends_within(self, known: _Object, start: int, end: int) -> bool:
-        part = self._parts.get((known, start))
-        return part is None or start + len(part.value) <= end
-
     def takes(self, nbytes: int, count: int) -> bool:
         return nbytes + self.memory.entry * count <= self.largest
 
@@ -152,25 +157,38 @@ class MemoryRanges:
             self._fillings.add(filling)
         return filling
 
-    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
-        start, nbytes = part.start, len(part.value)
+    def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
+        known: _Object | None = None
         with self.memory.lock:
-            if filling.everything or key in filling.keys or nbytes + len(key) > self.memory.limit:
-                return
-            known = self._objects.get(key)
-            if known is None or (known.version, known.size) != (version, size):
-                self._forget(key)
-                known = _Object(key, version, size)
-            end = start + nbytes
-            before = self._part_at(known, start)
-            if before is not None and before.start + len(before.value) >= end:
-                return  # inside of one that another thread brought
-            low, high = bisect_left(known.starts, start), bisect_right(known.starts, end)
-            covered = [at for at in known.starts[low:high] if self._ends_within(known, at, end)]
-            self._parts.drop([(known, at) for at in covered])
-            known.starts[low:high] = [start, *(at for at in known.starts[low:high] if at not in covered)]
-            self._objects.put(key, known, len(key))
-            self._parts.put((known, start), part, nbytes)
+            for key, version, size, part in additions:
+                if filling.everything or key in filling.keys or len(part.value) + len(key) > self.memory.limit:
+                    continue
+                if known is None or known.key != key:
+                    known = self._objects.get(key)
+                if known is None or known.version != version or known.size != size:
+                    self._forget(key)
+                    known = _Object(key, version, size)
+                    self._objects.put(key, known, len(key))
+                self._insert(known, part)
+
+    def _insert(self, known: _Object, part: Part) -> None:
+        """Keeps a part, instead of those that are inside of it."""
+        (start, value), starts = part, known.starts
+        end = start + len(value)
+        before = self._part_at(known, start) if starts else None
+        if before is not None and before.start + len(before.value) >= end:
+            return  # inside of one that another thread brought
+        low = bisect_left(starts, start)
+        inside = [at for at in starts[low : bisect_right(starts, end)] if not self._ends_behind(known, at, end)]
+        if inside:
+            self._parts.drop([(known, at) for at in inside])
+            known.starts = starts = [at for at in starts if at not in inside]
+        starts.insert(low, start)
+        self._parts.put((known, start), part, len(value))
+
+    def _ends_behind(self, known: _Object, start: int, end: int) -> bool:
+        part = self._parts.get((known, start))
+        return part is not None and start + len(part.value) > end
 
     def drop(self, keys: Sequence[str]) -> None:
         with self.memory.lock:
