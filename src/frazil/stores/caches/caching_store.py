@@ -127,14 +127,17 @@ class _Answer:
 
 
 class KeepingStore(WrappedStore):
-    """Keeps what is read of `inner`, whole values and ranges as they are stored, by a policy, in one of two backends."""
+    """Keeps what is read of `inner`, whole values and ranges as they are stored, by a policy, in one of two backends.
 
-    __slots__ = ("_kept", "_policy")
+    hits, misses  ranges (a whole value is one) that were answered by the cache; that were not, those of what is not there among them. Many threads may lose some"""
+
+    __slots__ = ("_kept", "_policy", "hits", "misses")
 
     def __init__(self, inner: Store, kept: RangeCache, policy: CachePolicy) -> None:
         super().__init__(inner)
         self._kept: RangeCache = kept
         self._policy = policy
+        self.hits = self.misses = 0
 
     @property
     def capabilities(self) -> Capabilities:
@@ -182,7 +185,7 @@ class KeepingStore(WrappedStore):
                 unsure.add(row)
         if unsure:
             return self._completed(answer, sorted(unsure), missing, expect)
-        self._kept.count(len(answer.spans), 0)
+        self.hits += len(answer.spans)
         return answer.fetched(None, {})
 
     def _completed(
@@ -190,8 +193,13 @@ class KeepingStore(WrappedStore):
     ) -> Fetched:
         """The rest of an answer, from the store below: of the names of some rows."""
         place = {row: at for at, row in enumerate(rows)}
+        new = len(missing) == len(answer.spans) and len(rows) == len(answer.names) and max(answer.sizes, default=-1) < 0
         asked = self._ask(answer, place, missing, expect)
         inner, changed = asked.fetched, set()
+        if new and inner.sources.files is None and not self._kept.takes(int(inner.rows[:, 2].sum()), len(missing)):
+            self.misses += len(missing)
+            # a pass over much data, handed on as it is
+            return inner._replace(sources=Sources(None, _Resumable(inner.sources.buffers, asked, place)))
         repeats = inner.version_may_repeat or [False] * len(rows)
         for row, version, status, size, repeat in zip(
             rows, inner.versions, inner.status, inner.sizes.tolist(), repeats, strict=True
@@ -203,8 +211,8 @@ class KeepingStore(WrappedStore):
         late = [i for i, span in enumerate(answer.spans) if span[0] in changed and answer.parts[i] is not None]
         self._take(answer, missing, asked, place)
         self._take_continued(answer, late, asked, place)
-        fetched = len(missing) + len(late)
-        self._kept.count(len(answer.spans) - fetched, fetched)
+        self.hits += len(answer.spans) - len(missing) - len(late)
+        self.misses += len(missing) + len(late)
         return answer.fetched(asked, place)
 
     def _ask(
@@ -244,8 +252,8 @@ class KeepingStore(WrappedStore):
         if missing[1]:
             place = {row: at for at, row in enumerate(sorted({answer.spans[i][0] for i in missing[1]}))}
             self._take(answer, missing[1], self._ask(answer, place, missing[1], versions), place)
-        fetched = len(missing[0]) + len(missing[1])
-        self._kept.count(len(answer.spans) - fetched, fetched)
+        self.hits += len(answer.spans) - len(missing[0]) - len(missing[1])
+        self.misses += len(missing[0]) + len(missing[1])
         for row, wanted in enumerate(() if expect is None else expect):
             if wanted is not None and wanted != (answer.versions[row] or ABSENT):
                 answer.status[row] = STALE
@@ -375,16 +383,6 @@ class CachingStore(KeepingStore):
     def nbytes_kept(self) -> int:
         """The bytes that are kept now."""
         return self._values.memory.nbytes
-
-    @property
-    def hits(self) -> int:
-        """Ranges (a whole value is one) that were answered from memory."""
-        return self._values.hits
-
-    @property
-    def misses(self) -> int:
-        """Ranges that were not, those of what is not there among them."""
-        return self._values.misses
 
     def clear(self) -> None:
         """Forgets all that is kept."""

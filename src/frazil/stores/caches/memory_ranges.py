@@ -5,7 +5,9 @@ What is kept, and when it is compared, is decided in caching_store.py; the backe
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, Protocol
 from weakref import WeakSet
 
@@ -58,9 +60,6 @@ class Filling:
 class RangeCache(Protocol):
     """Where parts of values are kept, by key, the least recently used of which go first. Safe to use from many threads, and after a fork."""
 
-    def count(self, hits: int, misses: int) -> None:
-        """Adds to what is told of the use."""
-
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
     ) -> tuple[list[KeptObject | None], list[Part | None]]:
@@ -102,7 +101,7 @@ class MemoryRanges:
     largest  bytes that one fetch may bring to be kept
     chunks   whether all of it goes before whatever else the ByteCache keeps"""
 
-    __slots__ = ("_fillings", "_objects", "_parts", "hits", "largest", "memory", "misses")
+    __slots__ = ("_fillings", "_objects", "_parts", "largest", "memory")
 
     def __init__(self, memory: ByteCache, largest: int, *, chunks: bool = False) -> None:
         self.memory: Final = memory
@@ -110,12 +109,6 @@ class MemoryRanges:
         self._objects: Final[CacheSection[_Object]] = CacheSection(memory, "object", chunks=chunks)
         self._parts: Final[CacheSection[Part]] = CacheSection(memory, "part", chunks=chunks)
         self._fillings: WeakSet[Filling] = WeakSet()
-        self.hits = self.misses = 0
-
-    def count(self, hits: int, misses: int) -> None:
-        with self.memory.lock:
-            self.hits += hits
-            self.misses += misses
 
     def find(
         self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
@@ -158,26 +151,38 @@ class MemoryRanges:
         return filling
 
     def add(self, filling: Filling, additions: Sequence[Addition]) -> None:
-        known: _Object | None = None
         with self.memory.lock:
-            for key, version, size, part in additions:
-                if filling.everything or key in filling.keys or len(part.value) + len(key) > self.memory.limit:
-                    continue
-                if known is None or known.key != key:
-                    known = self._objects.get(key)
-                if known is None or known.version != version or known.size != size:
-                    self._forget(key)
-                    known = _Object(key, version, size)
-                    self._objects.put(key, known, len(key))
-                self._insert(known, part)
+            for key, own in groupby(additions, attrgetter("key")):
+                if not filling.everything and key not in filling.keys:
+                    self._add(key, own)
 
-    def _insert(self, known: _Object, part: Part) -> None:
-        """Keeps a part, instead of those that are inside of it."""
+    def _add(self, key: str, additions: Iterable[Addition]) -> None:
+        """Keeps parts of one value."""
+        known = self._objects.get(key)
+        last: Part | None = None  # that was added: most come in order
+        for _, version, size, part in additions:
+            nbytes = len(part.value)
+            if nbytes + len(key) > self.memory.limit:
+                continue
+            if known is None or known.version != version or known.size != size:
+                self._forget(key)
+                known, last = _Object(key, version, size), None
+            if last is not None and known.starts[-1] == last.start < last.start + len(last.value) <= part.start:
+                last = part  # behind all others
+                known.starts.append(part.start)
+                self._parts.put((known, part.start), part, nbytes)
+            else:
+                last = self._insert(known, part)
+        if known is not None:  # used later than its parts, without which it is of no use
+            self._objects.put(key, known, len(key))
+
+    def _insert(self, known: _Object, part: Part) -> Part:
+        """Keeps a part, instead of those that are inside of it; what is kept then, which may be one that has it inside."""
         (start, value), starts = part, known.starts
         end = start + len(value)
         before = self._part_at(known, start) if starts else None
         if before is not None and before.start + len(before.value) >= end:
-            return  # inside of one that another thread brought
+            return before  # that another thread brought
         low = bisect_left(starts, start)
         inside = [at for at in starts[low : bisect_right(starts, end)] if not self._ends_behind(known, at, end)]
         if inside:
@@ -185,6 +190,7 @@ class MemoryRanges:
             known.starts = starts = [at for at in starts if at not in inside]
         starts.insert(low, start)
         self._parts.put((known, start), part, len(value))
+        return part
 
     def _ends_behind(self, known: _Object, start: int, end: int) -> bool:
         part = self._parts.get((known, start))
