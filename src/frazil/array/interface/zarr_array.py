@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from frazil.array.attributes import Attributes
-    from frazil.array.interface import lazy_view
+    from frazil.array.interface import html, lazy_view
     from frazil.metadata.model import ArrayMetadata
 
     class Selectable(Protocol):
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
         def shape(self) -> tuple[int, ...]: ...
         @property
         def dtype(self) -> np.dtype[np.generic]: ...
+        @property
+        def nbytes(self) -> int: ...
+        @property
+        def nchunks(self) -> int: ...
         @property
         def chunks(self) -> tuple[int, ...]: ...
         @property
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
 
 
 else:
+    html = LateModule("frazil.array.interface.html")
     lazy_view = LateModule("frazil.array.interface.lazy_view")
 
 Values: TypeAlias = "NDArray[np.generic]"
@@ -66,6 +71,9 @@ class ZarrArray:
     """Base class of Array."""
 
     __slots__ = ()
+
+    def _repr_html_(self: Selectable) -> str:
+        return html.array_html(self.metadata, self)
 
     # --- what it is ----------------------------------------------------------------------------------------------------------------
 

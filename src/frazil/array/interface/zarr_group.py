@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from frazil.array.array import Array
 from frazil.array.creation.data_source import as_array
 from frazil.errors import InvalidInputError
+from frazil.late import LateModule
 from frazil.metadata.grids.chunk_grids import RegularGrid
 
 if TYPE_CHECKING:
@@ -15,12 +16,19 @@ if TYPE_CHECKING:
 
     from frazil.array.attributes import Attributes
     from frazil.array.creation.array_metadata import Lengths
+    from frazil.array.hierarchy.nodes import Place
+    from frazil.array.interface import html
+    from frazil.metadata.model import GroupMetadata
 
     class Parent(Protocol):
         """What this module needs of a group."""
 
         @property
         def path(self) -> str: ...
+        @property
+        def metadata(self) -> GroupMetadata: ...
+        @property
+        def _place(self) -> Place: ...
         @property
         def attrs(self) -> Attributes: ...
         def __iter__(self) -> Iterator[str]: ...
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
         def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array: ...
 
     ParentT = TypeVar("ParentT", bound=Parent)
+else:
+    html = LateModule("frazil.array.interface.html")
 
 
 class ZarrGroup:
@@ -79,6 +89,11 @@ class ZarrGroup:
         """Adds attributes, or replaces those of the same name; self."""
         self.attrs.update(new)  # type: ignore[attr-defined] # of Group
         return self
+
+    # --- at a prompt ---------------------------------------------------------------------------------------------------------------
+
+    def _repr_html_(self: Parent) -> str:
+        return html.group_html(self._place, self.metadata)
 
     # --- creating ------------------------------------------------------------------------------------------------------------------
 

@@ -344,7 +344,8 @@ def _read_inner_chunks(
     """Fetches and decodes the inner chunks of chunks. Answers the objects that changed while they were read."""
     steps, spans = walk(access, chunks, located, first)
     sources, rows = steps[-1].shards.region.rows(spans)
-    watched = None if sources.files is None else located.expected_objects(expect)
+    compares = sources.files is not None and access.storage.answers_files
+    watched = located.expected_objects(expect) if compares else None
     failures = decode(access, target, sources, rows, watched, chunks)
     changed = set(first.shards.region.stale)
     changed |= {int(first.origin[first.shard[i]]) for i, code, _ in failures if code == _kernel.FAILED_STALE}

@@ -75,6 +75,10 @@ class ArrayChunks:
         return True
 
     @property
+    def answers_files(self) -> bool:
+        return self._owner.files.store.capabilities.local
+
+    @property
     def key(self) -> int:
         """The key of the array's node."""
         return self._key
