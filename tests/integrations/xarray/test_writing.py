@@ -10,6 +10,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
+from tests.integrations.versions import OLD_ZARR
 
 import frazil
 import frazil.xarray
@@ -49,6 +50,7 @@ def same(one: xr.Dataset, other: xr.Dataset) -> None:
     xr.testing.assert_identical(plain(one), plain(other))
 
 
+@pytest.mark.skipif(OLD_ZARR, reason="zarr-python 3.0 has no data types of text and bytes of fixed length")
 def test_both_engines_read_what_either_wrote(tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     written = dataset()
