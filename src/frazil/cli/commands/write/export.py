@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     export_file = LateModule("frazil.integrations.files.exports.export_file")
 
-_FORMATS = ("netcdf4", "hdf5", "npy", "npz", "tiff", "zarr")
+_FORMATS = ("netcdf4", "hdf5", "npy", "npz", "tiff", "zarr", "zarr2")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="its ending says the format: .nc, .h5, .npy, .npz, .tif, .zarr (a folder or URL)"
     )
-    parser.add_argument("--format", choices=_FORMATS, help="where the ending does not say it")
+    parser.add_argument("--format", choices=_FORMATS, help="where the ending does not say it; zarr2 is Zarr v2")
     parser.add_argument(
         "--variables", metavar="NAMES", type=_names, help="only these arrays, as in level1/temp,salt or 'level1/*'"
     )
@@ -91,6 +91,7 @@ COMMAND = Command(
     (
         ("frazil export ocean.zarr all.nc", "a group with all below it, as NetCDF4"),
         ("frazil export sea.repo@v1 v1.zarr", "what a tag of a repository has, as plain Zarr"),
+        ("frazil export ocean.zarr old.zarr --format zarr2", "a group as plain Zarr v2"),
         ("frazil export ocean.zarr/level1/temp temp.npy", "one array, for NumPy"),
         ("frazil export ocean.zarr part.h5 --skip flat --json", "all but one array, as HDF5; for programs"),
     ),
