@@ -23,6 +23,8 @@ from frazil.operations.convert.convert import prepare as prepare_conversion
 from frazil.operations.copy.copy import prepare_copy
 from frazil.record import Record
 from frazil.repository.virtual.locations import is_remote
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.location_overlap import address_of, check_apart
 
 if TYPE_CHECKING:
     from frazil.runtime import Runtime
@@ -92,6 +94,7 @@ def export_file(
             return ExportDone(chosen, tuple(found.arrays), found.nbytes)
         prepare_copy(node.store, destination, path=node.path, overwrite=overwrite, runtime=runtime).run(report)
     else:
+        _check_outside(node, os.fspath(destination))
         _write(found, os.fspath(destination), chosen, overwrite, runtime.checked().bytes_in_flight, report)
     return ExportDone(chosen, tuple(found.arrays), found.nbytes)
 
@@ -104,6 +107,13 @@ def _node(source: Location | Array | Group, path: str, runtime: Runtime) -> Arra
             raise InvalidInputError("an array has no nodes below it", path=path)
         return source
     return open_node(source, path=path, runtime=runtime)
+
+
+def _check_outside(node: Array | Group, file: str) -> None:
+    """Refuses a file among those of the source, of which it could be one. Raises InvalidInputError."""
+    if not is_remote(file):
+        source = address_of(node.store, f"{node.path}/" if node.path else "")
+        check_apart(source, address_of(LocalStore(file), ""), "choose a file beside the source")
 
 
 def _format_of(destination: str | os.PathLike[str]) -> Format:
