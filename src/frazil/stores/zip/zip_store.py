@@ -10,6 +10,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final, Self
 from zlib import crc32
@@ -264,8 +265,10 @@ class ZipStore(Store):
         return Entries(directory, version, self._mark(version), settled=not recent)
 
     def _mark(self, version: Version | None) -> bytes:
-        """What versions of entries begin with: of a file that grows its inode, else the version of the object."""
-        return (version or b"") if self.file is None else (version or b"")[:8]
+        """What versions of entries begin with: of a file that grows its inode, else a digest of the version of the object, as caches on disk keep no long versions."""
+        if self.file is not None:
+            return (version or b"")[:8]
+        return blake2b(version or b"", digest_size=16).digest()
 
     # --- listing -----------------------------------------------------------------------------------------------------------------------
 
