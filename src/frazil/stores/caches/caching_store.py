@@ -106,6 +106,10 @@ class KeepingStore(WrappedStore):
         self._kept: RangeCache = kept
 
     @property
+    def uncached(self) -> Store:
+        return self.inner.uncached
+
+    @property
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities._replace(
             direct=False
