@@ -210,6 +210,8 @@ def _hold_branches(files: RepositoryFormat) -> int:
 
 def _remove(files: RepositoryFormat, doomed: IdsByKind, progress: Progress) -> None:
     """Removes objects, those that refer to others first. Raises StoreError; then what refers to something that is left is left, too."""
+    if any(map(len, doomed.values())):
+        files.memory.forget()
     for kind in KINDS:
         for names in _names(kind, doomed[kind]):
             files.store.erase_values([files.key(name) for name in names])

@@ -47,8 +47,7 @@ def heads(files: RepositoryFormat) -> list[Tip]:
 
 def roots(files: RepositoryFormat, *, pins: bool = True) -> list[ObjectId]:
     """The snapshots that something points to. Pins come first: whoever removes one has created its tag before that."""
-    pinned = read_notes(files, list_notes(files, "pins")) if pins else []
-    found = [snapshot for columns in pinned for snapshot in id_list(columns["snapshots"])]  # type: ignore[arg-type] # a column of ids
+    found = _pinned(files) if pins else []
     found += [tip.snapshot for tip in heads(files)]
     tagged = [files.tag(name) for name in files.tags()]
     return list(dict.fromkeys(found + [snapshot for snapshot in tagged if snapshot is not None]))
@@ -108,6 +107,16 @@ def _missing(files: RepositoryFormat, snapshot: ObjectId, error: NotFoundError) 
         key=error.key or files.key(f"snapshots/{encode_id(snapshot)}"),
         hint="restore it from a copy; nothing was removed",
     )
+
+
+def _pinned(files: RepositoryFormat) -> list[ObjectId]:
+    """The snapshots that pins name. One that is gone is none: who made its pin is about to see that, too."""
+    pins = read_notes(files, list_notes(files, "pins"))
+    found = [snapshot for columns in pins for snapshot in id_list(columns["snapshots"])]  # type: ignore[arg-type] # a column of ids
+    if not found:
+        return []
+    sizes = files.store.uncached.sizes([files.key(f"snapshots/{encode_id(snapshot)}") for snapshot in found])
+    return [snapshot for snapshot, size in zip(found, sizes.tolist(), strict=True) if size >= 0]
 
 
 def leads_to(files: RepositoryFormat, snapshot: ObjectId) -> bool:

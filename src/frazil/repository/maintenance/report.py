@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.record import Record
 
 if TYPE_CHECKING:
-    from frazil.formats.json_values import Json
+    from frazil.metadata.json_text import Json
 
 __all__ = ["Collected", "Expired"]
 

@@ -4,8 +4,10 @@ Which names these are is said in folders.py and by the kernel (rust/src/files). 
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -17,24 +19,41 @@ _JOURNAL: Final = ".__append" + LOCK_SUFFIX  # of a shard that was changed in pl
 _TEMPORARY: Final = ("~", ".copy-")  # how the names begin of files that were to be linked to other names
 
 
-def erase_leftovers(root: int, prefix: str, before: int, unlock: Callable[[str], object]) -> int:
-    """Removes leftovers below a prefix that were changed before a time, ns since 1970; how many. unlock: takes the lock of a key and gives it back. Raises OSError."""
+def erase_leftovers(root: int, prefix: str, before: int) -> int:
+    """Removes leftovers below a prefix that were changed before a time, ns since 1970; how many. Locks that somebody holds stay. Raises OSError."""
     count = 0
     for path, name in list(_old(root, prefix, before)):
-        if name.startswith(_TEMPORARY):
-            folder = enter_folder(root, path)
-            if folder is None:
-                continue
-            try:
-                with suppress(FileNotFoundError):
+        folder = enter_folder(root, path)
+        if folder is None:
+            continue
+        try:
+            with suppress(FileNotFoundError):
+                if name.startswith(_TEMPORARY):
                     os.unlink(name, dir_fd=folder)
                     count += 1
-            finally:
-                os.close(folder)
-        elif name != LOCK_SUFFIX:
-            unlock(path + name.removesuffix(LOCK_SUFFIX))
-            count += 1
+                else:
+                    count += _unlock(folder, name)
+        finally:
+            os.close(folder)
     return count
+
+
+def _unlock(folder: int, name: str) -> bool:
+    """Takes a lock and removes its file, if nobody holds it (rust/src/files/lock.rs)."""
+    if not hasattr(fcntl, "F_OFD_SETLK"):
+        return False
+    file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        named, held = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(file)
+        if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
+            return False
+        os.unlink(name, dir_fd=folder)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(file)
+    return True
 
 
 def _old(root: int, prefix: str, before: int) -> Iterator[tuple[str, str]]:

@@ -332,11 +332,7 @@ class LocalStore(Store):
         self._listed(prefix, lambda root: folders.clear_below(root, prefix, erase), None)
 
     def erase_leftovers(self, prefix: str, before: int) -> int:
-        # whoever expects a version that no file has takes the lock and gives it back
-        unlock = partial(self.erase_many, expect=[b"-"])
-        return self._listed(
-            prefix, lambda root: leftovers.erase_leftovers(root, prefix, before, lambda key: unlock([key])), 0
-        )
+        return self._listed(prefix, lambda root: leftovers.erase_leftovers(root, prefix, before), 0)
 
     def copy_in(
         self,

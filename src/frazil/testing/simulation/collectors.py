@@ -101,7 +101,8 @@ def dead_objects(world: World, repository: Repository) -> list[str]:
     starts = [repository.lookup_branch(name) for name in repository.branches]
     starts += [repository.lookup_tag(name) for name in repository.tags]
     for columns in read_notes(files, list_notes(files, "pins")):
-        starts += map(encode_id, id_list(columns["snapshots"]))  # type: ignore[arg-type] # a column of ids
+        pinned = map(encode_id, id_list(columns["snapshots"]))  # type: ignore[arg-type] # a column of ids
+        starts += [snapshot for snapshot in pinned if f"snapshots/{snapshot}" in world.medium.values]
     live: set[str] = set()
     for start in starts:
         for commit in repository.history(start):
