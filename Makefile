@@ -25,6 +25,8 @@ PYTHON_SOURCES := $(shell find src -name '*.py' -o -name '*.pyi')
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export LIBZ_SYS_STATIC := 1
 export SERVERS
+# Tests start Python hundreds of times and each worker imports all of them: what was compiled once is kept, also where that is not the habit.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST_ARGS ?=
 BENCH_ROWS ?=
@@ -100,7 +102,7 @@ test-oldest: $(OLDEST)/ready ## the tests of the integrations, with the oldest z
 		tests/integrations/zarr tests/integrations/xarray tests/foreign/zarr_python
 
 campaign: $(VENV)/dev $(VENV)/kernel $(ZARR2)/ready $(SERVERS)/ready ## what takes minutes: many more kills, larger selections, longer searches
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly -m campaign $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile nightly -m "campaign or search" $(PYTEST_ARGS)
 
 # --- checks ---------------------------------------------------------------------------------------------------------------------------
 

@@ -193,8 +193,9 @@ def test_attributes_write_through(tmp_path: Path) -> None:
         array.attrs["bad"] = {1, 2}
 
 
-def test_a_result_that_memory_cannot_hold_is_no_wrong_selection() -> None:
-    array = frazil.create_array(MemoryStore(), shape=(2**40, 2**10), dtype="f8", chunks=(2**10, 2**10))
+@pytest.mark.parametrize("dtype", ["f8", "string", "bytes"])
+def test_a_result_that_memory_cannot_hold_is_no_wrong_selection(dtype: str) -> None:
+    array = frazil.create_array(MemoryStore(), shape=(2**40, 2**10), dtype=dtype, chunks=(2**10, 2**10))
     for read in (
         lambda: array[...],
         lambda: array.oindex[:, [1, 2, 3]],

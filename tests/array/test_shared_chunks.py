@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.array.kept_nodes import KeptNodes, kept_place
 from tests.faults.together import in_threads
+from tests.searches import search
 from tests.stores.shared_chunks import SharedChunks
 from tests.strategies import Layout, basic_selections, layouts, orthogonal_selections, same, values
 
@@ -63,6 +64,7 @@ def a_store(on_disk: bool) -> Iterator[Store]:
 # --- as NumPy ----------------------------------------------------------------------------------------------------------------------------
 
 
+@search(share=2)
 @given(
     layouts(),
     st.sampled_from(["u1", "f8", "V3"]),

@@ -10,6 +10,7 @@ import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.searches import search
 
 import frazil
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError, UnknownExtensionError
@@ -44,6 +45,7 @@ def elements(draw: st.DrawFn, kind: str, shape: tuple[int, ...]) -> np.ndarray:
     return of(kind, values if kind == "string" else [value.encode() for value in values], shape)
 
 
+@search(share=2)
 @given(st.data(), st.sampled_from(LAYOUTS), st.sampled_from(["string", "bytes"]), texts)
 def test_values_are_those_of_numpy(data: st.DataObject, layout: dict, kind: str, fill: str) -> None:
     if kind == "bytes":

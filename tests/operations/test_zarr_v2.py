@@ -81,7 +81,10 @@ def test_conversions_move_chunks_as_bytes(order: str, tmp_path: Path) -> None:
         for path in ("a/x", "f"):
             array = group[path]
             np.testing.assert_array_equal(array[...], VALUES)  # type: ignore[index]
-            assert array.attrs.asdict() == root[path].attrs.asdict()
+            attributes = array.attrs.asdict()
+            marked = attributes.pop("_FillValue", None)  # what xarray takes the fill value of Zarr v2 for
+            assert (marked is not None) is (zarr_format == 3 and path == "a/x")
+            assert attributes == root[path].attrs.asdict()
         assert group["a/x"].dimension_names == ("y", "x")  # type: ignore[union-attr]
         for key in ("f/0.0", "a/x/1.1"):
             assert (tmp_path / name / key).read_bytes() == (tmp_path / "two.zarr" / key).read_bytes()

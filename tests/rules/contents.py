@@ -6,6 +6,8 @@ import ast
 import builtins
 from collections.abc import Iterator, Mapping
 
+from tests.rules.syntax import nodes, parsed
+
 BUILTIN_ERRORS = frozenset(
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
 )
@@ -17,7 +19,7 @@ TEST_SUITES = "/testing/"
 
 def missing_docstrings(sources: Mapping[str, str]) -> list[str]:
     """Files that do not open with a docstring."""
-    return [f"{path}: no docstring" for path, text in sources.items() if not ast.get_docstring(ast.parse(text))]
+    return [f"{path}: no docstring" for path, text in sources.items() if not ast.get_docstring(parsed(text))]
 
 
 def stray_exceptions(sources: Mapping[str, str]) -> list[str]:
@@ -26,7 +28,7 @@ def stray_exceptions(sources: Mapping[str, str]) -> list[str]:
         f"{path}:{node.lineno}: {node.name} is an exception; those live in errors.py"
         for path, text in sources.items()
         if not path.endswith(HOME_OF_ERRORS)
-        for node in ast.walk(ast.parse(text))
+        for node in nodes(text)
         if isinstance(node, ast.ClassDef) and any(_is_error(_last_name(base)) for base in node.bases)
     ]
 
@@ -36,7 +38,7 @@ def bare_raises(sources: Mapping[str, str]) -> list[str]:
     return [
         f"{path}:{node.lineno}: raises {name}; errors.py has what callers can act upon"
         for path, text in sources.items()
-        for node in ast.walk(ast.parse(text))
+        for node in nodes(text)
         if isinstance(node, ast.Raise) and (name := _raised(node)) in BUILTIN_ERRORS - MAY_BE_RAISED
         if not (name == "AssertionError" and TEST_SUITES in path)
     ]
@@ -48,7 +50,7 @@ def public_any(sources: Mapping[str, str]) -> list[str]:
         f"{path}:{function.lineno}: {function.name} has Any in its signature"
         for path, text in sources.items()
         if not any(_private(part) for part in path.removesuffix(".py").split("/"))
-        for function in _public_functions(ast.parse(text))
+        for function in _public_functions(parsed(text))
         if any(_says_any(annotation) for annotation in _annotations(function))
     ]
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
+
+from tests.rules.syntax import parsed
 
 PACKAGE = "frazil"
 ROOT = "__init__"  # the room of frazil/__init__.py
@@ -90,12 +93,17 @@ def find_imports(sources: Mapping[str, str]) -> list[Import]:
     for path, text in sources.items():
         source = module_of(path)
         package = source if path.endswith(("/__init__.py", "/__init__.pyi")) else source.rpartition(".")[0]
-        for node, hidden in _import_nodes(ast.parse(text), hidden=False):
+        for node, hidden in _imports_of(text):
             late = isinstance(node, ast.Call) and _called(node) in LATE_CALLS
             found += [
                 Import(path, node.lineno, source, target, hidden, late) for target in _targets(node, package, modules)
             ]
     return found
+
+
+@cache
+def _imports_of(text: str) -> tuple[tuple[ast.Import | ast.ImportFrom | ast.Call, bool], ...]:
+    return tuple(_import_nodes(parsed(text), hidden=False))
 
 
 def _import_nodes(node: ast.AST, *, hidden: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom | ast.Call, bool]]:

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
+from tests.rules.syntax import functions
+
 FILE_LINES = 500
 BODY_LINES = 60
 
@@ -31,10 +33,9 @@ def long_bodies(sources: Mapping[str, str], exceptions: Exceptions) -> list[str]
 
 def python_bodies(text: str) -> Iterator[tuple[str, int]]:
     """Every function and the lines of its body, its docstring left out."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-            yield node.name, (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+    for node in functions(text):
+        body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+        yield node.name, (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
 _RUST_TEXTS = re.compile(

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tests.rules.syntax import nodes
+
 NOT_OURS = {".git", "target", "build", "dist", "__pycache__"}  # made by tools, never committed
 NOT_OURS_PATTERN = re.compile(
     r"\.venv.*|\.servers|\.[a-z]+_cache|\.hypothesis|.*\.egg-info|.*\.(?:so|pyd|pyc|png|npy|whl)"
@@ -82,6 +84,6 @@ def _beside(path: str, there: set[str]) -> list[str]:
 
 
 def _docstrings(text: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (docstring := ast.get_docstring(node)):
             yield docstring

@@ -105,7 +105,7 @@ class _Server(ThreadingHTTPServer):
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """The URL at which a handler answers until the end of the block."""
     with _Server(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread = Thread(target=server.serve_forever, args=(0.005,), daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}"

@@ -44,6 +44,10 @@ class SharedChunks:
     def direct(self) -> bool:
         return self.store.capabilities.direct
 
+    @property
+    def answers_files(self) -> bool:
+        return self.store.capabilities.local
+
     def locate(self, coords: Columns) -> Located:
         found = [self.chunks.get(tuple(at)) for at in coords.tolist()]
         names = sorted({one.name for one in found if one is not None and one.inline is None}, reverse=True)

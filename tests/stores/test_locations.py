@@ -14,6 +14,7 @@ from frazil.stores.locations import key_prefix, resolve
 from frazil.stores.memory import MemoryStore
 from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.store import Store
+from frazil.stores.zip.zip_store import ZipStore
 
 
 def local_path(place: tuple[Store, str]) -> str:
@@ -68,13 +69,44 @@ def test_stores_are_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    "location",
-    ["a.zip", "b/c.ZIP", Path("a.zip")],
+    ("location", "archive", "prefix"),
+    [
+        ("a.zip", "a.zip", ""),
+        ("b/c.ZIP", "b/c.ZIP", ""),
+        (Path("a.zarr.zip"), "a.zarr.zip", ""),
+        ("a.zarr.zip/", "a.zarr.zip", ""),
+        ("d/a.zarr.zip/group/b", "d/a.zarr.zip", "group/b/"),
+        ("a.zip/b.zip", "a.zip", "b.zip/"),
+        ("folder.zip/b.zip/c", "folder.zip/b.zip", "c/"),
+        ("file:///d/a.zip/g", "/d/a.zip", "g/"),
+    ],
 )
-def test_what_has_not_come_yet_is_said(location: str | Path) -> None:
-    with pytest.raises(InvalidInputError, match="yet") as caught:
-        resolve(location)
-    assert caught.value.path == os.fspath(location)
+def test_archives(
+    location: str | Path, archive: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.zip").mkdir()
+    store, found = resolve(location)
+    assert isinstance(store, ZipStore)
+    assert (store.path, found) == (os.path.abspath(archive), prefix)
+    assert not Path(archive).exists(), "nothing is made"
+
+
+@pytest.mark.parametrize(
+    ("url", "archive", "prefix"),
+    [
+        ("s3://b/x.zarr.zip", "s3://b/x.zarr.zip", "foo/"),
+        ("https://h/p/x.zip/group/a", "https://h/p/x.zip", "group/a/foo/"),
+        ("s3://b.zip/x", None, "foo/"),
+        ("s3://b.zip", None, "foo/"),
+        ("s3://b/x.zipped", None, "foo/"),
+    ],
+)
+def test_archives_in_buckets(url: str, archive: str | None, prefix: str) -> None:
+    store, found = resolve(url, "foo")
+    assert found == prefix
+    assert isinstance(store, ObjectStore if archive is None else ZipStore)
+    assert archive is None or store.path == archive  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
     memory = LateModule("frazil.stores.memory")
 
-_KEPT: Final = ("chunks", "shards", "fill_value", "dimension_names")
+_KEPT: Final = ("fill_value", "dimension_names")
 _KINDS: Final = ("filters", "serializer", "compressors")
 _KEEP: Final = "keep"
 
@@ -98,14 +98,12 @@ def _copied(data: object, arguments: Mapping[str, object], *, write_data: bool) 
     """Arguments of create_array for a copy of `data`."""
     given = {key: value for key, value in arguments.items() if not (isinstance(value, str) and value == _KEEP)}
     if isinstance(data, Array):
-        kept = {key: getattr(data, key) for key in _KEPT}
-        kept["attributes"] = data.attrs.asdict()
+        kept = like(data, given)
+        kept.update({key: getattr(data, key) for key in _KEPT}, attributes=data.attrs.asdict())
         if not {"codecs", *_KINDS} & set(given):
             kept["codecs"] = data.codecs
         elif "codecs" not in given:
             kept.update({kind: getattr(data, kind) for kind in _KINDS})
-        if "chunks" in given and "shards" not in given:
-            kept.pop("shards")
         given = {**kept, **given}
     shaped = data if hasattr(data, "shape") and hasattr(data, "dtype") else np.asarray(data)
     return {"data": shaped, **given} if write_data else {"shape": shaped.shape, "dtype": shaped.dtype, **given}

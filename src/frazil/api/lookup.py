@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.formats.ids import ALPHABET, ID_CHARACTERS, ObjectId, decode_id, encode_id
 from frazil.formats.snapshots import SnapshotInfo
 from frazil.formats.times import parse_time
+from frazil.late import LateModule
 from frazil.metadata.extensions import suggestion
 from frazil.repository.format import Ancestor, RepositoryFormat
 from frazil.repository.maintenance.expired import expired_error, expired_ids, find_expired
 from frazil.repository.maintenance.id_columns import Ids, among, id_column
 
 if TYPE_CHECKING:
+    from frazil.array.interface import html_table
     from frazil.formats.json_values import Json
-
+else:
+    html_table = LateModule("frazil.array.interface.html_table")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORTEST: Final = 4  # characters of an id that name a snapshot
@@ -72,6 +76,25 @@ class Commit:
 
     def __repr__(self) -> str:
         return f"<Commit {self.id} {self.written_at:%Y-%m-%d %H:%M:%S} {self.message!r}>"
+
+
+class History(Iterator[Commit]):
+    """The snapshots that led to one, newest first. An iterator, which notebooks show from its beginning."""
+
+    __slots__ = ("_commits", "_made")
+
+    def __init__(self, files: RepositoryFormat, snapshot: ObjectId) -> None:
+        self._made: Final = (files, snapshot)
+        self._commits = commits(files, snapshot)
+
+    def __next__(self) -> Commit:
+        return next(self._commits)
+
+    def _repr_html_(self) -> str:
+        found = list(islice(commits(*self._made), html_table.MOST_ROWS + 1))
+        rows = [(commit.id, f"{commit.written_at:%Y-%m-%d %H:%M:%S}", commit.message) for commit in found]
+        is_whole = len(rows) <= html_table.MOST_ROWS
+        return html_table.table("frazil history", rows[: html_table.MOST_ROWS], more=0 if is_whole else None)
 
 
 def commits(files: RepositoryFormat, snapshot: ObjectId) -> Iterator[Commit]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from frazil.api import maintenance
 from frazil.api.destinations import check_destination
-from frazil.api.lookup import Commit, branch_hint, commits, lookup_snapshot, tag_hint
+from frazil.api.lookup import History, branch_hint, lookup_snapshot, tag_hint
 from frazil.api.lookup import as_of as find_as_of
 from frazil.api.lookup import lookup as lookup_name
 from frazil.api.references import split_reference
@@ -39,8 +39,10 @@ from frazil.stores.locations import Location, resolve
 from frazil.stores.retry import retry
 
 if TYPE_CHECKING:
+    from frazil.array.interface import html_table
     from frazil.stores.caches import disk_cache
 else:
+    html_table = LateModule("frazil.array.interface.html_table")
     disk_cache = LateModule("frazil.stores.caches.disk_cache")
 
 
@@ -158,6 +160,13 @@ class Repository:
 
     def __repr__(self) -> str:
         return f"<frazil.Repository {self._files.store!r}{' ' + self._files.prefix if self._files.prefix else ''}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(f"branch {name}", self.lookup_branch(name)) for name in self.branches]
+        rows += [(f"tag {name}", self.lookup_tag(name)) for name in self.tags]
+        return html_table.table(
+            repr(self).strip("<>"), rows[: html_table.MOST_ROWS], more=max(len(rows) - html_table.MOST_ROWS, 0)
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         return Repository, (self._files, self._options, self._registry)
@@ -288,9 +297,9 @@ class Repository:
         """The id of the snapshot that a tag, a branch, an id or the beginning of one names, in this order. Raises NotFoundError, InvalidInputError."""
         return encode_id(lookup_name(self._files, name))
 
-    def history(self, name: str = MAIN) -> Iterator[Commit]:
+    def history(self, name: str = MAIN) -> History:
         """The snapshots that led to a branch, tag or snapshot, newest first: id, parent, message, written_at, metadata."""
-        return commits(self._files, lookup_name(self._files, name))
+        return History(self._files, lookup_name(self._files, name))
 
     def diff(self, old: str, new: str) -> Difference:
         """What changed from one branch, tag or snapshot to another. Raises NotFoundError, FormatError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from frazil.api.row_copies import ArrayRows
@@ -97,6 +97,20 @@ class Session:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Session, (self._transaction, self._registry, self._runtime)
+
+    def __getitem__(self, path: str) -> Array | Group:
+        """The node at a path, as root[path]."""
+        return self.root[path]
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.root
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the direct members of the root group."""
+        return iter(self.root)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.root._ipython_key_completions_()
 
     def place(self, path: str = "") -> Place:
         """The place of the node at a path, to open it."""

@@ -70,6 +70,10 @@ class Attributes(MutableMapping[str, object]):
     def __len__(self) -> int:
         return len(self._owner.read_attributes())
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """Names, for `attrs["` and the tabulator key."""
+        return list(self)
+
     def __repr__(self) -> str:
         return f"Attributes({dict(self._owner.read_attributes())!r})"
 

@@ -20,6 +20,8 @@ from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.record import Record
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from frazil.array.hierarchy.nodes import Place
     from frazil.metadata.grids import rectilinear
     from frazil.metadata.model import ArrayMetadata
@@ -30,13 +32,13 @@ else:
 
 
 class CompiledArray(Record):
-    """counts: inner chunks in one chunk of the grid, along each dimension; None: there are no shards; fill: the fill value as an element. Where chunks have several
-    shapes, chain and counts are those of the largest length along each dimension."""
+    """counts: inner chunks in one chunk of the grid, along each dimension; None: there are no shards; fill: the fill value as an element, an array without dimensions
+    (a scalar of S or U loses zeros at its end). Where chunks have several shapes, chain and counts are those of the largest length along each dimension."""
 
     codecs: tuple[Codec, ...]
     chain: Chain
     counts: tuple[int, ...] | None
-    fill: np.generic
+    fill: NDArray[np.generic]
 
     @property
     def inner_codecs(self) -> tuple[Codec, ...]:
@@ -68,7 +70,7 @@ def _compile(registry: Registry, metadata: ArrayMetadata) -> CompiledArray:
     spec = chunk_spec(metadata.data_type, grid.chunk_shape, metadata.fill_value)
     chain = compile_chain(codecs, spec)
     counts = chain.leaf_counts if chain.levels else None
-    return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype)[0])
+    return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype).reshape(()))
 
 
 def _compile_largest(
@@ -87,7 +89,7 @@ def _compile_largest(
                 )
     spec = chunk_spec(metadata.data_type, grid.largest, metadata.fill_value)
     counts = chain.leaf_counts if chain.levels else None
-    return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype)[0])
+    return CompiledArray(codecs, chain, counts, np.frombuffer(spec.fill, spec.dtype).reshape(()))
 
 
 def compile_shape(registry: Registry, metadata: ArrayMetadata, shape: tuple[int, ...]) -> Chain:

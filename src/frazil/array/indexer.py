@@ -74,10 +74,12 @@ def _only_text(value: ArrayLike, path: str) -> ArrayLike:
     return value
 
 
-def empty_values(shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str) -> Values:
-    """Memory for a result. Raises InvalidInputError where there is not enough, as the caller has to ask for less; its cause is what NumPy raised."""
+def empty_values(
+    shape: tuple[int, ...], dtype: np.dtype[np.generic], path: str, make: Callable[..., Values] = np.empty
+) -> Values:
+    """Memory for a result, of np.empty or np.zeros. Raises InvalidInputError where there is not enough, as the caller has to ask for less; its cause is what NumPy raised."""
     try:
-        return np.empty(shape, dtype)
+        return make(shape, dtype)
     except (ValueError, MemoryError) as error:
         raise InvalidInputError(
             f"the result of {prod(shape)} elements of {dtype} is more than memory can hold",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.array.access import Access
+from frazil.array.interface.html_table import table as html_table
 from frazil.errors import one_line
 from frazil.metadata.json_text import Json, copied
 from frazil.metadata.model import ArrayMetadata
@@ -44,8 +45,8 @@ FORMATS: Final[dict[int | str, str]] = {
 
 
 class ArrayInfo(Record):
-    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document; nchunks: innermost chunks; chunks_initialized: those
-    of them that are stored, None where they were not counted."""
+    """nbytes: of all elements; stored_nbytes: of all stored objects, without the document, and -1, as stored_objects, where nothing was listed; nchunks: innermost chunks;
+    chunks_initialized: those of them that are stored, None where they were not counted."""
 
     path: str
     zarr_format: int | str
@@ -73,6 +74,13 @@ class ArrayInfo(Record):
         return str(self)
 
     def __str__(self) -> str:
+        return table(self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table("frazil.Array info", self.rows())
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values as text, in the order in which they are printed."""
         stored = f"{human(self.stored_nbytes)} in {_counted(self.stored_objects, 'shard' if self.shards else 'chunk')}"
         if self.stored_nbytes:
             stored += f" ({self.nbytes / self.stored_nbytes:.1f} times smaller)"
@@ -86,19 +94,25 @@ class ArrayInfo(Record):
             ("codecs", ", ".join(self.codecs)),
             ("fill value", str(self.fill_value)),
             ("size", f"{human(self.nbytes)} in {_counted(self.nchunks, 'chunk')}"),
-            ("stored", stored),
         ]
+        if self.stored_objects >= 0:
+            lines.append(("stored", stored))
         if self.chunks_initialized is not None:
             lines.append(("initialized", f"{self.chunks_initialized} of {_counted(self.nchunks, 'chunk')}"))
         if self.dimension_names is not None:
             lines.insert(3, ("dimensions", ", ".join(name or "-" for name in self.dimension_names)))
-        lines += [(f"attribute {name}", str(value)) for name, value in self.attributes.items()]
-        return table(lines)
+        return lines + [(f"attribute {name}", str(value)) for name, value in self.attributes.items()]
 
 
 def array_info(access: Access, metadata: ArrayMetadata, array: Described) -> ArrayInfo:
     """Lists the array's keys."""
     stored, sizes = access.storage.stored_sizes(metadata.grid_shape)
+    nbytes = int(np.maximum(sizes, 0).sum())
+    return described(metadata, array)._replace(stored_objects=len(stored), stored_nbytes=nbytes)
+
+
+def described(metadata: ArrayMetadata, array: Described) -> ArrayInfo:
+    """What is known without a request: nothing of what is stored."""
     return ArrayInfo(
         array.path,
         metadata.zarr_format,
@@ -112,8 +126,8 @@ def array_info(access: Access, metadata: ArrayMetadata, array: Described) -> Arr
         {name: copied(value) for name, value in metadata.attributes.items()},
         array.nbytes,
         array.nchunks,
-        len(stored),
-        int(np.maximum(sizes, 0).sum()),
+        -1,
+        -1,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import frazil
 from frazil.cli.command import Command
-from frazil.cli.commands import cache, serve
+from frazil.cli.commands import cache, completion, serve
 from frazil.cli.commands.read import checksum, du, get, info, ls, shards, tree, validate, view
 from frazil.cli.commands.repo import branch, diff, expire, gc, init, log, tag
 from frazil.cli.commands.write import convert, copy, export, import_, rechunk, set_
@@ -25,7 +25,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     shards.COMMAND,
     convert.COMMAND,
     rechunk.COMMAND,
-    *(copy.COMMAND, import_.COMMAND, export.COMMAND, serve.COMMAND, cache.COMMAND),
+    *(copy.COMMAND, import_.COMMAND, export.COMMAND, serve.COMMAND, cache.COMMAND, completion.COMMAND),
     *(init.COMMAND, log.COMMAND, diff.COMMAND, branch.COMMAND, tag.COMMAND, gc.COMMAND, expire.COMMAND),
 )
 GROUPS: Final[dict[str, tuple[str, str]]] = {
@@ -82,6 +82,7 @@ def build_parser() -> ArgumentParser:
         if group not in places:
             places[group] = _group_of_commands(commands, group)
         command.fill(places[group].add_parser(name, help=command.summary))
+    parser.set_defaults(program=parser)  # for the scripts that complete its commands
     return parser
 
 

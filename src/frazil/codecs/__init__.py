@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.codecs.array_to_array.transpose import Transpose
 from frazil.codecs.array_to_bytes.bytes import Bytes
 from frazil.codecs.array_to_bytes.sharding_indexed import ShardingIndexed
-from frazil.codecs.builtin_codecs import LATE
+from frazil.codecs.builtin_codecs import LATE, PICKLE
 from frazil.codecs.bytes_to_bytes.blosc import Blosc
 from frazil.codecs.bytes_to_bytes.crc32c import Crc32c
 from frazil.codecs.bytes_to_bytes.gzip import Gzip
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from frazil.codecs.array_to_array.astype import AsType
     from frazil.codecs.array_to_array.bitround import BitRound, NumcodecsBitRound
     from frazil.codecs.array_to_array.cast_value import CastValue
+    from frazil.codecs.array_to_array.categorize import Categorize
     from frazil.codecs.array_to_array.delta import Delta
     from frazil.codecs.array_to_array.fixed_scale_offset import FixedScaleOffset
     from frazil.codecs.array_to_array.packbits import NumcodecsPackBits
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from frazil.codecs.array_to_array.reshape import Reshape, Squeeze
     from frazil.codecs.array_to_array.scale_offset import ScaleOffset
     from frazil.codecs.array_to_bytes.n5_default import N5Default
+    from frazil.codecs.array_to_bytes.objects import Json2, MsgPack2, Pickle
     from frazil.codecs.array_to_bytes.packbits import PackBits
     from frazil.codecs.array_to_bytes.pcodec import Pcodec
     from frazil.codecs.array_to_bytes.zfp import Zfp
+    from frazil.codecs.bytes_to_bytes.base64 import Base64
     from frazil.codecs.bytes_to_bytes.bz2 import Bz2
     from frazil.codecs.bytes_to_bytes.checksums import Adler32, Crc32, Fletcher32
     from frazil.codecs.bytes_to_bytes.conditional import Conditional
@@ -47,12 +50,14 @@ __all__ = [
     "ArrayToArray",
     "ArrayToBytes",
     "AsType",
+    "Base64",
     "BitRound",
     "Blosc",
     "Bytes",
     "BytesToBytes",
     "Bz2",
     "CastValue",
+    "Categorize",
     "ChunkSpec",
     "Codec",
     "Conditional",
@@ -63,14 +68,17 @@ __all__ = [
     "Fletcher32",
     "Gdeflate",
     "Gzip",
+    "Json2",
     "Lz4",
     "Lzma",
+    "MsgPack2",
     "N5Default",
     "NumcodecsBitRound",
     "NumcodecsPackBits",
     "OnBytes",
     "PackBits",
     "Pcodec",
+    "Pickle",
     "Quantize",
     "Registry",
     "Reshape",
@@ -85,5 +93,5 @@ __all__ = [
 ]
 if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(
-        __name__, {late.name: late.module for late in LATE.values() if late.name in __all__}
+        __name__, {late.name: late.module for late in (*LATE.values(), PICKLE) if late.name in __all__}
     )

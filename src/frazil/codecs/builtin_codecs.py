@@ -46,6 +46,7 @@ LATE: Final[dict[str, LateCodec]] = {
     "conditional": LateCodec("frazil.codecs.bytes_to_bytes.conditional", "Conditional"),
     "numcodecs.zlib": LateCodec("frazil.codecs.bytes_to_bytes.zlib", "Zlib"),
     "numcodecs.bz2": LateCodec("frazil.codecs.bytes_to_bytes.bz2", "Bz2"),
+    "numcodecs.base64": LateCodec("frazil.codecs.bytes_to_bytes.base64", "Base64"),
     "numcodecs.lz4": LateCodec("frazil.codecs.bytes_to_bytes.lz4", "Lz4"),
     "numcodecs.lzma": LateCodec("frazil.codecs.bytes_to_bytes.lzma", "Lzma"),
     "numcodecs.shuffle": LateCodec("frazil.codecs.bytes_to_bytes.shuffle", "Shuffle"),
@@ -59,6 +60,9 @@ LATE: Final[dict[str, LateCodec]] = {
     "numcodecs.bitround": LateCodec("frazil.codecs.array_to_array.bitround", "NumcodecsBitRound"),
     "numcodecs.astype": LateCodec("frazil.codecs.array_to_array.astype", "AsType"),
     "numcodecs.packbits": LateCodec("frazil.codecs.array_to_array.packbits", "NumcodecsPackBits"),
+    "numcodecs.categorize": LateCodec("frazil.codecs.array_to_array.categorize", "Categorize"),
+    "numcodecs.json2": LateCodec("frazil.codecs.array_to_bytes.objects", "Json2"),
+    "numcodecs.msgpack2": LateCodec("frazil.codecs.array_to_bytes.objects", "MsgPack2"),
     "vlen-utf8": LateCodec("frazil.codecs.array_to_bytes.vlen", "VlenUtf8"),
     "vlen-bytes": LateCodec("frazil.codecs.array_to_bytes.vlen", "VlenBytes"),
     "vlen-array": LateCodec("frazil.codecs.array_to_bytes.vlen", "VlenArray"),
@@ -67,6 +71,9 @@ LATE: Final[dict[str, LateCodec]] = {
     "zarrs.optional": LateCodec("frazil.codecs.array_to_bytes.zarrs_optional", "ZarrsOptional"),
     "frazil.on_bytes": LateCodec("frazil.codecs.bytes_to_bytes.on_bytes", "OnBytes"),
 }
+PICKLE: Final = LateCodec(
+    "frazil.codecs.array_to_bytes.objects", "Pickle"
+)  # which no registry has: loading a pickle runs code
 # other names that zarrs has written
 ALIASES: Final[dict[str, type[Codec] | LateCodec]] = {
     "endian": Bytes,

@@ -15,7 +15,7 @@ from frazil import _kernel
 from frazil.errors import ChunkDecodeError, FrazilError, InvalidInputError, MetadataError
 from frazil.metadata.extension_guard import ExtensionCall
 from frazil.metadata.extensions import Extension
-from frazil.metadata.types.core import BYTES_VIEW, TEXT_VIEW
+from frazil.metadata.types.core import BYTES_VIEW, OBJECT_VIEW, TEXT_VIEW
 from frazil.record import Record
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class ChunkSpec(Record):
 
     @property
     def views(self) -> bool:
-        """Whether its elements are views of text or bytes of any length."""
-        return self.dtype in (TEXT_VIEW, BYTES_VIEW)
+        """Whether its elements are views of text, bytes or objects of any length."""
+        return self.dtype in (TEXT_VIEW, BYTES_VIEW, OBJECT_VIEW)
 
     @property
     def nbytes(self) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Columns: TypeAlias = "NDArray[np.int64]"
 _Array: TypeAlias = "NDArray[np.generic]"
 # arrays are int64 or bool, and not of 0 dimensions unless bool
-_Item: TypeAlias = "int | slice | EllipsisType | _Array | None"
+IndexItem: TypeAlias = "int | slice | EllipsisType | _Array | None"
 
 _WHOLE = slice(None)
 _DESCENDING = slice(None, None, -1)
@@ -169,11 +169,12 @@ def blocks(selection: object, shape: tuple[int, ...], extents: tuple[int, ...]) 
     return BoxSelection(shape, tuple(axes))
 
 
-def _items(selection: object) -> list[_Item]:
-    return [_item(part) for part in (selection if isinstance(selection, tuple) else (selection,))]
+def _items(selection: object) -> list[IndexItem]:
+    return [index_item(part) for part in (selection if isinstance(selection, tuple) else (selection,))]
 
 
-def _item(part: object) -> _Item:
+def index_item(part: object) -> IndexItem:
+    """One of what stands between brackets, normalised: int, slice, Ellipsis, None, or an array of int64 or of bools. Raises SelectionError for anything else."""
     kind = type(part)
     if kind is int or kind is slice or part is None or part is Ellipsis:
         return part  # type: ignore[return-value]
@@ -217,7 +218,7 @@ def _out_of_bounds(asked: int, axis: int, length: int) -> SelectionError:
     return SelectionError(f"index {shown(asked)} is out of bounds for axis {axis} with length {length}")
 
 
-def _box(items: list[_Item], shape: tuple[int, ...]) -> BoxSelection:
+def _box(items: list[IndexItem], shape: tuple[int, ...]) -> BoxSelection:
     """Each item by itself along its dimension."""
     ellipses = sum(item is Ellipsis for item in items)
     given = len(items) - ellipses - sum(item is None for item in items)
@@ -295,7 +296,7 @@ def _wrapped(indices: _Array, axis: int, length: int) -> Columns:
     return columns if low >= 0 else np.where(columns < 0, columns + length, columns)
 
 
-def _points(items: list[_Item], shape: tuple[int, ...]) -> PointSelection:
+def _points(items: list[IndexItem], shape: tuple[int, ...]) -> PointSelection:
     if len(items) == 1 and isinstance(mask := items[0], np.ndarray) and mask.dtype == np.bool_:
         if mask.shape != shape:
             raise SelectionError(f"a mask of shape {mask.shape} for an array of shape {shape}")

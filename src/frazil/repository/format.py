@@ -218,7 +218,7 @@ class RepositoryFormat(Protocol):
         """Where an object lies in the store, by its name, such as "chunks/WT2Z2GQ09G0RTAEQ3D70"."""
 
     def chunk_store(self) -> Store:
-        """The store as chunks are read from it."""
+        """The store as chunks are read from it: `store` itself, or one over it that keeps what it reads."""
 
     def require(self) -> None:
         """Raises NotFoundError where there is no repository, FormatError where it is one of another format."""

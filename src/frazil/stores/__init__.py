@@ -1,6 +1,6 @@
 """Stores: keys <-> bytes, in batches, with versions. port.py is the port, store.py what is written once on top of it, locations.py says what a user may call a location.
 
-local/, objects/ and memory.py are stores; caches/, transformer/, operations/ and wrappers.py are stores over stores; array_storage/ has the ports between arrays and stores,
+local/, objects/, zip/ and memory.py are stores; caches/, transformer/, operations/ and wrappers.py are stores over stores; array_storage/ has the ports between arrays and stores,
 keys/ what a key is and how keys are listed and locked, transfer/ what moves bytes between stores and memory.
 Not here: what the bytes mean (codecs/, metadata/, formats/)."""
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from frazil.stores.operations.adapted_store import AdaptedStore, StoreWithPartialAccess, adapt
     from frazil.stores.transformer.sharding_store import ShardingStore
     from frazil.stores.wrappers import ReadOnlyStore, WrappedStore, read_only
+    from frazil.stores.zip.zip_store import ZipStore
 
 __all__ = [
     "ABSENT",
@@ -44,6 +45,7 @@ __all__ = [
     "StoreWithPartialAccess",
     "Version",
     "WrappedStore",
+    "ZipStore",
     "adapt",
     "read_only",
 ]
@@ -59,6 +61,7 @@ if not TYPE_CHECKING:
             "ShardingStore": "frazil.stores.transformer.sharding_store",
             "StoreWithPartialAccess": "frazil.stores.operations.adapted_store",
             "WrappedStore": "frazil.stores.wrappers",
+            "ZipStore": "frazil.stores.zip.zip_store",
             "adapt": "frazil.stores.operations.adapted_store",
             "read_only": "frazil.stores.wrappers",
         },

@@ -11,6 +11,7 @@ from frazil.stores.objects.object_store import ObjectStore
 from frazil.stores.operations.adapted_store import AdaptedStore
 from frazil.stores.store import Store
 from frazil.stores.wrappers import WrappedStore
+from frazil.stores.zip.zip_store import ZipStore
 
 
 def address_of(store: Store, root: str) -> tuple[object, str]:
@@ -18,9 +19,12 @@ def address_of(store: Store, root: str) -> tuple[object, str]:
     while isinstance(store, WrappedStore):
         store = store.inner
     if isinstance(store, AdaptedStore):
-        return id(store.inner), root
+        return store.guard_name or id(store.inner), root
     if isinstance(store, LocalStore):
         return "folder", os.path.join(os.path.realpath(store.path), root, "")
+    if isinstance(store, ZipStore):
+        above, where = address_of(*store.location)
+        return above, f"{where.rstrip('/')}/{root}"
     if isinstance(store, MemoryStore):
         return ("memory", store.mark), root
     if isinstance(store, ObjectStore):
@@ -53,4 +57,6 @@ def shown(store: Store, root: str) -> str:
         return f"memory://{store.name}/{root}".rstrip("/")
     if isinstance(store, ObjectStore):
         return f"{store.place}/{root}".rstrip("/")
+    if isinstance(store, ZipStore):
+        return f"{store.path}/{root}".rstrip("/")
     return f"{store!r} {root}".rstrip().removesuffix("/")

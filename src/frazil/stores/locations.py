@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import InvalidInputError
 from frazil.late import LateModule
@@ -13,24 +13,25 @@ from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
-    from frazil._kernel import Buffer
     from frazil.stores import memory
     from frazil.stores.objects import clients, connections, object_store, storage_options
-    from frazil.stores.operations import adapted_store
+    from frazil.stores.operations import foreign_stores
+    from frazil.stores.zip import zip_store
 else:
-    adapted_store = LateModule("frazil.stores.operations.adapted_store")
     memory = LateModule("frazil.stores.memory")
     clients = LateModule("frazil.stores.objects.clients")
+    foreign_stores = LateModule("frazil.stores.operations.foreign_stores")
     object_store = LateModule("frazil.stores.objects.object_store")
     storage_options = LateModule("frazil.stores.objects.storage_options")
+    zip_store = LateModule("frazil.stores.zip.zip_store")
 
-__all__ = ["Location", "given_location", "key_prefix", "location_text", "resolve"]
+__all__ = ["Location", "given_location", "key_prefix", "location_text", "resolve", "split_archive"]
 
-Location: TypeAlias = "str | os.PathLike[str] | Store | adapted_store.StoreWithPartialAccess | connections.ObjectClient | Mapping[str, Buffer]"
+Location: TypeAlias = "str | os.PathLike[str] | Store | connections.ObjectClient | foreign_stores.AnyStore"
 
 _ALLOWED: Final = (
-    'a folder ("sea.zarr", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '
-    "an object of obstore, or a dict of keys to bytes"
+    'a folder or a zip archive ("sea.zarr", "sea.zarr.zip", a Path, "file:///data/sea.zarr"), "s3://bucket/prefix", "gs://", "az://", "https://", "memory://name", a Store, '
+    "an object of obstore, a store of zarr-python, fsspec's (file system, path), or a dict of keys to bytes"
 )
 _REMOTE: Final = ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "http", "https")
 
@@ -46,8 +47,10 @@ def resolve(
 ) -> tuple[Store, str]:
     """The store at a location, and the prefix ("" or ending in "/") of the node at `path` in it.
 
-    location  a folder's path, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, a Store, an object of obstore,
-              or what stores.adapt makes one of: a StoreWithPartialAccess, a dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders
+    location  the path of a folder or a zip archive, a file:// URL, memory://name, memory://name/path, the URL of an object store or a web server, or of a zip archive there, a Store,
+              an object of obstore, a store of zarr-python or a StorePath of it, fsspec's FSMap or (file system, path), or what stores.adapt makes one of: a StoreWithPartialAccess, a
+              dict. Text is a URL only with "://" after a scheme of two letters or more, so that "C://x" and "a:b" are folders. An archive is the first part of a path that ends in
+              ".zip" and is no folder, and of a URL the first part that does; the rest is a path in it
     requests_in_flight, bytes_in_flight, redirects  of an object store that is made here; threads: of a LocalStore
     Raises InvalidInputError for other kinds of places, which it names. Nothing is opened or made."""
     below = key_prefix(path)
@@ -59,20 +62,22 @@ def resolve(
 
     if isinstance(location, Store):
         return location, below
-    if not isinstance(location, str | os.PathLike) and isinstance(
-        location, adapted_store.StoreWithPartialAccess | Mapping
-    ):
-        return adapted_store.adapt(location), below
-    if not isinstance(location, str | os.PathLike) and clients.is_client(location):
-        return made(location), below
+    if not isinstance(location, str | os.PathLike):
+        if clients.is_client(location):
+            return made(location), below
+        foreign = foreign_stores.store_over(
+            location, requests_in_flight=requests_in_flight, bytes_in_flight=bytes_in_flight
+        )
+        if foreign is not None:
+            return foreign[0], foreign[1] + below
     text = location_text(location)  # type: ignore[arg-type] # of objects of obstore none is left
     scheme, rest = _split(text) if isinstance(location, str) else ("", text)
-    if scheme == "":
-        if text.lower().endswith(".zip") and not os.path.isdir(text):
-            raise _not_yet(text, "a zip file")
-        return LocalStore(text, threads=threads), below
-    if scheme == "file":
-        return LocalStore(_file_path(text, rest), threads=threads), below
+    if scheme in {"", "file"}:
+        where = text if scheme == "" else _file_path(text, rest)
+        archive = split_archive(where, is_url=False)
+        if archive is not None:
+            return zip_store.ZipStore(archive[0]), key_prefix(archive[1]) + below
+        return LocalStore(where, threads=threads), below
     if scheme == "memory":
         name, _, inside = rest.partition("/")
         if name == "":
@@ -81,7 +86,15 @@ def resolve(
             )
         return memory.MemoryStore(name), key_prefix(inside) + below
     if scheme in _REMOTE:
-        return made(text), below
+        archive = split_archive(text, is_url=True)
+        if archive is None:
+            return made(text), below
+        options: dict[str, Any] = {
+            "requests_in_flight": requests_in_flight,
+            "bytes_in_flight": bytes_in_flight,
+            "redirects": redirects,
+        }
+        return zip_store.ZipStore(archive[0], **options), key_prefix(archive[1]) + below
     raise InvalidInputError(
         f"no kind of store is called {scheme!r}", path=clients.shown_url(text), hint=f"allowed are {_ALLOWED}"
     )
@@ -103,8 +116,30 @@ def given_location(location: Location | None, store: Location | None, options: M
         )
     if not options:
         return where
-    chosen = storage_options.object_options(where, options)
-    return object_store.ObjectStore(where, **chosen)  # type: ignore[arg-type] # a URL, and options that are checked there
+    chosen: dict[str, Any] = storage_options.object_options(where, options)
+    archive = split_archive(str(where), is_url=True)
+    if archive is None:
+        return object_store.ObjectStore(where, **chosen)  # type: ignore[arg-type] # a URL, and options that are checked there
+    if archive[1]:
+        raise InvalidInputError(
+            "with storage_options a location ends with the zip archive",
+            path=archive[0],
+            hint=f"path={archive[1]!r} names the node",
+        )
+    return zip_store.ZipStore(archive[0], **chosen)
+
+
+def split_archive(text: str, *, is_url: bool) -> tuple[str, str] | None:
+    """The zip archive in a path or URL, and what follows it: the path of a node. None where there is none. Folders whose name ends in ".zip" are folders."""
+    lower = text.lower()
+    at = lower.find(".zip", text.find("://") + 3 if is_url else 0)
+    while at >= 0:
+        end = at + 4
+        bucket = is_url and text.find("/", text.find("://") + 3) in {-1, end}  # a host or a bucket, no object
+        if lower[end : end + 1] in {"", "/"} and not bucket and (is_url or not os.path.isdir(text[:end])):
+            return text[:end], text[end:].strip("/")
+        at = lower.find(".zip", end)
+    return None
 
 
 def key_prefix(path: str) -> str:
@@ -158,9 +193,3 @@ def _file_path(text: str, rest: str) -> str:
         raise InvalidInputError("a location has a NUL", path=text)
     drive = os.name == "nt" and path[1:2] == ":"
     return path if drive else "/" + path
-
-
-def _not_yet(text: str, what: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"this version of Frazil does not open {what} yet", path=text, hint=f"allowed are {_ALLOWED}"
-    )

@@ -181,12 +181,23 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert "convert" in (refused.value.hint or "")
 
 
+def test_chunks_without_elements_are_there_only_while_the_array_has_none() -> None:
+    store = MemoryStore()
+    document = {"zarr_format": 2, "shape": [0], "chunks": [0], "dtype": "<i4", "compressor": None, "fill_value": 7, "order": "C", "filters": None}  # fmt: skip
+    store.set(".zarray", json.dumps(document).encode())
+    frazil.open_array(store).resize(3)
+    assert json.loads(store.get(".zarray") or b"") == {**document, "shape": [3], "chunks": [1]}
+    assert frazil.open_array(store)[...].tolist() == [7, 7, 7]
+
+
 def test_bad_documents() -> None:
     good = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "<i4", "compressor": None, "fill_value": 0, "order": "C", "filters": None}  # fmt: skip
     for change in (
         {"zarr_format": 3},
         {"shape": [-1]},
         {"chunks": [2, 2]},
+        {"chunks": [0]},
+        {"dtype": [["f", "<i4", [1] * 40]]},
         {"dtype": "<i3"},
         {"dtype": "|O"},
         {"order": "A"},

@@ -15,6 +15,24 @@ from frazil.testing import CountingStore
 Axes = list[int | np.ndarray]
 
 
+@pytest.mark.parametrize(
+    "item",
+    [np.array([2**64 - 1], np.uint64), [[1], [2, 3]], True, np.True_, 1.5, [5], [True] * 4, np.zeros((1, 1), int)],
+)
+def test_what_is_no_index_of_a_dimension_is_refused(item: object) -> None:
+    view = frazil.zeros((5,), dtype="u1").lazy
+    with pytest.raises(SelectionError):
+        view[item]
+    with pytest.raises(SelectionError):
+        view[::-1][item]
+
+
+def test_a_view_of_many_elements_costs_nothing() -> None:
+    view = frazil.zeros((2**62,), dtype="u1", chunks=2**20).lazy
+    assert np.asarray(view[:: -(2**60)]).tolist() == [0] * 4
+    assert np.asarray(view[2**61 :][:3]).tolist() == [0] * 3
+
+
 @st.composite
 def items(draw: st.DrawFn, extent: int) -> object:
     """What selects along one dimension."""

@@ -84,6 +84,25 @@ def test_what_selections_refuse() -> None:
         array.get_basic_selection(0, out=np.empty(7, "i4"))
     with pytest.raises(SelectionError, match="no fields"):
         array.get_basic_selection(0, fields="f")
+    with pytest.raises(SelectionError, match="no mask"):
+        array.get_mask_selection([[True], [True, False]])
+    with pytest.raises(SelectionError, match="must be the name"):
+        array.get_basic_selection(0, fields=3)  # type: ignore[arg-type] # which is the point
+
+
+def test_fields_that_are_named_twice_are_refused() -> None:
+    array, _ = records()
+    for refused in (lambda: array[["f", "f"]], lambda: array.set_basic_selection(0, 1, fields=["f", "f"])):
+        with pytest.raises(SelectionError, match="twice"):
+            refused()
+
+
+@pytest.mark.parametrize("value", ["abc", np.zeros(4), None, 10**12, [[1], [1, 2]], object()])
+def test_values_that_a_field_cannot_hold_are_refused(value: object) -> None:
+    array, values = records()
+    with pytest.raises(InvalidInputError, match="cannot be written to f"):
+        array["f"] = value  # type: ignore[assignment] # which is the point
+    assert (array[...] == values).all()
 
 
 def records(count: int = 9) -> tuple[frazil.Array, np.ndarray]:

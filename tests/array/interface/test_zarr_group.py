@@ -63,6 +63,35 @@ def test_arrays_of_one_value(name: str, value: int) -> None:
     assert group.full_like(name="f", data=np.zeros(2, "u1"), fill_value=3).fill_value == 3
 
 
+@pytest.mark.parametrize(
+    ("dtype", "chunks", "shards"),
+    [
+        ("bytes", 2, None),
+        ("complex_bfloat16", 2, 4),
+        ({"name": "zarrs.optional", "configuration": {"name": "int16"}}, 2, None),
+        ({"name": "zarrs.optional", "configuration": {"name": "string"}}, 2, None),
+        ("int16", [[2, 3]], None),
+        ("int16", 2, [[2, 4]]),
+    ],
+)
+def test_data_types_and_grids_that_numpy_does_not_know_are_kept(dtype: object, chunks: object, shards: object) -> None:
+    source = frazil.create_array(MemoryStore(), shape=5, dtype=dtype, chunks=chunks, shards=shards)
+    group = frazil.group()
+    made = [group.empty_like(name="a", data=source), frazil.empty_like(source), frazil.array(source)]
+    made += [frazil.from_array(MemoryStore(), data=source, write_data=write) for write in (True, False)]
+    made += [group.create_array("b", data=source, chunks=source.chunks), group.create_array("c", data=source.lazy[...])]
+    assert {array.metadata.data_type for array in made} == {source.metadata.data_type}
+    assert {array.metadata.chunk_grid for array in made[:-2]} == {source.metadata.chunk_grid}
+    assert group.empty_like(name="d", data=source, chunks=1).shards is None
+
+
+def test_ragged_data_is_refused() -> None:
+    group = frazil.group()
+    for create in (group.array, lambda name, data: group.empty_like(name=name, data=data)):
+        with pytest.raises(InvalidInputError, match="no array"):
+            create("x", [[1], [2, 3]])
+
+
 def test_older_names_of_creating_arrays() -> None:
     group = frazil.group()
     made = group.create_dataset("a", shape=3, dtype="i4")
@@ -92,6 +121,16 @@ def test_many_nodes_at_once() -> None:
     assert (list(deep), dict(deep["d"].attrs)) == (["d/e/f", "d", "d/e"], {"k": 2})
     with pytest.raises(InvalidInputError, match="says nothing"):
         group.create_hierarchy({"d": 5})
+
+
+def test_metadata_of_zarr_python() -> None:
+    zarr = pytest.importorskip("zarr")
+    group = frazil.group()
+    nodes = [zarr.create_array({}, shape=(4,), dtype="i4", zarr_format=version).metadata for version in (2, 3)]
+    with pytest.raises(InvalidInputError, match="Zarr v2"):
+        group.create_hierarchy({"x": nodes[0]})
+    assert list(group) == []
+    assert dict(group.create_hierarchy({"x": nodes[1]}))["x"].shape == (4,)
 
 
 def test_nodes_of_a_refused_hierarchy_leave_nothing() -> None:

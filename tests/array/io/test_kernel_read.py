@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.searches import search
 from tests.strategies import Layout, basic_selections, create, layouts, orthogonal_selections, same, values
 
 import frazil
@@ -44,6 +45,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
+@search(share=2)
 @given(layouts(), st.integers(0, 2**32), st.sampled_from([1, 300, 2**26]), st.data())
 def test_reading_as_numpy_and_as_through_a_store(layout: Layout, seed: int, limit: int, data: st.DataObject) -> None:
     expected = values(seed, layout.shape, np.dtype("<u2"))

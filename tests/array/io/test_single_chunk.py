@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.searches import search
 
 import frazil
 from frazil.errors import DataError, FrazilError
@@ -36,6 +37,7 @@ def assignments(draw: st.DrawFn) -> list[tuple[tuple[object, ...], object]]:
 
 @pytest.mark.parametrize("arguments", [{}, {"codecs": []}, {"shards": (6, 8)}], ids=["compressed", "raw", "shards"])
 @pytest.mark.parametrize("place", ["memory", "repository"])
+@search(share=3)
 @given(done=assignments())
 def test_parts_are_assigned_as_in_numpy(arguments: dict[str, object], place: str, done: object) -> None:
     store = MemoryStore()

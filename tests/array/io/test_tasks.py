@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.searches import search
 from tests.strategies import Layout, basic_selections, create, layouts, same, values
 
 import frazil
@@ -338,6 +339,7 @@ def test_what_is_replaced_after_its_index_was_fetched_is_read_anew() -> None:
     assert (array[...] == expected).all(), "what is remembered is compared with what is there"
 
 
+@search(share=2)
 @given(layouts(), st.integers(0, 2**32), st.integers(1, 2000), st.data())
 def test_no_budget_changes_a_value(layout: Layout, seed: int, nbytes: int, data: st.DataObject) -> None:
     store = SlowStore(MemoryStore(), 0.0)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.searches import search
 
 import frazil
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
@@ -58,6 +59,7 @@ def along(draw: Draw, length: int) -> int | slice | list[int]:
     return draw(st.lists(st.integers(0, length - 1), max_size=6, unique=True))
 
 
+@search(share=2)
 @given(st.data())
 def test_boxes(data: st.DataObject) -> None:
     array, values = data.draw(arrays())
@@ -90,6 +92,7 @@ def test_points(data: st.DataObject) -> None:
     assert np.array_equal(array[...], values)
 
 
+@search(share=2)
 @given(st.data())
 def test_lengths_change(data: st.DataObject) -> None:
     array, values = data.draw(arrays())

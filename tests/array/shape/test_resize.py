@@ -32,6 +32,18 @@ def reshaped(array: np.ndarray, shape: tuple[int, ...], fill: np.generic) -> np.
     return new
 
 
+@pytest.mark.parametrize(("dtype", "fill"), [("S3", b"a"), ("U3", "a"), ("S3", b""), ("U3", None)])
+@pytest.mark.parametrize("shards", [None, 4])
+def test_strings_of_fixed_length_are_cut(dtype: str, fill: object, shards: int | None) -> None:
+    """Their fill value as a NumPy scalar is shorter than an element."""
+    array = frazil.create_array(MemoryStore(), shape=7, dtype=dtype, chunks=2, shards=shards, fill_value=fill)
+    array[...] = expected = np.full(7, "xyz", dtype)
+    array.resize(5)
+    array.resize(7)
+    expected[5:] = fill or ""
+    assert array[...].tolist() == expected.tolist()
+
+
 @given(layouts(), st.sampled_from(["i4", "f8", "V3", "bool"]), st.integers(0, 2**32), st.data())
 def test_shrinking_growing_and_appending_as_numpy(layout: Layout, dtype: str, seed: int, data: st.DataObject) -> None:
     fill = values(seed, (), np.dtype("V3" if dtype == "V3" else dtype))[()]

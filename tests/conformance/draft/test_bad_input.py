@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
@@ -29,6 +29,7 @@ from tests.conformance.draft.documents import (
     hierarchy,
     sharding,
 )
+from tests.searches import search
 
 BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
 EXTENSION = {"extension": "https://example.org/e", "must_understand": False, "configuration": {"a": 1}}
@@ -171,7 +172,7 @@ def chunks(root: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", STRICT)
-@settings(max_examples=settings().max_examples * 4)
+@search(share=1)
 @given(st.data())
 def test_damaged_documents(name: str, data: st.DataObject) -> None:
     broken = data.draw(damaged(STRICT[name]))
@@ -179,7 +180,7 @@ def test_damaged_documents(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", OLD)
-@settings(max_examples=settings().max_examples * 4)
+@search(share=1)
 @given(st.data())
 def test_damaged_documents_of_the_older_dialect(name: str, data: st.DataObject) -> None:
     broken = data.draw(damaged(OLD[name]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,6 +54,31 @@ def test_text_and_bytes_may_be_missing(data: st.DataObject, name: str, shards: i
         a[part] = values
         assert frazil.open_array(a.store)[...].tolist() == wanted
         assert a[3] == wanted[3]
+
+
+@pytest.mark.parametrize("name", ["string", "bytes"])
+def test_bytes_that_no_element_needs_are_dropped_while_many_chunks_are_read(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The views of optional elements do not lie side by side."""
+    monkeypatch.setattr(sys.modules["frazil.metadata.types.heap"], "_LEAST_COMPACTED", 0)
+    wanted = np.empty(17, object)
+    wanted[:] = [None if at % 3 == 0 else b"%d" % at if name == "bytes" else str(at) for at in range(17)]
+    runtime = frazil.Runtime(bytes_in_flight=1)  # so that there are many tasks
+    a = frazil.create_array(MemoryStore(), shape=17, chunks=2, dtype=optional(name), runtime=runtime)
+    a[...] = wanted
+    assert a[...].tolist() == wanted.tolist()
+    assert a[::-3].tolist() == wanted[::-3].tolist()
+
+
+@pytest.mark.parametrize(("name", "value"), [("string", "a"), ("int16", 3)])
+def test_an_element_without_dimensions_may_be_missing(name: str, value: object) -> None:
+    a = frazil.create_array(MemoryStore(), shape=(), dtype=optional(name))
+    for there in (value, None):
+        element = there if name == "string" else (there is not None, there or 0)
+        a[...] = np.array(element, a.dtype)
+        found = frazil.open_array(a.store)[...]
+        assert (found.item() if isinstance(found, np.void) else found) == element
 
 
 @pytest.mark.parametrize("fill", [None, 2.5])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.faults.together import in_processes, in_threads
+from tests.pauses import no_pauses
 from tests.repository.stored import created, info, put_snapshot, snapshot, some_id
 
 from frazil.errors import AlreadyExistsError, CommitUnknownError, FrazilError, StoreError
@@ -125,6 +126,7 @@ def test_creating_a_repository_whose_answers_are_lost() -> None:
 
 
 @given(st.integers(0, 10**6), st.floats(0, 0.6))
+@no_pauses()
 def test_no_acknowledged_commit_is_lost(seed: int, rate: float) -> None:
     """Two writers commit to a store that fails at random: what was acknowledged is there, each number once; what raised is not."""
     inner = MemoryStore()

@@ -20,6 +20,7 @@ from tests.repository.models import (
     payloads,
     together,
 )
+from tests.searches import search
 
 from frazil.errors import InvalidInputError
 from frazil.formats.alpha.manifests import decode_manifest, encode_manifest
@@ -183,6 +184,7 @@ def go_on(draw: st.DrawFn, repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("freedoms", [False, True])
+@search(share=3)
 @given(st.data())
 def test_histories(freedoms: bool, data: st.DataObject) -> None:
     grids = data.draw(st.lists(chunk_grids, min_size=1, max_size=3))
@@ -196,6 +198,7 @@ foreign_extents = st.sampled_from(
 
 
 @pytest.mark.parametrize(("freedoms", "trusted"), [(False, False), (True, False), (True, True)])
+@search(share=3)
 @given(st.data())
 def test_histories_that_go_on_from_what_others_wrote(freedoms: bool, trusted: bool, data: st.DataObject) -> None:
     draw = data.draw

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.searches import search
 
 from frazil.errors import StoreError
 from frazil.repository.session.changed_references import (
@@ -34,6 +35,7 @@ def coordinates_of(rank: int) -> st.SearchStrategy[tuple[int, ...]]:
     return small | st.tuples(*[st.integers(0, 2**32 - 1)] * rank)
 
 
+@search(share=2)
 @given(st.data(), st.integers(0, 4))
 def test_the_last_that_was_set_counts(data: st.DataObject, rank: int) -> None:
     changed, model = ChangedReferences(rank), dict[tuple[int, ...], int]()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.searches import search
 
 import frazil
 from frazil.repository.session.array_chunks import ArrayChunks
@@ -120,6 +121,7 @@ def test_a_chunk_that_was_removed_is_not_found_where_it_was() -> None:
     assert other[...].tolist() == [0, 0, 0, 0, 1, 1]
 
 
+@search(share=2)
 @given(
     width=st.sampled_from([1, 3, 700]),
     serializable=st.booleans(),

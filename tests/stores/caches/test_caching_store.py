@@ -30,7 +30,8 @@ from frazil.stores import (
     Store,
     WrappedStore,
 )
-from frazil.stores.caches.cached_ranges import MemoryRanges, Part
+from frazil.stores.caches.byte_cache import ByteCache
+from frazil.stores.caches.memory_ranges import MemoryRanges, Part
 from frazil.stores.transfer.content import as_buffers, read_values
 from frazil.stores.values import ABSENT_KEY, FOUND, STALE, Columns
 from frazil.testing import CountingStore, Fault, FaultPlan, FaultyStore, StoreTests
@@ -378,7 +379,7 @@ def test_a_fork_while_another_thread_holds_the_lock() -> None:
     store = CachingStore(MemoryStore(), 1000, validate=False)
     store.set("a", b"1")
     store.get("a")
-    with store._values.cache.lock:
+    with store._values.memory.lock:
         child = os.fork()
         if child == 0:
             signal.alarm(20)  # should it hang, it dies and the test fails
@@ -448,25 +449,26 @@ def test_kept_values_are_those_of_the_object(steps: list[tuple[str, int, int, in
     content = {
         (key, version): np.random.default_rng((ord(key), version)).bytes(60) for key in "abc" for version in (1, 2)
     }
-    kept = MemoryRanges(limit)
+    kept = MemoryRanges(ByteCache(limit, entry=0), limit)
     for key, start, length, number in steps:
         version = bytes([number])
-        part = kept.find(key, version, start, length)
+        (known,), (part,) = kept.find([key], [(0, start, length)], [version])
         value = content[key, number][start : start + length]
         if part is None:
             kept.add(kept.begin(), key, version, 60, Part(start, value))
         else:
             assert part.value[start - part.start :][:length] == value
         if len(value) + 1 <= limit and part is None:
-            found = kept.find(key, version, start, length)
-            assert found is not None
-            assert kept.version(key) == (version, 60)
-        assert kept.cache.nbytes <= limit
+            (known,), (part,) = kept.find([key], [(0, start, length)])
+            assert part is not None
+            assert known is not None
+            assert (known.version, known.size) == (version, 60)
+        assert kept.memory.nbytes <= limit
         for name in kept._objects.names():
             starts = kept._objects.get(name).starts  # type: ignore[union-attr]
             assert starts == sorted(set(starts))
     kept.drop_below("")
-    assert (kept.cache.nbytes, len(kept.cache)) == (0, 0)
+    assert (kept.memory.nbytes, len(kept.memory)) == (0, 0)
 
 
 class Handless(WrappedStore):

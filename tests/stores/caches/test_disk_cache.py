@@ -401,8 +401,8 @@ def test_it_pickles(tmp_path: Path, folder: Path) -> None:
     copy.inner.clear()
     assert copy.get("chunks/a") == VALUE
     assert copy.inner.count() == 0
-    assert (copy.folder, copy.unchanging, repr(copy)) == (str(folder), UNCHANGING, repr(store))
-    assert (copy._files.limit, copy._files.small) == (1234567, 7)
+    assert (copy.folder, copy._policy, repr(copy)) == (str(folder), store._policy, repr(store))
+    assert copy._files.limit == 1234567
 
 
 @pytest.mark.parametrize("mode", ["a", "w"])

@@ -30,11 +30,14 @@ if TYPE_CHECKING:
     from frazil.metadata.draft import transformers as draft_transformers
     from frazil.metadata.grids import rectilinear
     from frazil.metadata.grids.rectilinear import RectilinearGrid
+    from frazil.metadata.types.core import DataType
+    from frazil.metadata.v2 import objects as v2_objects
 else:
     zarr_arguments = LateModule("frazil.array.creation.zarr_arguments")
     rectilinear = LateModule("frazil.metadata.grids.rectilinear")
     draft_transformers = LateModule("frazil.metadata.draft.transformers")
     emitter = LateModule("frazil.metadata.draft.emitter")
+    v2_objects = LateModule("frazil.metadata.v2.objects")
 
 Lengths = int | Sequence[int | Sequence[int | Sequence[int]]]
 
@@ -79,12 +82,12 @@ def array_metadata(
     storage_transformers = check_sequence(storage_transformers, "storage_transformers")
     shards, index_location = _shards(shards, index_location)
     extents = lengths_from_user(shape, "shape", low=0)
-    data_type = registry.metadata.data_type_from_user(dtype)
+    data_type, serializer, codecs, zarr = _data_type(registry, dtype, codecs, zarr, zarr_format)
     inner, outer, varied = _chunk_shapes(chunks, shards, extents, data_type.itemsize, draft=draft)
     default = (default_codecs if zarr_format == 3 else draft_codecs)(data_type.element)
     chain = _with_serializer(
-        _codecs(registry, codecs, zarr, default, data_type.itemsize),
-        registry.parse_codecs([data_type.serializer]),
+        _codecs(registry, codecs, zarr, default, data_type.itemsize, any_kind=zarr_format == 2),
+        registry.parse_codecs([serializer]),
     )
     if zarr_format == 2 and zarr.get("order") == "F" and len(extents) > 1:  # elsewhere the order is that of results
         chain = (Transpose(range(len(extents))[::-1]), *chain)
@@ -134,6 +137,17 @@ def array_metadata(
         zarr_format=zarr_format,
     )
     return metadata if document is None else _with_document(metadata, document)
+
+
+def _data_type(
+    registry: Registry, dtype: object, codecs: object, zarr: ZarrArguments, zarr_format: ZarrFormat
+) -> tuple[DataType, Extension, object, ZarrArguments]:
+    """The data type and its array-to-bytes codec, and the other arguments: without the codec of objects, which says both for object arrays of Zarr v2."""
+    if zarr_format == 2 and v2_objects.is_object(dtype):
+        held, codecs, zarr = zarr_arguments.object_array(registry, codecs, zarr)
+        return held.data_type, held.extension, codecs, zarr
+    data_type = registry.metadata.data_type_from_user(dtype)
+    return data_type, data_type.serializer, codecs, zarr
 
 
 def _with_document(metadata: ArrayMetadata, document: Mapping[str, object]) -> ArrayMetadata:
@@ -231,11 +245,17 @@ def _check_shards(shards: tuple[int, ...], chunks: tuple[int, ...]) -> None:
 
 
 def _codecs(
-    registry: Registry, codecs: object, zarr: ZarrArguments, default: tuple[Codec, ...], itemsize: int
+    registry: Registry,
+    codecs: object,
+    zarr: ZarrArguments,
+    default: tuple[Codec, ...],
+    itemsize: int,
+    *,
+    any_kind: bool,
 ) -> tuple[Codec, ...]:
     """The codecs that a user names, or the default ones."""
     if zarr:
-        codecs = zarr_arguments.codecs_by_kind(registry, codecs, zarr, default, itemsize)
+        codecs = zarr_arguments.codecs_by_kind(registry, codecs, zarr, default, itemsize, any_kind=any_kind)
     if isinstance(codecs, str) and codecs == "auto":
         return default
     if isinstance(codecs, list | tuple) and not all(isinstance(codec, str | Codec | Extension) for codec in codecs):

@@ -18,7 +18,7 @@ from frazil.record import Record
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["DataSource", "arrays_read", "boxes", "data_source"]
+__all__ = ["DataSource", "arrays_read", "as_array", "boxes", "data_source"]
 
 Values: TypeAlias = "NDArray[np.generic]"
 Box = tuple[slice, ...]
@@ -29,13 +29,15 @@ class Sliced(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[np.generic]: ...
     def __getitem__(self, box: Box, /) -> ArrayLike: ...
 
 
 class DataSource(Record):
     """values: an array in memory; sliced: one elsewhere; blocks: rows that come one block after the other. One of them is given.
 
-    shape, dtype  None where they are not known"""
+    shape  None where it is not known;  dtype: or a data type of the registry"""
 
     values: Values | None
     sliced: Sliced | None
@@ -69,16 +71,19 @@ def data_source(data: object) -> DataSource:
         first = next(blocks, None)
         if first is None:
             raise InvalidInputError("data has no blocks", hint="leave data out to create an array without values")
-        block = _as_array(first)
+        block = as_array(first)
         return DataSource(None, None, chain([block], blocks), None, block.dtype)
     if not isinstance(data, np.ndarray | np.generic) and _is_sliced(data):
         sliced = cast("Sliced", data)
-        return DataSource(None, sliced, None, tuple(sliced.shape), data.dtype)  # type: ignore[attr-defined] # which it has
-    values = _as_array(data)
+        array = data.array if isinstance(data, LazyView) else data
+        dtype = array.metadata.data_type if isinstance(array, Array) else sliced.dtype
+        return DataSource(None, sliced, None, tuple(sliced.shape), dtype)
+    values = as_array(data)
     return DataSource(values, None, None, values.shape, values.dtype)
 
 
-def _as_array(data: object) -> Values:
+def as_array(data: object) -> Values:
+    """Data as an array in memory. Raises InvalidInputError for what is none."""
     try:
         return np.asarray(data)
     except ValueError as error:
@@ -138,7 +143,7 @@ def _rows(blocks: Iterator[object], shape: tuple[int, ...], count: int) -> Itera
         return (slice(begun, begun + total), *rest), held[0] if len(held) == 1 else np.concatenate(held)
 
     for given in blocks:
-        block = _as_array(given)
+        block = as_array(given)
         if block.ndim != len(shape) or block.shape[1:] != shape[1:] or begun + rows + len(block) > shape[0]:
             raise InvalidInputError(
                 f"a block of shape {block.shape} does not fit behind {begun + rows} rows of an array of shape {shape}",

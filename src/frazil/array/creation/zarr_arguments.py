@@ -14,6 +14,7 @@ from frazil.metadata.draft.codec_entries import parse_filter
 from frazil.metadata.extensions import Extension
 from frazil.metadata.json_text import as_json, item
 from frazil.metadata.members import json_object
+from frazil.metadata.v2.objects import ObjectArray, parse_object_array
 
 if TYPE_CHECKING:
     from frazil.codecs.registry import Registry
@@ -35,12 +36,19 @@ class ZarrArguments(TypedDict, total=False):
 
 
 def codecs_by_kind(
-    registry: Registry, codecs: object, given: ZarrArguments, default: Sequence[Codec], itemsize: int
+    registry: Registry,
+    codecs: object,
+    given: ZarrArguments,
+    default: Sequence[Codec],
+    itemsize: int,
+    *,
+    any_kind: bool = False,
 ) -> object:
     """The codecs of filters, serializer and compressors as one list; `codecs` where none of the three is given.
 
     default   the compressors that "auto" means; "auto" means no filters, and the serializer of the data type
     itemsize  as in known_codecs
+    any_kind  whether any codec may be among filters and compressors, as in Zarr v2
     Raises InvalidInputError for codecs that are given twice, and for settings that are none; MetadataError for codecs of another kind."""
     _check_settings(given)
     named = [name for name in _KINDS if name in given]
@@ -61,10 +69,25 @@ def codecs_by_kind(
         listed = value if isinstance(value, list | tuple) and name != "serializer" else (value,)
         parsed = registry.codecs_from_user(known_codecs(registry, listed, itemsize, name), name)
         for i, codec in enumerate(parsed):
-            if not isinstance(codec, kind):
+            if not (any_kind or isinstance(codec, kind)):
                 raise MetadataError(f"codec {codec.name} is of another kind than {name}", path=item(name, i))
         made += parsed
     return made
+
+
+def object_array(registry: Registry, codecs: object, given: ZarrArguments) -> tuple[ObjectArray, object, ZarrArguments]:
+    """What the codec of objects says of a new object array of Zarr v2: the first of filters, or of codecs; and both arguments without it. Raises MetadataError where there
+    is none, UnknownExtensionError for one that is not known."""
+    name = "codecs" if "filters" not in given else "filters"
+    value = given.get("filters", codecs)
+    listed = [*value] if isinstance(value, list | tuple) else [] if value is None or isinstance(value, str) else [value]
+    first = _document(listed[0]) if listed else None
+    filters = [] if first is None else [as_json(_lists(first), item(name, 0))]
+    held = parse_object_array(filters, registry, name)
+    rest: list[object] = listed if held.serializer is None else listed[1:]
+    if name == "filters":
+        return held, codecs, {**given, "filters": rest}
+    return held, rest, given
 
 
 def _check_settings(given: ZarrArguments) -> None:

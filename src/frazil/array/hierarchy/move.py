@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from frazil.array.hierarchy.hidden_nodes import refuse_hidden
 from frazil.array.hierarchy.nodes import (
     Metadata,
     Place,
@@ -70,6 +71,7 @@ def _check_paths(place: Place, to: str) -> dict[str, Metadata]:
         )
     above = find_nodes(place, ancestors(to))
     check_above([to], above)
+    refuse_hidden(store, layout, [path for path in ancestors(to) if path not in above])
     if node_exists(place.at(to)) or not all(store.is_empty(prefix) for prefix in layout.prefixes(to)):
         raise already_there(place, to)
     return above

@@ -5,7 +5,7 @@ Not here: keys and documents of a dialect (metadata/layout.py), the dialect of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from frazil.array.arguments import check_flag, check_transformers
 from frazil.array.shards.shard_options import ShardOptions
@@ -20,6 +20,7 @@ from frazil.errors import (
     StoreError,
     UnknownExtensionError,
 )
+from frazil.late import LateModule
 from frazil.metadata.layout import Candidate, Layout
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
 from frazil.metadata.paths import ancestors, normalise
@@ -32,6 +33,11 @@ from frazil.stores.caches.byte_cache import ByteCache
 from frazil.stores.keys.names import check_key
 from frazil.stores.store import Store
 from frazil.stores.values import ABSENT, ANY, NO_SPANS, Changed, Version, pieces_of
+
+if TYPE_CHECKING:
+    from frazil.array.hierarchy import hidden_nodes
+else:
+    hidden_nodes = LateModule("frazil.array.hierarchy.hidden_nodes")
 
 Metadata = ArrayMetadata | GroupMetadata
 M = TypeVar("M", ArrayMetadata, GroupMetadata)
@@ -326,6 +332,9 @@ def create_nodes(
     above = sorted({path for node in nodes for path in ancestors(node)} - nodes.keys())
     there = find_nodes(place, above) if above else {}
     check_above(nodes, {**there, **nodes})
+    hidden_nodes.refuse_hidden(
+        store, layout, [*(() if overwrite else _unlisted(store, nodes)), *(set(above) - there.keys())]
+    )
     if layout.implicit_groups and not overwrite:
         _check_free(place, nodes)
     if replaces is not None:
@@ -347,6 +356,12 @@ def create_nodes(
     attributes = {key: text for key, text in beside.items() if key is not None and text is not None}
     if attributes:
         store.put_many(list(attributes), pieces_of(list(attributes.values())), [ANY] * len(attributes))
+
+
+def _unlisted(store: Store, nodes: Mapping[str, Metadata]) -> list[str]:
+    """The paths at which neither a listing shows whether something is there, as for arrays, nor root.py has looked, as at the root: those of new groups."""
+    listed = store.capabilities.listable
+    return [path for path, node in nodes.items() if path and not (listed and isinstance(node, ArrayMetadata))]
 
 
 def _write_entry(place: Place) -> None:

@@ -4,12 +4,18 @@ guard of all destinations."""
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.late import LateModule
 from frazil.record import Record
 from frazil.stores.local.local_store import LocalStore
 from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from frazil.stores.zip import zip_store
+else:
+    zip_store = LateModule("frazil.stores.zip.zip_store")
 
 __all__ = ["MAIN_FILES", "Outer", "check_none_below", "check_outside", "is_repository", "outer_repository"]
 
@@ -60,6 +66,8 @@ def outer_repository(store: Store, prefix: str) -> Outer | None:
         below = "/".join([*parts[:count], ""]) if count else ""
         if is_repository(store, below):
             return Outer(f"{store!r} {below}".rstrip(), "/".join(parts[count:]))
+    if isinstance(store, zip_store.ZipStore) and store.file is not None:
+        return _outer_folder(store.file)
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from frazil.array.arguments import check_flag, check_mapping
 from frazil.array.hierarchy.nodes import Metadata, Place, find_node
@@ -20,19 +20,18 @@ from frazil.record import Record
 from frazil.stores.store import Store
 
 if TYPE_CHECKING:
-    from frazil.array.hierarchy import consolidated
+    from frazil.array.hierarchy import consolidated, hidden_nodes
     from frazil.metadata.draft import entry_point
     from frazil.metadata.draft import layout as draft_layout
     from frazil.metadata.v2 import layout as v2_layout
     from frazil.stores.operations import adapted_store
 else:
     consolidated = LateModule("frazil.array.hierarchy.consolidated")
+    hidden_nodes = LateModule("frazil.array.hierarchy.hidden_nodes")
     entry_point = LateModule("frazil.metadata.draft.entry_point")
     v2_layout = LateModule("frazil.metadata.v2.layout")
     draft_layout = LateModule("frazil.metadata.draft.layout")
     adapted_store = LateModule("frazil.stores.operations.adapted_store")
-
-_V2_NODES: Final = (".zgroup", ".zarray")  # the documents of which one makes a node of Zarr v2
 
 
 def locate(
@@ -197,7 +196,7 @@ def _entry_at(place: Place) -> tuple[Place | None, bool]:
     """The root of the hierarchy of the draft or of Zarr v2 (an array alone, maybe) that begins at a location, or None where none does; and whether a zarr.json is there at all. Raises
     MetadataError for a zarr.json that is neither the draft's nor a final document."""
     key = join(place.path, DOCUMENT_NAME)
-    value, *nodes = place.store.get_many([key, *(join(place.path, name) for name in _V2_NODES)])
+    value, *nodes = place.store.get_many([key, *(join(place.path, name) for name in hidden_nodes.V2_NODES)])
     if value is None:
         return None if nodes == [None, None] else place._replace(layout=v2_layout.V2), False
     entry = read_document(value, key)
@@ -314,7 +313,8 @@ def for_creation(
         _check_entry(there, entry_point)
         return there.at(normalise(path, there.layout.check_name)), None
     if there is None and not taken and lenient:
-        _refuse_v2_below(place, [*ancestors(lenient)[1:], *(() if overwrite else (lenient,))])
+        within = [*ancestors(lenient)[1:], *(() if overwrite else (lenient,))]
+        hidden_nodes.refuse_documents(place.store, place.path, within, hidden_nodes.V2_NODES)
     if new is None:
         if entry_point is not None:
             raise InvalidInputError("entry_point needs a zarr_format, of the draft of 2022", path=path or "/")
@@ -322,19 +322,6 @@ def for_creation(
     if there is None and not replaced and taken:
         raise _final_there(root, path, broken)
     return new.at(normalise(path, new.layout.check_name)), prefix if replaced else None
-
-
-def _refuse_v2_below(place: Place, paths: Sequence[str]) -> None:
-    """Refuses a new node of another dialect at or below nodes of Zarr v2: it would hide them. paths: from the location. One batch of requests."""
-    keys = {join(join(place.path, path), name): path for path in paths for name in _V2_NODES}
-    for (key, path), size in zip(keys.items(), place.store.sizes(list(keys)).tolist(), strict=True):
-        if size >= 0:
-            raise InvalidInputError(
-                f"a node of Zarr v2 is at /{path}, and one of another dialect cannot lie in its place or in it",
-                key=key,
-                path=path,
-                hint="zarr_format=2 makes one of Zarr v2; or choose another path",
-            )
 
 
 def _format(zarr_format: object) -> ZarrFormat | None:

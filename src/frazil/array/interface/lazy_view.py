@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import prod
-from operator import index
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
 from frazil.errors import InvalidInputError, SelectionError, one_line, shown
+from frazil.indexing.selection import index_item
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -98,7 +98,7 @@ class LazyView:
 
     def _selection(self) -> tuple[object, ...]:
         for axis, extent in zip(self._axes, self._array.shape, strict=True):
-            last = axis if isinstance(axis, int) else max(axis, default=-1)
+            last = _last(axis)
             if last >= extent:
                 raise SelectionError(
                     f"the view reaches element {last}; the array has {extent} there now", path=self._array.path or "/"
@@ -107,6 +107,13 @@ class LazyView:
 
     def __repr__(self) -> str:
         return one_line(f"<frazil.LazyView {self.dtype} {self.shape} of {self._array!r}>")
+
+
+def _last(axis: Axis) -> int:
+    """The highest element; -1 where there is none."""
+    if isinstance(axis, range):
+        return max(axis[0], axis[-1]) if axis else -1
+    return int(np.max(axis, initial=-1))
 
 
 def _as_slice(axis: range) -> slice:
@@ -132,26 +139,23 @@ def _items(selection: object, ndim: int) -> list[object]:
 
 
 def _part(axis: range | NDArray[np.int64], item: object) -> Axis:
-    if isinstance(item, slice):
+    extent, part = len(axis), index_item(item)
+    if isinstance(part, slice):
         try:
-            return axis[item]
+            return axis[part]
         except (TypeError, ValueError) as error:
             raise SelectionError(f"{shown(item)} is no slice: {error}") from error
-    if isinstance(item, np.ndarray | list):
-        places = np.asarray(item)
-        if places.dtype == np.bool_ and places.shape == (len(axis),):
-            places = np.flatnonzero(places)
-        elif places.ndim != 1 or (places.dtype.kind not in "iu" and places.size):
-            raise SelectionError(
-                f"{shown(item)} cannot select among {len(axis)} elements",
-                hint="a list of integers, or a mask of the dimension's extent",
-            )
-        places = places.astype(np.int64)
-        if ((places < -len(axis)) | (places >= len(axis))).any():
-            raise SelectionError(f"an index of {shown(item)} is out of bounds for an extent of {len(axis)}")
-        places = np.where(places < 0, places + len(axis), places)
-        return axis.start + axis.step * places if isinstance(axis, range) else axis[places]
-    try:
-        return int(axis[index(item)])  # type: ignore[arg-type] # which is refused here
-    except (TypeError, IndexError) as error:
-        raise SelectionError(f"{shown(item)} selects nothing among {len(axis)} elements: {error}") from error
+    if isinstance(part, int):
+        if not -extent <= part < extent:
+            raise SelectionError(f"index {shown(item)} is out of bounds for an extent of {extent}")
+        return int(axis[part])
+    if not isinstance(part, np.ndarray) or part.ndim != 1 or (part.dtype == np.bool_ and len(part) != extent):
+        raise SelectionError(
+            f"{shown(item)} cannot select among {extent} elements",
+            hint="a list of integers, or a mask of the dimension's extent",
+        )
+    places = np.flatnonzero(part) if part.dtype == np.bool_ else part.astype(np.int64)
+    if ((places < -extent) | (places >= extent)).any():
+        raise SelectionError(f"an index of {shown(item)} is out of bounds for an extent of {extent}")
+    places = np.where(places < 0, places + extent, places)
+    return axis.start + axis.step * places if isinstance(axis, range) else axis[places]

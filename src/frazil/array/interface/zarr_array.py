@@ -11,7 +11,7 @@ import numpy as np
 from frazil.array.indexer import Indexer, check_out
 from frazil.array.shape.extents import chunk_counts
 from frazil.codecs.codec import ArrayToArray, ArrayToBytes, BytesToBytes, Codec
-from frazil.errors import InvalidInputError, SelectionError
+from frazil.errors import InvalidInputError, SelectionError, one_line, shown
 from frazil.late import LateModule
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from frazil.array.attributes import Attributes
-    from frazil.array.interface import lazy_view
+    from frazil.array.interface import html, lazy_view
     from frazil.metadata.model import ArrayMetadata
 
     class Selectable(Protocol):
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
         def shape(self) -> tuple[int, ...]: ...
         @property
         def dtype(self) -> np.dtype[np.generic]: ...
+        @property
+        def nbytes(self) -> int: ...
+        @property
+        def nchunks(self) -> int: ...
         @property
         def chunks(self) -> tuple[int, ...]: ...
         @property
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
 
 
 else:
+    html = LateModule("frazil.array.interface.html")
     lazy_view = LateModule("frazil.array.interface.lazy_view")
 
 Values: TypeAlias = "NDArray[np.generic]"
@@ -66,6 +71,9 @@ class ZarrArray:
     """Base class of Array."""
 
     __slots__ = ()
+
+    def _repr_html_(self: Selectable) -> str:
+        return html.array_html(self.metadata, self)
 
     # --- what it is ----------------------------------------------------------------------------------------------------------------
 
@@ -207,14 +215,17 @@ def fields_of(dtype: np.dtype[np.generic], selection: object) -> tuple[Fields, o
 
 def field_names(dtype: np.dtype[np.generic], fields: Fields) -> list[str] | str:
     """Fields of a structured dtype that a user names. Raises SelectionError where the dtype has none of that name."""
-    asked = [fields] if isinstance(fields, str) else list(fields or ())
-    known = dtype.names or ()
+    if not isinstance(fields, str | list | tuple):
+        raise SelectionError(f"fields is {shown(fields)}; it must be the name of a field, or a list of names")
+    asked, known = [fields] if isinstance(fields, str) else list(fields), dtype.names or ()
     for field in asked:
         if not isinstance(field, str) or field not in known:
             raise SelectionError(
                 f"the array has no field {field!r}",
                 hint=f"its fields are {', '.join(known)}" if known else f"its data type {dtype} has no fields",
             )
+    if len(set(asked)) < len(asked):
+        raise SelectionError(f"fields is {shown(fields)}; it names a field twice")
     return fields if isinstance(fields, str) else asked
 
 
@@ -242,12 +253,21 @@ def _set(array: Selectable, target: Target, selection: object, value: ArrayLike,
         return
     names = field_names(array.dtype, fields)
     elements = np.array(target[selection], array.dtype)
-    elements[names] = value
+    try:
+        elements[names] = value
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"the value cannot be written to {names} of {elements.shape} elements: {one_line(str(error))}",
+            path=array.path or "/",
+        ) from error
     target[selection] = elements
 
 
 def _mask(mask: object) -> object:
-    values = np.asarray(mask)
+    try:
+        values = np.asarray(mask)
+    except ValueError as error:
+        raise SelectionError(f"{shown(mask)} is no mask: {one_line(str(error))}") from error
     if values.dtype != np.bool_:
         raise SelectionError(f"a mask is an array of bools, not of {values.dtype}")
     return values

@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
 from frazil.array.array import Array
+from frazil.array.creation.data_source import as_array
 from frazil.errors import InvalidInputError
+from frazil.late import LateModule
+from frazil.metadata.grids.chunk_grids import RegularGrid
 
 if TYPE_CHECKING:
     from typing import Protocol, Self
 
     from frazil.array.attributes import Attributes
     from frazil.array.creation.array_metadata import Lengths
+    from frazil.array.hierarchy.nodes import Place
+    from frazil.array.interface import html
+    from frazil.metadata.model import GroupMetadata
 
     class Parent(Protocol):
         """What this module needs of a group."""
 
         @property
         def path(self) -> str: ...
+        @property
+        def metadata(self) -> GroupMetadata: ...
+        @property
+        def _place(self) -> Place: ...
         @property
         def attrs(self) -> Attributes: ...
         def __iter__(self) -> Iterator[str]: ...
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
         def require_array(self, path: str, *, shape: Lengths, dtype: object, **arguments: object) -> Array: ...
 
     ParentT = TypeVar("ParentT", bound=Parent)
+else:
+    html = LateModule("frazil.array.interface.html")
 
 
 class ZarrGroup:
@@ -80,6 +90,11 @@ class ZarrGroup:
         self.attrs.update(new)  # type: ignore[attr-defined] # of Group
         return self
 
+    # --- at a prompt ---------------------------------------------------------------------------------------------------------------
+
+    def _repr_html_(self: Parent) -> str:
+        return html.group_html(self._place, self.metadata)
+
     # --- creating ------------------------------------------------------------------------------------------------------------------
 
     def create_hierarchy(  # noqa: PYI019 (as above)
@@ -118,7 +133,7 @@ class ZarrGroup:
 
     def array(self: Parent, name: str, data: object, **arguments: object) -> Array:
         """A new array with these elements; arguments as for create_array."""
-        return self.create_array(name, data=data if hasattr(data, "dtype") else np.asarray(data), **arguments)
+        return self.create_array(name, data=data if hasattr(data, "dtype") else as_array(data), **arguments)
 
     def empty(self: Parent, *, name: str, shape: Lengths, **arguments: object) -> Array:
         """A new array of zeros, as nothing is stored of it; arguments as for create_array."""
@@ -155,13 +170,17 @@ class ZarrGroup:
 
 
 def like(data: object, arguments: Mapping[str, object]) -> dict[str, object]:
-    """Arguments of create_array for an array of the shape and data type of another one, and of its chunks and shards where it is a frazil.Array; `arguments` come first."""
-    given = data if hasattr(data, "shape") and hasattr(data, "dtype") else np.asarray(data)
-    found: dict[str, object] = {"shape": given.shape, "dtype": given.dtype}
-    if isinstance(data, Array):
-        found["chunks"] = data.chunks
-        if "chunks" not in arguments:
-            found["shards"] = data.shards
+    """Arguments of create_array for an array of the shape and data type of another one, and of its chunks and shards where it is a frazil.Array; `arguments` come first.
+    Raises InvalidInputError for data that is no array."""
+    if not isinstance(data, Array):
+        given = data if hasattr(data, "shape") and hasattr(data, "dtype") else as_array(data)
+        return {"shape": given.shape, "dtype": given.dtype, **arguments}
+    metadata = data.metadata
+    found: dict[str, object] = {"shape": data.shape, "dtype": metadata.data_type, "chunks": data.chunks}
+    if "chunks" not in arguments:
+        found["shards"] = data.shards
+        if not isinstance(metadata.chunk_grid, RegularGrid):
+            found["chunks" if data.shards is None else "shards"] = metadata.chunk_grid
     return {**found, **arguments}
 
 
@@ -171,11 +190,18 @@ def _arguments(path: str, node: object) -> dict[str, object]:
         return {}
     if hasattr(node, "to_dict"):  # metadata of zarr-python
         document = node.to_dict()
+        if document.get("zarr_format") != 3:
+            raise InvalidInputError(
+                f"metadata of Zarr v{document.get('zarr_format')} is not taken here",
+                path=path,
+                hint="give shape, dtype, chunks",
+            )
         if document.get("node_type") == "array":
+            grid = document["chunk_grid"]["configuration"]
             return {
                 "shape": document["shape"],
                 "dtype": document["data_type"],
-                "chunks": document["chunk_grid"]["configuration"]["chunk_shape"],
+                "chunks": grid["chunk_shape"] if "chunk_shape" in grid else grid["chunk_shapes"],
                 "codecs": list(document["codecs"]),
                 "fill_value": getattr(node, "fill_value", None),
                 "chunk_key_encoding": document["chunk_key_encoding"],

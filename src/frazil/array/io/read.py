@@ -56,10 +56,10 @@ Out: TypeAlias = "NDArray[np.generic]"
 
 
 class Target(Record):
-    """What a read fills. out: the caller's memory, of the array's dtype, any strides; fill: what is not stored; kernel: Scheduler.kernel."""
+    """What a read fills. out: the caller's memory, of the array's dtype, any strides; fill: CompiledArray.fill, for what is not stored; kernel: Scheduler.kernel."""
 
     out: Out
-    fill: np.generic
+    fill: Out
     kernel: AbstractContextManager[object]
 
 
@@ -95,12 +95,12 @@ def read_selection(
     plans: Plans,
     selection: BoxSelection | PointSelection,
     dtype: np.dtype[np.generic],
-    fill: np.generic,
+    fill: Out,
     out: Out | None,
 ) -> Out:
     """What a selection has; in `out`, where it is given.
 
-    plans: of the selection, one for each shape of chunks, each with the access to these;  fill: the fill value as an element. Raises InvalidInputError for another `out`; as `read`."""
+    plans: of the selection, one for each shape of chunks, each with the access to these;  fill: CompiledArray.fill. Raises InvalidInputError for another `out`; as `read`."""
     shape, path = selection.result_shape, access.path or "/"
     if out is not None:
         check_out(out, shape, dtype, path)
@@ -108,7 +108,8 @@ def read_selection(
         values = empty_values(shape, dtype, path) if out is None else out
         _read_to(access, plans, selection, fill, values)
         return values
-    elements: Out = np.zeros(shape, access.variable.data_type.element)  # a heap compacts what its views point to
+    # zero, as a heap compacts what its views point to
+    elements = empty_values(shape, access.variable.data_type.element, path, np.zeros)
     bound = access.with_heap(elements)
     heap = bound.chain.leaf.heap
     assert heap is not None, "with_heap"
@@ -124,7 +125,7 @@ def _read_to(
     access: Access,
     plans: Plans,
     selection: BoxSelection | PointSelection,
-    fill: np.generic,
+    fill: Out,
     out: Out,
 ) -> None:
     view = selection.out_view(out)
@@ -135,7 +136,7 @@ def _read_to(
         out[...] = target.reshape(out.shape)
 
 
-def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: np.generic) -> None:
+def read(access: Access, plan: BoxPlan | PointPlan, out: Out, fill: Out) -> None:
     """Reads what `plan` selects into `out`: of d dimensions for a box, one for points; itemsize of the array's dtype, any strides.
 
     Raises DataError, StoreError; ConflictError when a shard is replaced again and again while it is read."""
@@ -343,7 +344,8 @@ def _read_inner_chunks(
     """Fetches and decodes the inner chunks of chunks. Answers the objects that changed while they were read."""
     steps, spans = walk(access, chunks, located, first)
     sources, rows = steps[-1].shards.region.rows(spans)
-    watched = None if sources.files is None else located.expected_objects(expect)
+    compares = sources.files is not None and access.storage.answers_files
+    watched = located.expected_objects(expect) if compares else None
     failures = decode(access, target, sources, rows, watched, chunks)
     changed = set(first.shards.region.stale)
     changed |= {int(first.origin[first.shard[i]]) for i, code, _ in failures if code == _kernel.FAILED_STALE}

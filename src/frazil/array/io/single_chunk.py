@@ -57,7 +57,9 @@ def read_single(access: Access, single: SingleChunk, dtype: np.dtype[np.generic]
         [(start, count, step, 0) for start, count, step in zip(starts, counts, steps, strict=True)], np.int64
     )
     files, buffers = fetched.sources
-    watched = None if files is None or expect is None else located.expected_objects(expect)
+    watched = None
+    if files is not None and expect is not None and access.storage.answers_files:
+        watched = located.expected_objects(expect)
     failures = _kernel.decode_chunks(
         chain.leaf.program, files, buffers, fetched.rows, watched,
         _INDEX[rank], _ENTRIES[rank], runs if rank else _NO_RUNS, out, 1,

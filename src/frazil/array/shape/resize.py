@@ -31,7 +31,7 @@ class Cut(Record):
     """An array that shrinks from the lengths `old` to `new`. plans: of a selection, for each shape of chunks the access to them and what is selected."""
 
     access: Access
-    fill: np.generic
+    fill: NDArray[np.generic]
     grid: ChunkGrid
     plans: Callable[[BoxSelection, Access], Iterable[tuple[Access, BoxPlan | PointPlan]]]
     old: tuple[int, ...]
@@ -88,7 +88,7 @@ class Cut(Record):
         for box in self._boxes(list(zip(start, ends, strict=True))):
             selection = basic(box, self.old)
             assert isinstance(selection, BoxSelection)
-            values = selection.source_view(np.asarray(self.fill))
+            values = selection.source_view(self.fill)
             for access, plan in self.plans(selection, self.access):
                 write(access, plan, values, confirm, confirmed=not again, in_part=again)
 

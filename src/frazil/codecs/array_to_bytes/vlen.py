@@ -11,6 +11,7 @@ import numpy as np
 from frazil.codecs.codec import Array, ArrayToBytes, ChunkSpec
 from frazil.codecs.element_stage import ElementStage
 from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
+from frazil.metadata.types.core import OBJECT_VIEW
 
 MOST_BYTES = 2**32  # of a chunk that was compressed, decoded
 
@@ -25,7 +26,7 @@ class Vlen(ArrayToBytes):
         return None
 
     def check(self, spec: ChunkSpec, path: str) -> None:
-        if not spec.views:
+        if not spec.views or spec.dtype == OBJECT_VIEW:
             raise MetadataError(
                 f"codec {self.name} encodes the data types string and bytes, not elements of {spec.dtype}", path=path
             )

@@ -54,8 +54,8 @@ class ZarrsOptional(ArrayToBytes):
         return _MOST_BYTES + 2 * spec.nbytes
 
     def encode(self, array: Array, spec: ChunkSpec) -> bytes:
-        valid = np.ascontiguousarray(field_of(array, "valid"))
-        values = np.ascontiguousarray(field_of(array, "value")[valid])
+        valid = field_of(array, "valid").copy(order="C")  # np.ascontiguousarray adds a dimension where there is none
+        values = field_of(array, "value")[valid]
         mask = self._mask.encode(valid, _mask_spec(spec))
         data = self._data.encode(values, _value_spec(spec, len(values))) if len(values) else b""
         return _LENGTHS.pack(len(mask), len(data)) + mask + data

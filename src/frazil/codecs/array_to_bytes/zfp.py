@@ -177,13 +177,23 @@ def _demoted(made: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 class NumcodecsZfpy(ArrayToBytes):
-    """zfp behind its header, under the name that zarr-python writes. mode: 2 (rate), 3 (precision) or 4 (tolerance); the other members count for nothing."""
+    """zfp behind its header, under the name that zarr-python writes. mode: 2 (rate), 3 (precision) or 4 (tolerance); the other members count for nothing.
+
+    compression_kwargs: the same again, as numcodecs writes it for arrays of Zarr v2; it is not kept."""
 
     __slots__ = ("mode", "precision", "rate", "tolerance")
     name: ClassVar[str] = "numcodecs.zfpy"
-    optional: ClassVar[tuple[str, ...]] = ("mode", "tolerance", "rate", "precision")
+    _kept: ClassVar = ("mode", "tolerance", "rate", "precision")
+    optional: ClassVar[tuple[str, ...]] = (*_kept, "compression_kwargs")
 
-    def __init__(self, mode: int = 4, tolerance: float = -1, rate: float = -1, precision: int = -1) -> None:
+    def __init__(
+        self,
+        mode: int = 4,
+        tolerance: float = -1,
+        rate: float = -1,
+        precision: int = -1,
+        compression_kwargs: object = None,
+    ) -> None:
         self.mode = integer(mode, "mode", 2, 4)
         self.tolerance, self.rate, self.precision = tolerance, rate, precision
         self._bare()
@@ -199,7 +209,7 @@ class NumcodecsZfpy(ArrayToBytes):
         )
 
     def configuration(self) -> dict[str, object] | None:
-        return {member: getattr(self, member) for member in self.optional}
+        return {member: getattr(self, member) for member in self._kept}
 
     def check(self, spec: ChunkSpec, path: str) -> None:
         self._bare().check(spec, path)

@@ -200,7 +200,8 @@ def _identity(array: Array) -> object:
         return os.path.normpath(f"{os.path.realpath(store.path)}/{array.path}")
     if isinstance(store, NodeStore):
         return array.path
-    place = getattr(store, "place", None) or getattr(store, "name", None)  # of an object store; of one in memory
+    # of an object store, of one in memory, of an archive
+    place = getattr(store, "place", None) or getattr(store, "name", None) or getattr(store, "path", None)
     return (type(store), f"{place}/{array.path}".rstrip("/")) if isinstance(place, str) else (id(store), array.path)
 
 

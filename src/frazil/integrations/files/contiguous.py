@@ -53,6 +53,8 @@ def split_contiguous(shape: Sequence[int], itemsize: int, *, uneven: bool = True
     whole = tuple([max(extent, 1) for extent in shape])
     total = math.prod(whole) * itemsize
     target = _CHUNK_BYTES
+    if 0 in shape and total > target:  # any will do
+        return (1,) * len(whole)
     while total > target * _MANY:
         target *= 2
     if total <= target:

@@ -1,26 +1,24 @@
 """What a variable's attributes say of missing values (CF conventions, 2.5.1): `_FillValue` and `missing_value` of a file, as attributes of a Zarr v3 array. Pure.
 
-xarray masks an array of Zarr v3 by its attributes alone; the fill value of the array itself says what chunks that are not stored hold. `_FillValue` has the
-form that xarray's zarr engine gives it (xarray.backends.zarr.FillValueCoder): base64 of a little-endian float64 for floats, two of them for complex numbers, a JSON
-number for integers, true or false for booleans. Arrays of bytes get none: that engine opens no array of them that has one."""
+xarray masks an array of Zarr v3 by its attributes alone; the fill value of the array itself says what chunks that are not stored hold. The form of `_FillValue` is
+in metadata/v3/fill_attribute.py. Arrays of bytes get none: xarray's zarr engine opens no array of them that has one."""
 
 from __future__ import annotations
 
 import math
-import struct
-from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from frazil.integrations.files.scanned import Skipped
 from frazil.metadata.json_text import Json
+from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE as _FILL
+from frazil.metadata.v3.fill_attribute import encode_fill
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping, MutableSequence
 
 
-_FILL: Final = "_FillValue"
 _MISSING: Final = "missing_value"
 
 
@@ -50,7 +48,8 @@ def set_missing_values(
             reason = f"xarray opens no Zarr array of text that has one; it was {_shown(fill)}, and elements that are equal to it are not marked as missing"
             skipped.append(Skipped(path, _FILL, reason))
         else:
-            attributes[_FILL] = _encoded(fill, element)
+            # in the file it may be wider than the element
+            attributes[_FILL] = encode_fill(np.asarray(fill).reshape(-1)[0], dtype.kind)
     missing = attributes.get(_MISSING)
     values = missing if isinstance(missing, list) else [missing]
     if dtype.kind in "iufc" and any(value in ("NaN", "Infinity", "-Infinity") for value in values):
@@ -86,21 +85,6 @@ def _bytes(value: object) -> bytes | None:
         return bytes(value)
     array = np.asarray(value)
     return bytes(array.reshape(-1)[0]) if array.size == 1 and array.dtype.kind == "S" else None
-
-
-def _encoded(value: object, element: np.generic) -> Json:
-    """value: as in the file, which may be wider than the element"""
-    kind = element.dtype.kind
-    said = np.asarray(value).reshape(-1)[0]
-    if kind == "c":
-        return [_float64(complex(said).real), _float64(complex(said).imag)]
-    if kind == "f":
-        return _float64(float(said))
-    return bool(element) if kind == "b" else int(element)
-
-
-def _float64(value: float) -> str:
-    return b64encode(struct.pack("<d", value)).decode()
 
 
 def _shown(value: object) -> str:

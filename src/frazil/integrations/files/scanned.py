@@ -143,6 +143,8 @@ def check_shape(shape: Sequence[int]) -> None:
     """Raises InvalidInputError for a shape that no array here can have."""
     if len(shape) > _RANK_LIMIT:
         raise InvalidInputError(f"an array has at most {_RANK_LIMIT} dimensions, found {len(shape)}")
+    if any(extent < 0 for extent in shape):
+        raise InvalidInputError(f"no array has the shape {tuple(shape)}")
     if math.prod(shape) >= 2**63:
         raise InvalidInputError(f"an array has fewer than 2**63 elements, found the shape {tuple(shape)}")
 

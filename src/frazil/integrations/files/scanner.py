@@ -27,7 +27,6 @@ _SCANS: Final[tuple[tuple[tuple[bytes, ...], Callable[[BinaryIO, str], ScannedFi
     ((NPY,), scan_npy),
     ((ZIP,), scan_npz),
     (TIFF, scan_tiff),
-    ((JSON,), scan_references),
 )
 
 
@@ -37,7 +36,8 @@ def scan_file(
     """The arrays of a file of NetCDF, HDF5, NumPy or TIFF, or of kerchunk's references, and where their chunks lie.
 
     file  a path, or the URL of an object at a distance: of that, those ranges alone are read that say what is where
-    virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment
+    virtual_prefixes  as of a repository: where that is read from, with which credentials; None: from where it says, with those of the environment. References
+                      to whole objects at a distance need it: their sizes are asked for, and a file must not choose whom this machine asks
     time_limit  seconds that the HDF5 library may take for one dataset: of some damaged files it never comes back. It runs in another process, which is ended then
     Raises StoreError where it cannot be read, FormatError where it is none of these, is broken or takes longer, InvalidInputError where a library is needed and not there."""
     source = source_of(file, virtual_prefixes)
@@ -45,7 +45,7 @@ def scan_file(
     try:
         with open_file(source) as opened:
             try:
-                scanned = _scan(opened, name, time_limit)
+                scanned = _scan(opened, name, time_limit, virtual_prefixes)
             except Exception:
                 _tell_failure(opened)
                 raise
@@ -58,12 +58,14 @@ def scan_file(
         raise StoreError(f"cannot read: {error.strerror or error}", errno=error.errno, key=name) from error
 
 
-def _scan(file: BinaryIO, name: str, time_limit: float) -> ScannedFile:
+def _scan(file: BinaryIO, name: str, time_limit: float, prefixes: Prefixes | None) -> ScannedFile:
     begin = file.read(8)
     file.seek(0)
     for magics, scan in _SCANS:
         if begin.startswith(magics):
             return scan(file, name)
+    if begin.startswith(JSON):
+        return scan_references(file, name, prefixes)
     if not _is_hdf5(file):
         raise FormatError(
             "the file is none of NetCDF, HDF5, NumPy, TIFF and kerchunk's references, by its first bytes",

@@ -118,11 +118,15 @@ def parse_numcodecs_chain(
     swaps: bool,
     itemsize: int,
     kinds: KnownExtensions,
+    serializer: Step | None = None,
 ) -> tuple[Extension, ...]:
-    """The chain of codecs as numcodecs configures them, as documents of Zarr v2 have them; entries: with their places in the document. Otherwise as parse_chain."""
+    """The chain of codecs as numcodecs configures them, as documents of Zarr v2 have them; entries: with their places in the document; serializer: stands before them.
+    Otherwise as parse_chain."""
     builder = _Builder(_Elements(itemsize, (">" if big else "<") if swaps else "|"), big, True)
     if reverse_axes > 1:
         builder.made.append(Extension("transpose", {"order": list(range(reverse_axes - 1, -1, -1))}))
+    if serializer is not None:
+        builder.add(serializer)
     for path, value in entries:
         builder.add(parse_filter(check_object(value, path), path, itemsize=builder.itemsize, kinds=kinds))
     return builder.finished()

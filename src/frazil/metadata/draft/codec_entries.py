@@ -30,7 +30,7 @@ _SHUFFLES: Final = ("noshuffle", "shuffle", "bitshuffle")
 _GDAL_SHUFFLES: Final = ("NONE", "BYTE", "BIT")  # as GDAL 3.4 to 3.7 wrote them
 _CNAMES: Final = ("lz4", "lz4hc", "blosclz", "zstd", "snappy", "zlib")
 _CORE: Final = {"gzip": "gzip", "zstd": "zstd", "blosc": "blosc"}  # numcodecs' codecs that have a name of the core
-_OF_OBJECTS: Final = ("categorize", "json2", "msgpack2", "msgpack", "pickle", "vlen-utf8", "vlen-bytes", "vlen-array")
+_OF_OBJECTS: Final = ("json2", "msgpack2", "msgpack", "pickle", "vlen-utf8", "vlen-bytes", "vlen-array")
 
 
 class Step(Record):
@@ -99,7 +99,7 @@ def parse_filter(value: dict[str, Json], path: str, *, itemsize: int, kinds: Kno
     if name == "crc32c" and configuration.get("location", "end") == "end":
         return Step(Extension("crc32c"), BYTES_TO_BYTES, path)
     kind = kinds.codec_kind(NUMCODECS + name)
-    if kind is not None:
+    if kind is not None and name not in ("json2", "msgpack2"):
         return Step(Extension(NUMCODECS + name, configuration, path=path), kind, path)
     reason = "it makes elements of variable size, which are not read" if name in _OF_OBJECTS else "it is not registered"
     raise UnknownExtensionError(

@@ -39,6 +39,7 @@ RAW_BYTES: Final = "raw_bytes"
 # Elements of variable length in the engine: views into a heap (heap.py)
 TEXT_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of text", "V16")])
 BYTES_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of bytes", "V16")])
+OBJECT_VIEW: Final[np.dtype[np.generic]] = np.dtype([("view of an object", "V16")])
 
 
 class DataType(Value, ABC):

@@ -38,7 +38,7 @@ def fill_view(data: bytes) -> bytes:
 class Heap:
     """Buffers that views point into. Buffer 0 has the fill value's bytes. Safe to use from many threads, but for `compact`, `mark` and `cut`.
 
-    target: the views that a read fills, zero at first; None for a write"""
+    target: the elements that a read fills, zero at first: views, or optional ones; None for a write"""
 
     __slots__ = ("_limit", "_lock", "_nbytes", "_target", "buffers")
 
@@ -73,7 +73,13 @@ class Heap:
         """Keeps only the bytes that views in the target point to, if there are many others. No other views may be in use."""
         if self._target is None or self._nbytes < self._limit:
             return
-        made = _kernel.compact_elements(self.buffers, self._target, 1)
+        target = self._target
+        if "value" in (target.dtype.names or ()):  # optional elements, whose views do not lie side by side
+            target = field_of(target, "value")
+        views = np.ascontiguousarray(target)
+        made = _kernel.compact_elements(self.buffers, views, 1)
+        if views is not target:
+            target[...] = views
         self.buffers[1:] = [made]
         self._nbytes = len(made)
         self._limit = max(_LEAST_COMPACTED, 2 * self._nbytes)
@@ -87,13 +93,26 @@ class Heap:
         del self.buffers[mark:]
 
 
+def elements_of_views(views: NDArray[np.generic], heap: Heap) -> list[bytes]:
+    """The bytes of each element, in C order."""
+    raw = np.ascontiguousarray(views).reshape(-1).view(_VIEW)
+    return _kernel.elements_to_objects(heap.buffers, raw, False)  # type: ignore[return-value] # bytes, as they are no text
+
+
 def view_columns(views: NDArray[np.generic], heap: Heap) -> tuple[NDArray[np.int64], bytes]:
     """The elements of views as columns: int64[n + 1] offsets, and their bytes one after the other."""
-    raw = np.ascontiguousarray(views).view(_VIEW)
-    offsets = np.zeros(len(raw) + 1, np.int64)
-    np.cumsum(raw["length"], out=offsets[1:])
-    elements = _kernel.elements_to_objects(heap.buffers, raw, False)
-    return offsets, b"".join(elements)  # type: ignore[arg-type] # bytes, as they are no text
+    return _columns(elements_of_views(views, heap))
+
+
+def views_of_elements(elements: Sequence[bytes], heap: Heap, *, text: bool) -> NDArray[np.generic]:
+    """Views of elements, one after the other, as views_of."""
+    return views_of(*_columns(elements), heap, text=text)
+
+
+def _columns(elements: Sequence[bytes]) -> tuple[NDArray[np.int64], bytes]:
+    offsets = np.zeros(len(elements) + 1, np.int64)
+    np.cumsum([len(element) for element in elements], out=offsets[1:])
+    return offsets, b"".join(elements)
 
 
 def views_of(offsets: NDArray[np.int64], data: bytes, heap: Heap, *, text: bool) -> NDArray[np.generic]:

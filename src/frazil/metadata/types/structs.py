@@ -30,6 +30,7 @@ from frazil.record import Record
 
 STRUCT: Final = "struct"
 _LEGACY: Final = "structured"
+_MOST_DIMENSIONS: Final = 32  # of a sub-array: those of NumPy before 2.0
 _MOST_SWAPS: Final = 2**16  # a small document must not take much memory
 
 
@@ -82,6 +83,9 @@ class StructType(DataType):
         if len(set(names)) < len(names):
             twice = next(name for at, name in enumerate(names) if name in names[:at])
             raise MetadataError(f"a struct may have one field of a name, found {twice!r} twice", path=path)
+        deepest = max(len(field.shape) for field in self.fields)
+        if deepest > _MOST_DIMENSIONS:
+            raise refusal(path, f"sub-arrays of at most {_MOST_DIMENSIONS} dimensions", deepest)
         offsets = np.cumsum([0, *(field.itemsize for field in self.fields)], dtype=object).tolist()
         if offsets[-1] > LARGEST_ITEM:
             raise refusal(path, f"at most {LARGEST_ITEM} bytes together", offsets[-1])

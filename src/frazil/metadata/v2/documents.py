@@ -1,7 +1,7 @@
 """Documents of Zarr v2 to metadata and back. Keys are in layout.py, `.zmetadata` is in consolidated.py.
 
 The memory layout "F" becomes a transposition, filters and compressor become the codec chain, and the attribute `_ARRAY_DIMENSIONS`, in which xarray and others keep the names of
-dimensions, becomes dimension_names. A document that was read is written back with its members, but for the shape."""
+dimensions, becomes dimension_names. A document that was read is written back with its members, but for the shape, and chunks of length 0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from frazil.metadata.json_text import Json, as_json, item, parse_json
 from frazil.metadata.layout import KnownExtensions
 from frazil.metadata.members import Members, check_integers, check_object, json_object, refusal
 from frazil.metadata.model import ArrayMetadata, GroupMetadata
-from frazil.metadata.types.core import RawType
+from frazil.metadata.types.core import DataType, RawType
+from frazil.metadata.types.fill_values import FillValue
+from frazil.metadata.v2.objects import DTYPE, is_object, parse_object_array, split_serializer
 
 ARRAY: Final = ".zarray"
 GROUP: Final = ".zgroup"
@@ -61,30 +63,36 @@ def parse_node(
 def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExtensions) -> ArrayMetadata:
     shape = check_integers(members.get("shape"), "shape", low=0)
     chunks = check_integers(members.get("chunks"), "chunks", low=0, length=len(shape))
-    dtype: Json = {"extension": "", "type": members.get("dtype")}  # which the older dialect of the draft has so
-    data_type, big = parse_type(dtype, old=True, extensions=known.metadata, path="dtype")
-    fill = parse_fill(members.get("fill_value"), data_type, old=True, big=big)
-    order = members.choice("order", ("C", "F"))
     filters, compressor = members.get("filters"), members.get("compressor")
     listed = [] if filters is None else members.array("filters")
     entries = [(item("filters", at), entry) for at, entry in enumerate(listed)]
+    held = parse_object_array(listed, known) if is_object(members.get("dtype")) else None
+    if held is None:
+        dtype: Json = {"extension": "", "type": members.get("dtype")}  # which the older dialect of the draft has so
+        data_type, big = parse_type(dtype, old=True, extensions=known.metadata, path="dtype")
+        fill = parse_fill(members.get("fill_value"), data_type, old=True, big=big)
+    else:
+        data_type, big = held.data_type, False
+        fill = _parse_fill(members.get("fill_value"), data_type)
+        entries = entries if held.serializer is None else entries[1:]
+    order = members.choice("order", ("C", "F"))
     if compressor is not None:
         entries.append(("compressor", compressor))
     codecs = parse_numcodecs_chain(
         entries,
-        reverse_axes=len(shape) if order == "F" else 0,
+        reverse_axes=len(shape) if order == "F" and (held is None or held.ordered) else 0,
         big=big,
         swaps=bool(data_type.swaps),
-        itemsize=data_type.itemsize,
+        itemsize=data_type.itemsize if held is None else 1,
         kinds=known,
+        serializer=None if held is None else held.serializer,
     )
     names = _dimension_names(attributes, len(shape))
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,
         fill_value=fill,
-        # a dimension without elements may have chunks of length 0: any length says the same
-        chunk_grid=RegularGrid([max(extent, 1) for extent in chunks]),
+        chunk_grid=_grid(shape, chunks),
         chunk_key_encoding=V2Keys(members.choice("dimension_separator", SEPARATORS, ".")),
         codecs=codecs,
         attributes=attributes if names is None else {n: v for n, v in attributes.items() if n != DIMENSIONS},
@@ -92,6 +100,21 @@ def _parse_array(members: Members, attributes: dict[str, Json], known: KnownExte
         zarr_format=2,
         document=dict(members.values),
     )
+
+
+def _grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> RegularGrid:
+    """A dimension without elements may have chunks of length 0: any length says the same."""
+    for axis, (length, extent) in enumerate(zip(shape, chunks, strict=True)):
+        if length and not extent:
+            raise refusal(item("chunks", axis), "an integer from 1 to 2^63 - 1", extent)
+    return RegularGrid([max(extent, 1) for extent in chunks])
+
+
+def _parse_fill(value: Json, data_type: DataType) -> FillValue:
+    """The fill value of an object array: null is the type's own, and of text and bytes so are 0 and the empty string, which programs write for it."""
+    if value is None or (value in ("", 0) and not isinstance(value, bool) and data_type.zero.data == b""):
+        return data_type.zero
+    return data_type.parse_fill(value)
 
 
 def _dimension_names(attributes: dict[str, Json], ndim: int) -> list[str | None] | None:
@@ -109,11 +132,12 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
     """The `.zarray` or `.zgroup` of a node. Raises MetadataError, which names the member, for what Zarr v2 cannot say."""
     if isinstance(metadata, GroupMetadata):
         return {"zarr_format": 2}
-    if metadata.document is not None:
-        return {**json_object(metadata.document, None), "shape": list(metadata.shape)}
     grid, keys = metadata.chunk_grid, metadata.chunk_key_encoding
     if type(grid) is not RegularGrid:
         raise MetadataError("Zarr v2 has regular chunk grids alone", path="chunk_grid")
+    if metadata.document is not None:
+        kept = json_object(metadata.document, None)
+        return {**kept, "shape": list(metadata.shape), "chunks": list(grid.chunk_shape)}  # none of length 0
     if not isinstance(keys, V2Keys):
         raise MetadataError(
             f'Zarr v2 has the chunk keys "v2" alone, not {keys.extension().name}', path="chunk_key_encoding"
@@ -124,25 +148,47 @@ def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Json]:
         if codec.name == "sharding_indexed":
             raise MetadataError("Zarr v2 has no shards", path=item("codecs", at), hint="leave shards out")
     data_type = metadata.data_type
-    chain = emit_numcodecs_chain(metadata.codecs, ndim=metadata.ndim, itemsize=data_type.itemsize)
-    dtype = emit_type(data_type, chain.big, old=True)
-    if isinstance(dtype, dict):
-        dtype = dtype["type"]
-    if isinstance(data_type, RawType):
-        dtype = f"|V{data_type.itemsize}"
-    elif isinstance(dtype, str):
-        dtype = _spelt(data_type.dtype.newbyteorder(">" if chain.big else "<").str, dtype)
-    return {
+    members: dict[str, Json] = {
         "zarr_format": 2,
         "shape": list(metadata.shape),
         "chunks": list(grid.chunk_shape),
-        "dtype": dtype,
+        "dimension_separator": keys.separator,
+    }
+    split = split_serializer(data_type, metadata.codecs)
+    if split is not None:
+        first, codecs = split
+        chain = emit_numcodecs_chain(codecs, ndim=metadata.ndim, itemsize=1)
+        filters: list[Json] = [*([] if first is None else [first]), *(chain.filters or ())]
+        fill = data_type.emit_fill(metadata.fill_value)
+        return {
+            **members,
+            "dtype": DTYPE,
+            "compressor": chain.compressor,
+            "fill_value": fill,
+            "order": chain.layout,
+            "filters": filters,
+        }
+    chain = emit_numcodecs_chain(metadata.codecs, ndim=metadata.ndim, itemsize=data_type.itemsize)
+    return {
+        **members,
+        "dtype": _dtype(data_type, chain.big),
         "compressor": chain.compressor,
         "fill_value": emit_fill(metadata.fill_value, data_type, old=True, big=chain.big),
         "order": chain.layout,
         "filters": chain.filters,
-        "dimension_separator": keys.separator,
     }
+
+
+def _dtype(data_type: DataType, big: bool) -> Json:
+    """The dtype of elements of a fixed size, in NumPy's spelling. Raises MetadataError for one that NumPy does not have."""
+    dtype = emit_type(data_type, big, old=True)
+    if isinstance(dtype, dict):
+        dtype = dtype["type"]
+    if isinstance(data_type, RawType):
+        return f"|V{data_type.itemsize}"
+    if isinstance(dtype, str):
+        return _spelt(data_type.dtype.newbyteorder(">" if big else "<").str, dtype)
+    return dtype
 
 
 def _spelt(spelling: str, known: str) -> str:

@@ -21,12 +21,13 @@ from frazil.metadata.draft.parser import MEMBERS
 from frazil.metadata.extensions import Extension, parse_extensions
 from frazil.metadata.grids.chunk_grids import RegularGrid
 from frazil.metadata.grids.chunk_keys import ChunkKeyEncoding, DefaultKeys, SeparatedKeys, V2Keys
-from frazil.metadata.json_text import Json
+from frazil.metadata.json_text import Json, dump_json
 from frazil.metadata.layout import Metadata
 from frazil.metadata.model import ArrayMetadata, GroupMetadata, ZarrFormat
 from frazil.metadata.paths import check_draft_name
 from frazil.metadata.types.core import RAW_BYTES, DataType, RawType, raw_type
 from frazil.operations.convert.hierarchy_keys import Hierarchy
+from frazil.operations.convert.missing_values import Masking, masking
 from frazil.record import Record
 
 Way = Literal["bytes", "shard index", "recoded"]
@@ -164,6 +165,7 @@ class _Maker:
         self.made: Metadata | None = None
         self.value: bytes | None = None
         self.way: Way = "bytes"
+        self._fill_is_null = False  # in the document of Zarr v2
         same = source.layout.zarr_format == target.layout.zarr_format
         if isinstance(node, GroupMetadata):
             self._group(node, same)
@@ -223,9 +225,12 @@ class _Maker:
         codecs = node.codecs
         if to != 3:
             codecs = _rewritten(_rewritten(codecs, _without_idle), _with_plain_index)
+        masked = masking(node, to)
+        self._fill_is_null = masked.is_null
         return _with(
             node,
             codecs=codecs,
+            masked=masked,
             dimension_names=names if to in (2, 3) else None,
             data_type=_renamed(node.data_type, to),
             keys=_keys(node.chunk_key_encoding, node.zarr_format, to),
@@ -236,14 +241,19 @@ class _Maker:
         if not isinstance(made.chunk_grid, RegularGrid):
             return None
         try:
-            return _with(made, codecs=_defaults(made, made.chunk_grid, self._registry))
+            return _with(
+                made,
+                codecs=_defaults(made, made.chunk_grid, self._registry),
+                dimension_names=made.dimension_names,
+            )
         except InvalidInputError:
             return None
 
     def _said(self, metadata: Metadata) -> bytes | FrazilError:
         try:
             self._target.layout.emit_attributes(metadata)  # which may refuse some
-            return self._target.layout.emit(metadata)
+            value = self._target.layout.emit(metadata)
+            return dump_json({**loads(value), "fill_value": None}, 4) if self._fill_is_null else value
         except InvalidInputError as error:
             return error
 
@@ -261,6 +271,7 @@ def _with(
     metadata: ArrayMetadata,
     *,
     codecs: tuple[Extension, ...],
+    masked: Masking | None = None,
     dimension_names: tuple[str | None, ...] | None = None,
     data_type: DataType | None = None,
     keys: ChunkKeyEncoding | None = None,
@@ -271,12 +282,12 @@ def _with(
     return ArrayMetadata(
         shape=metadata.shape,
         data_type=data_type or metadata.data_type,
-        fill_value=metadata.fill_value,
+        fill_value=(masked or metadata).fill_value,
         # a draft's grid that comes to a regular one is that
         chunk_grid=RegularGrid(grid.chunk_shape) if isinstance(grid, RegularGrid) else grid,
         chunk_key_encoding=keys or metadata.chunk_key_encoding,
         codecs=codecs,
-        attributes=metadata.attributes,
+        attributes=(masked or metadata).attributes,
         dimension_names=dimension_names,
         zarr_format=zarr_format or metadata.zarr_format,
     )

@@ -15,6 +15,7 @@ from frazil.api.session import Session
 from frazil.array.arguments import check_flag, checked_progress
 from frazil.array.array import Array
 from frazil.array.creation.array_metadata import Lengths
+from frazil.array.hierarchy.hidden_nodes import refuse_hidden
 from frazil.array.hierarchy.nodes import Place, check_above, create_groups, drop_copies, find_nodes
 from frazil.array.hierarchy.root import for_creation
 from frazil.errors import AlreadyExistsError, FrazilError, InvalidInputError, ReadOnlyError, StoreError
@@ -23,6 +24,7 @@ from frazil.metadata.model import ArrayMetadata
 from frazil.metadata.paths import ancestors
 from frazil.metadata.v3.documents import emit_node
 from frazil.operations.array_source import open_source, with_limit
+from frazil.operations.convert.missing_values import masking
 from frazil.operations.copy.note import (
     NOTE_NAME,
     Note,
@@ -278,7 +280,9 @@ def _check_place(store: Store, root: str) -> None:
         )
     above = sorted(ancestors(path))
     if above:
-        check_above([path], find_nodes(place, above))
+        there = find_nodes(place, above)
+        check_above([path], there)
+        refuse_hidden(store, place.layout, set(above) - there.keys())
 
 
 def _not_empty(store: Store, root: str) -> AlreadyExistsError:
@@ -302,7 +306,7 @@ def _new_metadata(array: Array, chunks: Extents, shards: Extents | None, codecs:
         shards=array.shards if _is_same(shards) else shards,
         codecs=list(array.codecs) if _is_same(codecs) else codecs,
         fill_value=array.metadata.fill_value,
-        attributes=array.metadata.attributes,
+        attributes=masking(array.metadata, 3).attributes,
         dimension_names=array.dimension_names,
         registry=array._place.registry,
         zarr_format=3,

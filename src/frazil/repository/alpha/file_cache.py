@@ -15,8 +15,8 @@ from frazil.formats.alpha.snapshots import SnapshotFile, decode_snapshot, encode
 from frazil.formats.ids import ObjectId
 from frazil.formats.manifests import Manifest, nbytes_of
 from frazil.formats.snapshots import SnapshotInfo
+from frazil.late import LateModule
 from frazil.stores.caches.byte_cache import ByteCache, CacheSection
-from frazil.stores.caches.chunk_cache import RememberingStore
 from frazil.stores.keys.names import check_prefix
 from frazil.stores.store import Store
 from frazil.stores.values import ANY, flat_buffer, pieces_of
@@ -24,6 +24,9 @@ from frazil.stores.values import ANY, flat_buffer, pieces_of
 if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.formats.json_values import Json
+    from frazil.stores.caches import caching_store
+else:
+    caching_store = LateModule("frazil.stores.caches.caching_store")
 
 __all__ = ["UNCHANGING", "FileBytes", "Files"]
 
@@ -71,7 +74,7 @@ class Files:
     def chunk_store(self) -> Store:
         """The store as chunk files are read from it, which never change: where reading is a request, their ranges are remembered."""
         if self.memory.limit and not self.store.capabilities.direct:
-            return RememberingStore(self.store, self.memory)
+            return caching_store.ChunkCache(self.store, self.memory)
         return self.store
 
     def key(self, name: str) -> str:

@@ -22,7 +22,6 @@ from frazil.repository.session.session_state import SessionState
 from frazil.repository.virtual.mixed_fetch import VIRTUAL_KIND, fetch_mixed
 from frazil.stores.array_storage.chunk_storage import INLINE, NOWHERE, STORED, KernelFiles, Located
 from frazil.stores.array_storage.shared_objects import UNASKED, AnsweredBuffers, fetch_located, located_files
-from frazil.stores.caches.chunk_cache import RememberingStore
 from frazil.stores.store import Store
 from frazil.stores.transfer.composed_values import picked
 from frazil.stores.transfer.merged_spans import Merged
@@ -74,6 +73,10 @@ class ArrayChunks:
     def erasable(self) -> bool:
         """A chunk is removed by dropping its reference, whatever the store can do."""
         return True
+
+    @property
+    def answers_files(self) -> bool:
+        return self._owner.files.store.capabilities.local
 
     @property
     def key(self) -> int:
@@ -128,7 +131,7 @@ class ArrayChunks:
         single_read: bool = False,
     ) -> Fetched:
         store = self._store
-        whole = _whole_chunks(located, spans) if isinstance(store, RememberingStore) else None
+        whole = _whole_chunks(located, spans) if store is not self._owner.files.store else None
         if whole is not None:
             fetched = self.fetch(
                 located, whole.spans, expect=expect, continue_from=continue_from, single_read=single_read
@@ -276,7 +279,7 @@ class ArrayChunks:
 
 
 def _whole_chunks(located: Located, spans: Columns) -> Merged | None:
-    """Spans in small chunks as spans of whole chunks, for a store that remembers what it fetched: of a small shard, the index and the inner chunks then take one
+    """Spans in small chunks as spans of whole chunks, for a store that keeps what it fetched: of a small shard, the index and the inner chunks then take one
     request. None where there are none such."""
     row, start, length = spans.T
     size = located.length[row]

@@ -177,6 +177,10 @@ class ChunkStorage(Protocol):
     def direct(self) -> bool:
         """Whether chunks are at hand (Capabilities.direct), or for this thread alone. If not, requests take their time: several fetches are made at once, by several threads."""
 
+    @property
+    def answers_files(self) -> bool:
+        """Whether the files of an answer are the objects, and their versions those of the files, so that the kernel compares them. An archive is one file of many objects."""
+
     def locate(self, coords: Columns) -> Located:
         """Where chunks lie; a row a coordinate."""
 
@@ -266,6 +270,10 @@ class PlainChunks:
     @property
     def direct(self) -> bool:
         return self.store.capabilities.direct
+
+    @property
+    def answers_files(self) -> bool:
+        return self.store.capabilities.local
 
     def locate(self, coords: Columns) -> Located:
         count = len(coords)

@@ -1,6 +1,6 @@
 """The memory of an opened location: what costs requests to get again, of all kinds, under one limit of bytes.
 
-Nothing is asked or read here. Who remembers what: shard indexes in array/shards/shard_indexes.py, repository files in repository/alpha/file_cache.py, encoded chunks in chunk_cache.py."""
+Nothing is asked or read here. Who remembers what: shard indexes in array/shards/shard_indexes.py, repository files in repository/alpha/file_cache.py, ranges of values in memory_ranges.py."""
 
 from __future__ import annotations
 
@@ -117,6 +117,20 @@ class CacheSection(Generic[T]):
                 entries.move_to_end(key)
         value: T = found[0]  # type: ignore[assignment] # what put took; a cast would cost a call
         return value
+
+    def get_many(self, names: Iterable[Hashable]) -> list[T | None]:
+        """get, of each of these."""
+        memory, label = self.memory, self._label
+        values: list[T | None] = []
+        with memory._lock:
+            entries = memory._entries[self._kind]
+            for name in names:
+                key = label, name
+                found = entries.get(key)
+                if found is not None:
+                    entries.move_to_end(key)
+                values.append(None if found is None else found[0])  # type: ignore[arg-type] # as in get
+        return values
 
     def put(self, name: Hashable, value: T, nbytes: int) -> None:
         """Remembers a thing of so many bytes, if it fits; what had this name is forgotten in any case."""

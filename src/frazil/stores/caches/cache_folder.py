@@ -107,7 +107,7 @@ class CacheFolder:
         except OSError:
             return 0
 
-    def write(self, entry: Entry, value: bytes) -> bool:
+    def write(self, entry: Entry, value: bytes | memoryview) -> bool:
         """Keeps a range, if the disk takes it: a cache that cannot write is of less use, but no reason to fail. Whether it did."""
         folder = f"{self.path}/{entry.folder}"
         part = f"{folder}/.{os.getpid()}.{os.urandom(6).hex()}"
@@ -317,7 +317,7 @@ def head_size(entry: Entry) -> int:
     return len(_MAGIC) + _CHECK.size * (1 + _blocks(entry))
 
 
-def entry_head(entry: Entry, value: bytes) -> bytes:
+def entry_head(entry: Entry, value: bytes | memoryview) -> bytes:
     """What comes before the range `value` in the file."""
     view = memoryview(value)
     table = b"".join(_CHECK.pack(_kernel.crc32c(view[at : at + BLOCK])) for at in range(0, len(value), BLOCK))

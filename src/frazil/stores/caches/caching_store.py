@@ -1,7 +1,7 @@
-"""Stores over a store that keep encoded values: the base of all, and the one that keeps them in memory, which the draft names as an example of a storage
-transformer added at run time.
+"""Stores over a store that keep encoded values: the policy and the fetch of all of them, the store that keeps in memory what users ask it to, which the draft names as an
+example of a storage transformer added at run time, and the one that keeps chunks of a repository.
 
-The memory itself is cached_ranges.py; the store that keeps files on disk is disk_cache.py. Decoded chunks are not kept, nor what is not there."""
+Where parts are kept is the backend's: memory_ranges.py, or the store over a folder, disk_cache.py. Decoded chunks are not kept, nor what is not there."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.record import Record
-from frazil.stores.caches.cached_ranges import Filling, MemoryRanges, Part, RangeCache
+from frazil.stores.array_storage.chunk_storage import fetch_spans
+from frazil.stores.caches.byte_cache import ByteCache
+from frazil.stores.caches.memory_ranges import Filling, MemoryRanges, Part, RangeCache, Span
 from frazil.stores.operations.partial_access import Writes, write_parts
 from frazil.stores.port import StorePort
 from frazil.stores.retry import READS, attempts, replaced
 from frazil.stores.store import Store
-from frazil.stores.transfer.content import read_values
+from frazil.stores.transfer.content import read_views
 from frazil.stores.transfer.fetch_pages import fetch_in_pages, pages_of
 from frazil.stores.values import (
     ABSENT,
     FOUND,
     MISSING,
+    NO_SPANS,
     STALE,
     Capabilities,
     Changed,
@@ -43,10 +46,27 @@ if TYPE_CHECKING:
     from frazil._kernel import Buffer
     from frazil.stores.values import SourceBuffer
 
-__all__ = ["CachingStore", "KeepingStore"]
+__all__ = ["CachePolicy", "CachingStore", "ChunkCache", "KeepingStore"]
 
-Span = tuple[int, int, int]  # row of a name, start, length
-_EMPTY: Final = np.zeros((0, 3), np.int64)
+
+class CachePolicy(Record):
+    """What a store keeps of the store below, and what it takes for granted.
+
+    compares    what is kept is handed out when the store below, asked for its version, names the one that was kept; else without asking
+    beginnings  of the keys of which anything is kept
+    smallest    bytes of the smallest range that is kept"""
+
+    compares: bool
+    beginnings: tuple[str, ...] = ("",)
+    smallest: int = 0
+
+    def trusts(self, name: str) -> bool:
+        """Whether what is kept of this key is handed out without asking."""
+        return not self.compares and name.startswith(self.beginnings)
+
+    def keeps(self, name: str, nbytes: int) -> bool:
+        """Whether a range of so many bytes of this key is kept."""
+        return nbytes >= self.smallest and name.startswith(self.beginnings)
 
 
 class _Asked(Record):
@@ -58,52 +78,63 @@ class _Asked(Record):
 
 
 class _Resumable(list["SourceBuffer"]):
-    """The buffers of an answer, with what holding it needs. asked: of the store below, if it was; rows: for each name its row there, -1 where it was
-    not asked."""
+    """The buffers of an answer, with what continuing it needs. asked: of the store below, if it was; place: the rows there of the names that were asked."""
 
-    __slots__ = ("asked", "rows")
+    __slots__ = ("asked", "place")
 
-    def __init__(self, values: Sequence[SourceBuffer], asked: _Asked | None, rows: Sequence[int]) -> None:
+    def __init__(self, values: Sequence[SourceBuffer], asked: _Asked | None, place: Mapping[int, int]) -> None:
         super().__init__(values)
-        self.asked, self.rows = asked, rows
+        self.asked, self.place = asked, place
 
 
 class _Answer:
     """An answer that is being put together. parts: for each span what is known of its bytes; None: they have to be fetched, or are not there."""
 
-    __slots__ = ("parts", "sizes", "spans", "status", "version_may_repeat", "versions")
+    __slots__ = ("names", "parts", "sizes", "spans", "status", "version_may_repeat", "versions")
 
-    def __init__(self, count: int, spans: Columns) -> None:
-        self.spans: list[Span] = [tuple(span) for span in spans.tolist()]
-        self.parts: list[Part | None] = [None] * len(self.spans)
+    def __init__(self, names: Sequence[str], spans: Columns) -> None:
+        count = len(names)
+        self.names = names
+        self.spans: list[Span] = spans.tolist()
+        self.parts: list[Part | None] = []
         self.status = [FOUND] * count
         self.versions: list[Version | None] = [None] * count
-        self.sizes = np.full(count, -1, np.int64)
+        self.sizes = [-1] * count
         self.version_may_repeat = [False] * count
 
-    def fetched(self, asked: _Asked | None, rows: Sequence[int]) -> Fetched:
-        out = np.full((len(self.spans), 3), (MISSING, 0, 0), np.int64)
+    def missing(self) -> list[int]:
+        return [i for i, part in enumerate(self.parts) if part is None] if None in self.parts else []
+
+    def fetched(self, asked: _Asked | None, place: Mapping[int, int]) -> Fetched:
+        rows: list[Span] = []
         buffers: list[SourceBuffer] = []
-        sizes = self.sizes.tolist()
-        for i, ((name, start, length), part) in enumerate(zip(self.spans, self.parts, strict=True)):
-            if part is not None and self.status[name] == FOUND:
-                first, count = resolve_span(start, length, sizes[name])
-                buffers.append(part.value)
-                out[i] = -len(buffers), first - part.start, count
-        version_may_repeat = self.version_may_repeat if True in self.version_may_repeat else None
-        sources = Sources(None, _Resumable(buffers, asked, rows))
-        return Fetched(sources, self.status, self.versions, self.sizes, out, version_may_repeat)
+        for (name, start, length), part in zip(self.spans, self.parts, strict=True):
+            if part is None or self.status[name] != FOUND:
+                rows.append((MISSING, 0, 0))
+                continue
+            if start < 0 or length < 0:
+                start, length = resolve_span(start, length, self.sizes[name])
+            buffers.append(part[1])
+            rows.append((-len(buffers), start - part[0], length))
+        return Fetched(
+            Sources(None, _Resumable(buffers, asked, place)),
+            self.status,
+            self.versions,
+            np.array(self.sizes, np.int64),
+            np.array(rows, np.int64) if rows else NO_SPANS,
+            self.version_may_repeat if True in self.version_may_repeat else None,
+        )
 
 
 class KeepingStore(WrappedStore):
-    """Keeps what is read of `inner`, whole values and ranges as they are stored. What is kept of a value that has to be compared is handed out when `inner`, asked for
-    its version, names the one that was kept."""
+    """Keeps what is read of `inner`, whole values and ranges as they are stored, by a policy, in one of two backends."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_kept", "_policy")
 
-    def __init__(self, inner: Store, kept: RangeCache) -> None:
+    def __init__(self, inner: Store, kept: RangeCache, policy: CachePolicy) -> None:
         super().__init__(inner)
         self._kept: RangeCache = kept
+        self._policy = policy
 
     @property
     def uncached(self) -> Store:
@@ -111,17 +142,8 @@ class KeepingStore(WrappedStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        return self.inner.capabilities._replace(
-            direct=False
-        )  # few large ranges are kept more cheaply than many small ones
-
-    def _keeps(self, name: str, nbytes: int = -1) -> bool:
-        """Whether something is kept of this key; a range of so many bytes, where they are given."""
-        return True
-
-    def _validates(self, name: str) -> bool:
-        """Whether what is kept of this key has to be compared with what is there."""
-        return True
+        # few large ranges are kept more cheaply than many small ones
+        return self.inner.capabilities._replace(direct=False)
 
     # --- reading ---------------------------------------------------------------------------------------------------------------------
 
@@ -134,7 +156,7 @@ class KeepingStore(WrappedStore):
         continue_from: Fetched | None = None,
         single_read: bool = False,
     ) -> Fetched:
-        """As the port says. What was answered from memory, and is not there any more when it is held, is read of that version or STALE."""
+        """As the port says. What was answered from the cache, and is not there any more when it is continued, is read of that version or STALE."""
         if continue_from is not None:
             return self._fetch_continued(names, spans, expect, continue_from)
         if single_read:
@@ -149,53 +171,57 @@ class KeepingStore(WrappedStore):
         raise replaced("the value was", names[0])
 
     def _fetch_now(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
-        kept = self._kept
-        answer = _Answer(len(names), spans)
-        known = [kept.version(name) if self._keeps(name) else None for name in names]
-        trusted = [found is not None and not self._validates(name) for name, found in zip(names, known, strict=True)]
+        answer, trusts = _Answer(names, spans), self._policy.trusts
+        known, answer.parts = self._kept.find(names, answer.spans)
+        missing = answer.missing()
+        unsure = {answer.spans[i][0] for i in missing}
+        if len(spans) < len(names) or len(names) > 1:
+            unsure.update(set(range(len(names))).difference([span[0] for span in answer.spans]))  # to be looked up
         for row, found in enumerate(known):
-            if found is not None:
-                answer.versions[row], answer.sizes[row] = found
-                wanted = None if expect is None else expect[row]
-                trusted[row] &= wanted is None or wanted == found[0]
-        looked_up = set(range(len(names)))
-        for i, (row, start, length) in enumerate(answer.spans):
-            looked_up.discard(row)
-            if known[row] is not None:
-                answer.parts[i] = kept.find(names[row], answer.versions[row], start, length)
-            trusted[row] &= answer.parts[i] is not None
-        rows = [row for row in range(len(names)) if not trusted[row] or row in looked_up]
-        if not rows:
-            kept.count(len(answer.spans), 0)
-            return answer.fetched(None, [-1] * len(names))
-        return self._completed(names, rows, expect, answer)
+            if found is None:
+                unsure.add(row)
+                continue
+            answer.versions[row], answer.sizes[row] = found.version, found.size
+            if not trusts(names[row]) or (expect is not None and expect[row] not in (None, found.version)):
+                unsure.add(row)
+        if unsure:
+            return self._completed(answer, sorted(unsure), missing, expect)
+        self._kept.count(len(answer.spans), 0)
+        return answer.fetched(None, {})
 
     def _completed(
-        self, names: Sequence[str], rows: Sequence[int], expect: Sequence[Version | None] | None, answer: _Answer
+        self, answer: _Answer, rows: Sequence[int], missing: Sequence[int], expect: Sequence[Version | None] | None
     ) -> Fetched:
-        """The rest of an answer, from the store below: of names[rows]."""
-        place = dict(zip(rows, range(len(rows)), strict=True))
-        missed = [i for i, part in enumerate(answer.parts) if part is None]
-        asked = self._ask(
-            [names[row] for row in rows], _spans(answer, missed, place), expect and [expect[row] for row in rows]
-        )
-        changed = set()
-        inner = asked.fetched
-        for row, at in place.items():
-            version = inner.versions[at]
+        """The rest of an answer, from the store below: of the names of some rows."""
+        place = {row: at for at, row in enumerate(rows)}
+        asked = self._ask(answer, place, missing, expect)
+        inner, changed = asked.fetched, set()
+        repeats = inner.version_may_repeat or [False] * len(rows)
+        for row, version, status, size, repeat in zip(
+            rows, inner.versions, inner.status, inner.sizes.tolist(), repeats, strict=True
+        ):
             if answer.versions[row] != version or version is None:
                 changed.add(row)
-            answer.status[row], answer.versions[row], answer.sizes[row] = inner.status[at], version, inner.sizes[at]
-            answer.version_may_repeat[row] = bool(inner.version_may_repeat and inner.version_may_repeat[at])
-        late = [i for i, (row, _, _) in enumerate(answer.spans) if row in changed and answer.parts[i] is not None]
-        self._take(answer, names, missed, asked, place)
-        self._take_continued(answer, names, late, asked, place)
-        self._kept.count(len(answer.spans) - len(missed) - len(late), len(missed) + len(late))
-        return answer.fetched(asked, [place.get(row, -1) for row in range(len(names))])
+            answer.status[row], answer.versions[row], answer.sizes[row] = status, version, size
+            answer.version_may_repeat[row] = repeat
+        late = [i for i, span in enumerate(answer.spans) if span[0] in changed and answer.parts[i] is not None]
+        self._take(answer, missing, asked, place)
+        self._take_continued(answer, late, asked, place)
+        fetched = len(missing) + len(late)
+        self._kept.count(len(answer.spans) - fetched, fetched)
+        return answer.fetched(asked, place)
 
-    def _ask(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> _Asked:
-        filling = self._kept.begin()
-        return _Asked(names, self.inner.fetch(names, spans, expect=expect), filling)
+    def _ask(
+        self,
+        answer: _Answer,
+        place: Mapping[int, int],
+        which: Sequence[int],
+        expect: Sequence[Version | None] | None,
+    ) -> _Asked:
+        """Asks the store below for some spans; neighbours are one request."""
+        names, filling = [answer.names[row] for row in place], self._kept.begin()
+        wanted = None if expect is None else [expect[row] for row in place]
+        return _Asked(names, fetch_spans(self.inner, names, _spans(answer, which, place), expect=wanted), filling)
 
     def _fetch_continued(
         self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, continue_from: Fetched
@@ -203,64 +229,64 @@ class KeepingStore(WrappedStore):
         before = continue_from.sources.buffers
         if not isinstance(before, _Resumable):
             raise InvalidInputError("the answer to hold came from another store")
-        answer = _Answer(len(names), spans)
+        answer, versions = _Answer(names, spans), continue_from.versions
         answer.status, answer.versions, answer.sizes = (
             list(continue_from.status),
-            list(continue_from.versions),
-            continue_from.sizes,
+            list(versions),
+            continue_from.sizes.tolist(),
         )
         answer.version_may_repeat = list(continue_from.version_may_repeat or answer.version_may_repeat)
-        missed: tuple[list[int], list[int]] = ([], [])  # of names that the store below holds, and of others
-        for i, (row, start, length) in enumerate(answer.spans):
-            if answer.status[row] == FOUND:
-                if self._keeps(names[row]) and (continue_from.versions[row] is not None or before.rows[row] < 0):
-                    answer.parts[i] = self._kept.find(names[row], continue_from.versions[row], start, length)
-                if answer.parts[i] is None:
-                    missed[before.rows[row] < 0].append(i)
+        answer.parts = self._kept.find(names, answer.spans, versions)[1]
+        missing: tuple[list[int], list[int]] = ([], [])  # of names that the store below was asked for, and of others
+        for i, (row, _, _) in enumerate(answer.spans):
+            if row in before.place and versions[row] is None:
+                answer.parts[i] = None
+            if answer.parts[i] is None and answer.status[row] == FOUND:
+                missing[row not in before.place].append(i)
         if before.asked is not None:
-            self._take_continued(answer, names, missed[0], before.asked, dict(enumerate(before.rows)))
-        if missed[1]:
-            rows = sorted({answer.spans[i][0] for i in missed[1]})
-            place = dict(zip(rows, range(len(rows)), strict=True))
-            spans = _spans(answer, missed[1], place)
-            asked = self._ask([names[row] for row in rows], spans, [continue_from.versions[row] for row in rows])
-            self._take(answer, names, missed[1], asked, place)
-        self._kept.count(len(answer.spans) - len(missed[0]) - len(missed[1]), len(missed[0]) + len(missed[1]))
+            self._take_continued(answer, missing[0], before.asked, before.place)
+        if missing[1]:
+            place = {row: at for at, row in enumerate(sorted({answer.spans[i][0] for i in missing[1]}))}
+            self._take(answer, missing[1], self._ask(answer, place, missing[1], versions), place)
+        fetched = len(missing[0]) + len(missing[1])
+        self._kept.count(len(answer.spans) - fetched, fetched)
         for row, wanted in enumerate(() if expect is None else expect):
             if wanted is not None and wanted != (answer.versions[row] or ABSENT):
                 answer.status[row] = STALE
-        return answer.fetched(before.asked, before.rows)
+        return answer.fetched(before.asked, before.place)
 
-    def _take_continued(
-        self, answer: _Answer, names: Sequence[str], which: Sequence[int], asked: _Asked, place: Mapping[int, int]
-    ) -> None:
-        """_take, of spans that are yet to be fetched of what is held."""
+    def _take_continued(self, answer: _Answer, which: Sequence[int], asked: _Asked, place: Mapping[int, int]) -> None:
+        """_take, of spans that are yet to be fetched of the objects that were asked for."""
         if which:
-            fetched = self.inner.fetch(asked.names, _spans(answer, which, place), continue_from=asked.fetched)
-            self._take(answer, names, which, asked._replace(fetched=fetched), place)
+            spans = _spans(answer, which, place)
+            fetched = fetch_spans(self.inner, asked.names, spans, continue_from=asked.fetched)
+            self._take(answer, which, asked._replace(fetched=fetched), place)
 
-    def _take(
-        self, answer: _Answer, names: Sequence[str], which: Sequence[int], asked: _Asked, place: Mapping[int, int]
-    ) -> None:
+    def _take(self, answer: _Answer, which: Sequence[int], asked: _Asked, place: Mapping[int, int]) -> None:
         """Puts what the store below answered to some spans into the answer, and keeps it."""
-        sizes = answer.sizes.tolist()
-        spans = _spans(answer, which, place)
-        values = read_values(asked.fetched, asked.names, spans)
-        for i, value, at in zip(which, values, spans[:, 0].tolist(), strict=True):
+        values = read_views(asked.fetched, asked.names, _spans(answer, which, place))
+        keeps = self._kept.takes(sum([len(value) for value in values if value is not None]), len(values))
+        gone = []
+        for i, value in zip(which, values, strict=True):
             row, start, length = answer.spans[i]
-            if answer.status[row] == FOUND != asked.fetched.status[at]:
-                answer.status[row] = (
-                    STALE  # also where it is gone: what was found before is none to be read as fill values
-                )
-            name, keeps = names[row], self._keeps(names[row], -1 if value is None else len(value))
+            if answer.status[row] == FOUND != asked.fetched.status[place[row]]:
+                # also where it is gone: what was found before is none to be read as fill values
+                answer.status[row] = STALE
             if value is None:
-                if keeps and self._kept.version(name) is not None:
-                    self._kept.drop([name])
+                gone.append(answer.names[row])
                 continue
-            part = answer.parts[i] = Part(clip_span(start, length, sizes[row])[0], value)
-            version = answer.versions[row]
-            if keeps and (not self._validates(name) or (version is not None and not answer.version_may_repeat[row])):
-                self._kept.add(asked.filling, name, version, sizes[row], part)
+            part = answer.parts[i] = Part(clip_span(start, length, answer.sizes[row])[0], value)
+            if keeps:
+                self._keep(asked.filling, answer, row, part)
+        if gone:
+            self._kept.drop(gone)
+
+    def _keep(self, filling: Filling, answer: _Answer, row: int, part: Part) -> None:
+        """Keeps a part as bytes of its own, so that no more is held than is counted."""
+        name, version, value = answer.names[row], answer.versions[row], part.value
+        fit = not self._policy.compares or (version is not None and not answer.version_may_repeat[row])
+        if fit and self._policy.keeps(name, len(value)):
+            self._kept.add(filling, name, version, answer.sizes[row], Part(part.start, bytes(value)))
 
     # --- writing ---------------------------------------------------------------------------------------------------------------------
 
@@ -321,7 +347,7 @@ class CachingStore(KeepingStore):
 
     Writes and erases go through and drop what they change; a stale value makes none of them lose what others wrote, where `inner` is conditional, as they name the version
     that they replace. A value whose version is not fit to be remembered (Fetched.version_may_repeat: a file in its first 50 ms) is not kept where it would have to be compared.
-    What is not there is not kept. Safe to use from many threads; a fork and a pickle begin with an empty memory.
+    What is not there is not kept, nor what one fetch brings beyond `nbytes`. Safe to use from many threads; a fork and a pickle begin with an empty memory.
     Raises InvalidInputError for a limit below 0."""
 
     __slots__ = ("_values", "validate")
@@ -333,8 +359,9 @@ class CachingStore(KeepingStore):
             limit = -1
         if limit < 0:
             raise InvalidInputError(f"the limit of a cache is {nbytes!r}; it is a number of bytes, 0 or more")
-        self._values: Final = MemoryRanges(limit)
-        super().__init__(inner, self._values)
+        self._values: Final = MemoryRanges(ByteCache(limit, entry=0), limit)
+        compares = inner.capabilities.direct if validate is None else validate
+        super().__init__(inner, self._values, CachePolicy(compares))
         self.validate: Final = validate
 
     def __repr__(self) -> str:
@@ -343,18 +370,15 @@ class CachingStore(KeepingStore):
     def __reduce__(self) -> tuple[object, ...]:
         return _again, (self.inner, self.nbytes, self.validate)
 
-    def _validates(self, name: str) -> bool:
-        return self.inner.capabilities.direct if self.validate is None else self.validate
-
     @property
     def nbytes(self) -> int:
         """The most bytes that are kept, those of keys included."""
-        return self._values.cache.limit
+        return self._values.memory.limit
 
     @property
     def nbytes_kept(self) -> int:
         """The bytes that are kept now."""
-        return self._values.cache.nbytes
+        return self._values.memory.nbytes
 
     @property
     def hits(self) -> int:
@@ -371,10 +395,33 @@ class CachingStore(KeepingStore):
         self._kept.drop_below("")
 
 
+class ChunkCache(KeepingStore):
+    """Keeps encoded chunks of a repository, whose values never change, in the memory of its location, which counts them. Ranges are kept as they are asked for, inner
+    chunks mostly: so another selection of the same chunks finds them. A fetch of more than an eighth of the memory is a pass over everything, of which nothing is kept."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, inner: Store, memory: ByteCache) -> None:
+        self.memory: Final = memory
+        super().__init__(inner, MemoryRanges(memory, memory.limit // 8, chunks=True), CachePolicy(compares=False))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ChunkCache, (self.inner, self.memory)
+
+    @property
+    def identity(self) -> str | None:
+        return self.inner.identity
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the store beneath; but ranges need not be merged before they are asked for here."""
+        return self.inner.capabilities._replace(direct=True)
+
+
 def _spans(answer: _Answer, which: Sequence[int], place: Mapping[int, int]) -> Columns:
     """Some spans of an answer, of names that are numbered otherwise."""
     found = [(place[row], start, length) for row, start, length in (answer.spans[i] for i in which)]
-    return np.array(found, np.int64) if found else _EMPTY
+    return np.array(found, np.int64) if found else NO_SPANS
 
 
 def _again(inner: Store, nbytes: int, validate: bool | None) -> CachingStore:

@@ -12,8 +12,8 @@ from weakref import WeakSet
 
 from frazil.errors import InvalidInputError, StoreError
 from frazil.stores.caches.cache_folder import LONGEST_VERSION, CacheFolder, Entry, object_id, open_folder
-from frazil.stores.caches.cached_ranges import Filling, Part
-from frazil.stores.caches.caching_store import KeepingStore
+from frazil.stores.caches.caching_store import CachePolicy, KeepingStore
+from frazil.stores.caches.memory_ranges import Filling, KeptObject, Part, Span
 from frazil.stores.store import Store
 from frazil.stores.values import Version, clip_span
 
@@ -33,7 +33,7 @@ class DiskCache(KeepingStore):
     Raises InvalidInputError for a folder that is no cache, a limit that is none, and a store that does not say what tells it from others (Store.identity);
     StoreError for a folder that cannot be used."""
 
-    __slots__ = ("_files", "unchanging")
+    __slots__ = ("_files",)
 
     def __init__(
         self,
@@ -51,15 +51,15 @@ class DiskCache(KeepingStore):
                 f"{inner!r} cannot be kept in a folder: it does not say what tells it from other stores",
                 hint="a store says so by its property `identity`",
             )
-        self._files: Final = DiskRanges(open_folder(folder), identity, limit, small)
-        super().__init__(inner, self._files)
-        self.unchanging: Final = None if unchanging is None else tuple(unchanging)
+        self._files: Final = DiskRanges(open_folder(folder), identity, limit)
+        policy = CachePolicy(True, smallest=small + 1) if unchanging is None else CachePolicy(False, tuple(unchanging))
+        super().__init__(inner, self._files, policy)
 
     def __repr__(self) -> str:
         return f"DiskCache({self.inner!r}, {self.folder!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (self.inner, self.folder, self._files.limit, self.unchanging, self._files.small)
+        return _again, (self.inner, self.folder, self._files.limit, self._policy)
 
     @property
     def identity(self) -> str | None:
@@ -79,17 +79,9 @@ class DiskCache(KeepingStore):
         """Ranges that it did not."""
         return self._files.misses
 
-    def _keeps(self, name: str, nbytes: int = -1) -> bool:
-        if self.unchanging is None:
-            return nbytes < 0 or nbytes > self._files.small
-        return name.startswith(self.unchanging)
-
-    def _validates(self, name: str) -> bool:
-        return self.unchanging is None
-
 
 class DiskRanges:
-    """Parts of values in a CacheFolder (cached_ranges.RangeCache). Of a key there may be several versions, written by other processes; what is handed out is of the one
+    """Parts of values in a CacheFolder (memory_ranges.RangeCache). Of a key there may be several versions, written by other processes; what is handed out is of the one
     asked for."""
 
     __slots__ = (
@@ -103,11 +95,10 @@ class DiskRanges:
         "identity",
         "limit",
         "misses",
-        "small",
     )
 
-    def __init__(self, folder: CacheFolder, identity: str, limit: int, small: int) -> None:
-        self.folder, self.identity, self.limit, self.small = folder, identity, limit, small
+    def __init__(self, folder: CacheFolder, identity: str, limit: int) -> None:
+        self.folder, self.identity, self.limit = folder, identity, limit
         self.hits = self.misses = 0
         self._measured = -1  # bytes in the folder when it was last looked at; below 0: not yet
         self._written = 0  # since then, by this process
@@ -122,19 +113,27 @@ class DiskRanges:
         self.hits += hits
         self.misses += misses
 
-    def version(self, key: str) -> tuple[Version | None, int] | None:
-        """Of several versions, that which was used last."""
-        entries = self._entries(key)
-        if not entries:
-            return None
-        several = len({(entry.version, entry.size) for entry in entries}) > 1
-        newest = max(entries, key=self.folder.used_at) if several else entries[0]
-        return newest.version, newest.size
+    def find(
+        self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
+    ) -> tuple[list[KeptObject | None], list[Part | None]]:
+        known: list[KeptObject | None] = []
+        kept: list[list[Entry]] = []
+        for row, name in enumerate(names):
+            entries = self._entries(name)
+            if versions is not None:
+                entries = [entry for entry in entries if entry.version == versions[row]]
+            newest = self._newest(entries)
+            known.append(newest)
+            kept.append([entry for entry in entries if newest and entry.version == newest.version])
+        return known, [self._part(kept[row], start, length) for row, start, length in spans]
 
-    def find(self, key: str, version: Version | None, start: int, length: int) -> Part | None:
-        for entry in self._entries(key):
-            if entry.version != version:
-                continue
+    def _newest(self, entries: Sequence[Entry]) -> Entry | None:
+        """Of several versions, that which was used last."""
+        several = len({(entry.version, entry.size) for entry in entries}) > 1
+        return max(entries, key=self.folder.used_at) if several else next(iter(entries), None)
+
+    def _part(self, entries: Sequence[Entry], start: int, length: int) -> Part | None:
+        for entry in entries:
             first, count = clip_span(start, length, entry.size)
             if not count or not entry.start <= first <= first + count <= entry.end:
                 continue
@@ -143,6 +142,9 @@ class DiskRanges:
                 return Part(*found)
             self._forget_listing()
         return None
+
+    def takes(self, nbytes: int, count: int) -> bool:
+        return True
 
     def begin(self) -> Filling:
         return Filling()
@@ -162,7 +164,7 @@ class DiskRanges:
             self._forget_listing()
             self._measure(len(value))
 
-    def drop(self, keys: list[str]) -> None:
+    def drop(self, keys: Sequence[str]) -> None:
         for key in keys:
             for entry in self._entries(key):
                 self.folder.remove(entry)
@@ -220,8 +222,9 @@ def _check_limit(limit: object) -> None:
         raise InvalidInputError(f"the limit of a cache on disk is {limit!r}; it is a number of bytes, 1 or more")
 
 
-def _again(inner: Store, folder: str, limit: int, unchanging: Sequence[str] | None, small: int) -> DiskCache:
-    return DiskCache(inner, folder, limit, unchanging=unchanging, small=small)
+def _again(inner: Store, folder: str, limit: int, policy: CachePolicy) -> DiskCache:
+    unchanging = None if policy.compares else policy.beginnings
+    return DiskCache(inner, folder, limit, unchanging=unchanging, small=policy.smallest - 1)
 
 
 _living: WeakSet[DiskRanges] = WeakSet()  # of this process, for its children

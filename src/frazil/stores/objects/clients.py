@@ -21,7 +21,7 @@ from frazil.stores.retry import REQUESTS, Backoff
 if TYPE_CHECKING:
     from frazil.stores.objects.connections import ObjectClient
 
-__all__ = ["Clients", "clients_of", "identity_of", "is_client", "open_url", "shown_url", "split_url"]
+__all__ = ["Clients", "clients_of", "identity_of", "is_client", "is_supported", "open_url", "shown_url", "split_url"]
 
 _CLASSES: Final = {
     "s3": "S3Store",
@@ -72,6 +72,11 @@ class Clients(Record):
 def is_client(value: object) -> TypeGuard[ObjectClient]:
     """Whether a value is an object of obstore, without importing that."""
     return type(value).__module__.startswith("obstore") and type(value).__name__.endswith("Store")
+
+
+def is_supported(client: object) -> TypeGuard[ObjectClient]:
+    """Whether an object of obstore is of a kind that clients_of takes: a bucket, a web server or memory; not a folder."""
+    return is_client(client) and type(client).__name__ in {*_CLASSES.values(), "MemoryStore"}
 
 
 def split_url(url: str) -> tuple[str, str, str] | None:
@@ -155,7 +160,7 @@ def clients_of(client: ObjectClient, requests_in_flight: int) -> Clients:
     """The clients for an object of obstore: itself, and one like it that does not repeat writes under a condition. Raises InvalidInputError for other objects, and for
     obstore's own store of files, where a plain folder is the better one."""
     kind = type(client).__name__
-    if not is_client(client) or kind not in {*_CLASSES.values(), "MemoryStore"}:
+    if not is_supported(client):
         raise InvalidInputError(
             f"an object store is made from a URL or an object of obstore, not from {kind}",
             hint="obstore.store.S3Store and its like; for files of this machine give the folder",

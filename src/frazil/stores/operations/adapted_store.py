@@ -61,7 +61,7 @@ _AT_ONCE: Final = 1000  # keys of one erase_values
 class AdaptedStore(Store, PartialWriter):
     """A store over an object that has some of the operations of the document; made by `adapt`, which tells which."""
 
-    __slots__ = ("_can", "_guard", "_guard_name", "_ops", "inner", "sole_writer")
+    __slots__ = ("_can", "_guard", "_ops", "guard_name", "inner", "sole_writer")
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class AdaptedStore(Store, PartialWriter):
         self.inner: Final = inner
         self.sole_writer: Final = sole_writer
         self._ops = ops = Operations.of(inner, StoreWithPartialAccess)
-        self._guard_name: Final = guard_name
+        self.guard_name: Final = guard_name
         self._guard = guard_of(inner if guard_name is None else guard_name, _state)
         readable, writable = fallbacks.is_readable(ops), fallbacks.is_writable(ops)
         erasable = writable and fallbacks.is_erasable(ops)
@@ -97,7 +97,7 @@ class AdaptedStore(Store, PartialWriter):
         return f"AdaptedStore({inner}{', sole_writer=True' if self.sole_writer else ''})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.inner, self.sole_writer, self._guard_name, self._guard.state())
+        return _rebuilt, (self.inner, self.sole_writer, self.guard_name, self._guard.state())
 
     @property
     def capabilities(self) -> Capabilities:
@@ -423,7 +423,7 @@ def adapt(inner: Adaptable | Store, *, sole_writer: bool = False) -> Store:
              and readers elsewhere may see it missing for a moment. An empty partial value must make its key
     erasing  from erase or erase_values; erase_prefix serves prefixes alone
     listing  from any one of list, list_prefix, list_dir, which give whole keys. list_prefix and list_dir are asked for "" too
-    beyond   `size(key)` saves reading whole values where only their ends are wanted (shard indexes); with `suffix_ranges = True` get_partial_values takes
+    beyond   `sizes(keys)` and `set_values({key: value})` save requests that wait for each other; `size(key)` saves reading whole values where only their ends are wanted (shard indexes); with `suffix_ranges = True` get_partial_values takes
              a start < 0, from the end; `version(key)`, `set_if(key, value, version)` and `erase_if(key, version)`: see protocols.py
 
     Conditions: with version, set_if and erase_if, writes are conditional. Without, writers of this process exclude each other, key by key, whichever

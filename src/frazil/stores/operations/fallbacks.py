@@ -73,28 +73,27 @@ def look(can: Operations, wanted: Mapping[str, Iterable[Span]], *, sized: bool) 
 
     sized  the sizes are wanted too. They are not known where all spans of a key are plain ranges and the object does not tell sizes.
     A span from the end is asked for as such where the object knows them, else found by the size, else cut from the whole value."""
+    each = {key: dict.fromkeys(spans) for key, spans in wanted.items()}
     for _ in attempts(READS):
-        found = _look_now(can, wanted, sized)
+        found = _look_now(can, each, sized)
         if found is not None:
             return found
     raise StoreError("values change faster than they can be read", key=next(iter(wanted), None), hint="try again")
 
 
-def _look_now(can: Operations, wanted: Mapping[str, Iterable[Span]], sized: bool) -> dict[str, Seen | None] | None:
+def _look_now(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bool) -> dict[str, Seen | None] | None:
     """None where a value changed between two calls."""
-    sizes: dict[str, int | None] = {}
+    sizes = _known_sizes(can, wanted, sized)
     by_key: dict[str, dict[Span, bytes]] = {}
     whole: list[str] = []
     ranges: list[tuple[str, Span, tuple[int, int | None]]] = []  # key, what is wanted, what is asked for
     counts: list[int] = []  # bytes that come, where that is known
     for key, spans in wanted.items():
-        spans = dict.fromkeys(spans)
         if _is_whole(can, spans, sized):
             whole.append(key)
             continue
-        if can.size is not None and (sized or not all(_is_native(can, span) for span in spans)):
-            size = sizes[key] = _or_none(can.size, key)
-            if size is not None:
+        if key in sizes:
+            if (size := sizes[key]) is not None:
                 cut = {span: clip_span(*span, size) for span in spans}
                 by_key[key] = {span: b"" for span, (_, count) in cut.items() if not count}
                 for span, (start, count) in cut.items():
@@ -119,6 +118,23 @@ def _look_now(can: Operations, wanted: Mapping[str, Iterable[Span]], sized: bool
             size = sizes.get(key, -1)
             found[key] = None if key not in by_key or size is None else Seen(size, None, by_key[key])
     return found
+
+
+def _known_sizes(can: Operations, wanted: Mapping[str, Collection[Span]], sized: bool) -> dict[str, int | None]:
+    """The sizes of the keys of which parts are read that need them."""
+    if can.size is None:
+        return {}
+    keys = [
+        key
+        for key, spans in wanted.items()
+        if not _is_whole(can, spans, sized) and (sized or not all(_is_native(can, span) for span in spans))
+    ]
+    if can.sizes is None or len(keys) < 2:
+        return {key: _or_none(can.size, key) for key in keys}
+    sizes = can.sizes(keys)
+    if len(sizes) != len(keys):
+        raise StoreError(f"sizes gave {len(sizes)} numbers for {len(keys)} keys", key=keys[0])
+    return dict(zip(keys, sizes, strict=True))
 
 
 def _is_whole(can: Operations, spans: Collection[Span], sized: bool) -> bool:
@@ -214,7 +230,9 @@ def is_writable(can: Operations) -> bool:
 def put(can: Operations, values: Mapping[str, bytes]) -> None:
     """Stores whole values. By partial writes an old value that is longer is erased first; where the object cannot, that is a StoreError before anything
     is written."""
-    if can.set is not None:
+    if can.set is not None and can.set_values is not None and len(values) > 1:
+        can.set_values(values)
+    elif can.set is not None:
         for key, value in values.items():
             can.set(key, value)
     elif can.set_partial_values is not None and values:

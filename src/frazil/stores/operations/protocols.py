@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     ListPrefix = Callable[[str], Iterable[str]]
     ListDir = Callable[[str], tuple[Iterable[str], Iterable[str]]]
     Size = Callable[[str], int | None]
+    Sizes = Callable[[Sequence[str]], Sequence[int | None]]
+    SetValues = Callable[[Mapping[str, bytes]], object]
     VersionOf = Callable[[str], bytes | None]
     SetIf = Callable[[str, bytes, bytes], bytes | None]
     EraseIf = Callable[[str, bytes], bool]
@@ -41,9 +43,9 @@ OPERATIONS: Final = (
     "list_prefix",
     "list_dir",
 )
-_EXTRAS: Final = ("size", "version", "set_if", "erase_if")
+_EXTRAS: Final = ("size", "sizes", "set_values", "version", "set_if", "erase_if")
 MISSING_ERRORS: Final = (KeyError, FileNotFoundError, NotADirectoryError, IsADirectoryError)  # ways to say: not there
-_WRITES: Final = frozenset({"set", "set_partial_values", "set_if"})  # to which nothing can be missing
+_WRITES: Final = frozenset({"set", "set_values", "set_partial_values", "set_if"})  # to which nothing can be missing
 _ASYNCHRONOUS: Final = 0x80 | 0x200  # flags of code: coroutines and asynchronous generators
 
 
@@ -77,6 +79,8 @@ class Operations:
     """What an object has: operations of the document, and beyond them
 
     size           bytes of a key's value, None where there is none
+    sizes          size of several keys at once, beside `size`
+    set_values     set of several keys at once, in a mapping to their values, beside `set`
     version        bytes (not empty) that change whenever the value does, and never come back; None where there is none
     set_if         stores a value if the key has this version (b"": if there is none), in one step: the new version, None where it has another
     erase_if       the same for erase: whether it did
@@ -97,6 +101,8 @@ class Operations:
     list_prefix: ListPrefix | None
     list_dir: ListDir | None
     size: Size | None
+    sizes: Sizes | None
+    set_values: SetValues | None
     version: VersionOf | None
     set_if: SetIf | None
     erase_if: EraseIf | None

@@ -23,6 +23,7 @@ __all__ = [
     "parts_of",
     "read_error",
     "read_values",
+    "read_views",
     "taken",
 ]
 
@@ -31,18 +32,23 @@ def read_values(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[
     """The bytes of each span, cut to its object; None where its name is not there (or stale). Not for a fetch with `single_read`.
 
     names, spans are those of the fetch. Raises StoreError where the store brought fewer bytes than the object has."""
-    values: list[bytes | None] = []
+    return [None if value is None else bytes(value) for value in read_views(fetched, names, spans)]
+
+
+def read_views(fetched: Fetched, names: Sequence[str], spans: Columns) -> list[bytes | memoryview | None]:
+    """read_values, without copies of what lies in buffers."""
+    values: list[bytes | memoryview | None] = []
     from_files: list[tuple[int, int, int, int]] = []
     sizes = fetched.sizes.tolist()
     for i, ((blob, start, length), (name, asked, count)) in enumerate(
         zip(fetched.rows.tolist(), spans.tolist(), strict=True)
     ):
-        value: bytes | None = None
+        value: bytes | memoryview | None = None
         if blob == MISSING:
             if fetched.status[name] == UNKNOWN:
                 raise StoreError("a fetch with `single_read` is read by the kernel alone", key=names[name])
         elif blob < 0:
-            value = _slice(fetched.sources.buffers[-1 - blob], start, length)
+            value = _view(fetched.sources.buffers[-1 - blob], start, length)
             if sizes[name] >= 0 and len(value) != clip_span(asked, count, sizes[name])[1]:
                 raise StoreError(
                     f"the store brought {len(value)} bytes of {clip_span(asked, count, sizes[name])[1]}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import struct
 import zipfile
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import DataError, FormatError, InvalidInputError
 from frazil.integrations.files.scanner import scan_file
 from frazil.stores.memory import MemoryStore
 
@@ -81,3 +83,69 @@ def test_a_compressed_member_that_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(frazil.FrazilError):
         frazil.import_file(tmp_path / "a.npz", MemoryStore())
+
+
+def npy(header: str, data: bytes = bytes(64)) -> bytes:
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + data
+
+
+def described(shape: str, descr: str = "'<i4'") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        described("(-3,)"), described("(-3, -3)"), described("(10**30,)"), described("(9" + "9" * 30 + ",)"), described("(3,)", "{'a': 1}"),
+        "{'descr': [[[", "(" * 9000, "-" * 9000 + "1", "[" * 900 + "]" * 900, "{\0}", "",
+    ],
+)  # fmt: skip
+def test_hostile_headers(header: str, tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes(npy(header))
+    with pytest.raises((FormatError, InvalidInputError)):
+        frazil.import_file(tmp_path / "a.npy", MemoryStore())
+
+
+def test_an_array_without_elements_may_have_any_extent(tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes(npy(described(f"(0, {10**15})")))
+    store = MemoryStore()
+    frazil.import_file(tmp_path / "a.npy", store)
+    assert frazil.open_array(store, path="a").shape == (0, 10**15)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("at", [40, 60, 200, 1000])
+def test_damaged_compressed_members(compression: int, at: int, tmp_path: Path) -> None:
+    array = io.BytesIO()
+    np.save(array, np.arange(100_000, dtype="i4") ** 2)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", compression) as made:
+        made.writestr("a.npy", array.getvalue())
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[at : at + 50] = b"\xff" * 50
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(DataError):
+        frazil.import_file(tmp_path / "a.npz", MemoryStore())
+
+
+def test_a_stored_member_ends_where_its_directory_says(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as made:
+        made.writestr("a.npy", npy(described("(5,)"), bytes(8)))
+        made.writestr("b.npy", npy(described("(16,)")))
+    with pytest.raises(InvalidInputError, match="cut short"):
+        frazil.import_file(tmp_path / "a.npz", MemoryStore())
+
+
+def test_a_member_that_grows_beyond_its_header(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("a.npy", npy(described("(5,)"), bytes(2**24)))
+    with pytest.raises(DataError, match="size"):
+        frazil.import_file(tmp_path / "a.npz", MemoryStore())
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_members_of_one_name(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as made:
+        for _ in range(2):
+            made.writestr("a.npy", npy(described("(16,)")))
+    with pytest.raises(FormatError, match="directory"):
+        scan_file(tmp_path / "a.npz")

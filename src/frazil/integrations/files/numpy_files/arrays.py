@@ -4,20 +4,21 @@ The header is read by numpy.lib.format, which evaluates no code; objects are pic
 
 from __future__ import annotations
 
+import lzma
 import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import PurePath
-from shutil import copyfileobj
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.lib import format as npy
 
-from frazil.errors import ChunkDecodeError, FormatError, InvalidInputError
+from frazil.errors import ChunkDecodeError, FormatError, FrazilError, InvalidInputError
 from frazil.integrations.files.contiguous import split_contiguous
 from frazil.integrations.files.runs import check_dtype, scan_run
 from frazil.integrations.files.scanned import (
@@ -44,6 +45,11 @@ ZIP: Final = b"PK\x03\x04"
 
 _ENDING: Final = ".npy"
 _HEADERS: Final[dict[tuple[int, int], Any]] = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_DAMAGED: Final = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, ValueError, struct.error,
+)  # fmt: skip # what zipfile raises
+_LONGEST_TEXT: Final = 200  # letters of an error
+_PIECE: Final = 2**20  # bytes
 _LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")  # of a member; lengths of the name and the extra field come last
 
 
@@ -76,10 +82,18 @@ def scan_npz(file: BinaryIO, name: str) -> ScannedFile:
                 if path == member.filename:
                     skipped.append(Skipped(path, None, "it is no array of NumPy", loses_values=False))
                     continue
+                if member.header_offset < 0 or any(array.path == path for array in arrays):
+                    raise zipfile.BadZipFile(f"its directory makes no sense at {member.filename!r}")
                 found, left = _member(file, members, member, state.size, path, name)
                 arrays += found
                 skipped += left
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, struct.error) as error:
+    except FrazilError:
+        raise
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise FormatError(f"the zip file is damaged: {error}", key=name) from error  # bz2 says it so
+    except _DAMAGED as error:
         raise FormatError(f"the zip file is damaged: {error}", key=name) from error
     if not arrays and all(not part.loses_values for part in skipped):
         raise FormatError("the zip file holds no arrays of NumPy", key=name)
@@ -108,7 +122,7 @@ def _member(
         file.seek(member.header_offset)
         *_, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
         begin = member.header_offset + _LOCAL_HEADER.size + name_length + extra_length
-        return _scanned(file, size, path, begin, name)
+        return _scanned(file, min(size, begin + member.file_size), path, begin, name)
     try:
         for part in path.split("/"):
             check_name(part)
@@ -159,8 +173,11 @@ def read_header(file: IO[bytes], name: str) -> NpyHeader:
         if version not in _HEADERS:
             raise FormatError(f"its version {version} is not known here", key=name)
         shape, fortran, dtype = _HEADERS[version](file)
-    except (ValueError, TypeError, EOFError) as error:
-        raise FormatError(f"the header of the NumPy file is damaged: {error}", key=name) from error
+    except (OSError, FrazilError, *_DAMAGED[:3]):
+        raise
+    except Exception as error:  # NumPy evaluates a literal of Python, which fails in many ways
+        text = f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]
+        raise FormatError(f"the header of the NumPy file is damaged: {text}", key=name) from error
     return NpyHeader(tuple(map(int, shape)), bool(fortran), dtype, file.tell() - start)
 
 
@@ -193,12 +210,17 @@ def _decoded(source: Source, array: ScannedArray) -> NDArray[np.generic]:
             if not expected:
                 return np.empty(array.shape, array.dtype)
             with tempfile.TemporaryFile() as spooled:
-                copyfileobj(member, spooled, 2**20)
+                while spooled.tell() <= expected and (piece := member.read(_PIECE)):
+                    spooled.write(piece)
                 if spooled.tell() != expected or (header.shape, header.dtype) != (array.shape, array.dtype):
                     raise ChunkDecodeError("its size is not that of its header", key=source.name, path=array.path)
                 spooled.flush()
                 order = "F" if header.fortran else "C"
                 values: NDArray[np.generic] = np.memmap(spooled, header.dtype, "r", 0, header.shape, order)  # type: ignore[call-overload] # a file is all that it needs
                 return values
-    except (zipfile.BadZipFile, RuntimeError, EOFError) as error:
+    except FrazilError:
+        raise
+    except (OSError, *_DAMAGED) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise ChunkDecodeError(f"it cannot be decoded: {error}", key=source.name, path=array.path) from error

@@ -1,0 +1,45 @@
+"""What notebooks show of arrays and groups. The HTML is made in html_table.py, also that of repositories and histories (api/); what is printed is in info.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.array.hierarchy.members import nodes_below
+from frazil.array.info import FORMATS, described
+from frazil.array.interface.html_table import MOST_ROWS, table
+from frazil.errors import FrazilError, StoreError
+from frazil.metadata.model import ArrayMetadata, GroupMetadata
+
+if TYPE_CHECKING:
+    from frazil.array.hierarchy.nodes import Metadata, Place
+    from frazil.array.info import Described
+
+__all__ = ["array_html", "group_html"]
+
+
+def array_html(metadata: ArrayMetadata, array: Described) -> str:
+    """What `info` prints but what is stored, which costs a listing."""
+    return table(f"frazil.Array /{array.path}", described(metadata, array).rows()[1:])
+
+
+def group_html(place: Place, metadata: GroupMetadata) -> str:
+    """Attributes and direct members. One listing, and one batch of requests where that does not say all."""
+    rows = [("format", FORMATS.get(metadata.zarr_format, str(metadata.zarr_format)))]
+    rows += [(f"attribute {name}", str(value)) for name, value in metadata.attributes.items()]
+    try:
+        members = list(nodes_below(place, 0))
+    except StoreError as error:
+        rows.append(("members", f"cannot be listed: {error.message}"))
+        members = []
+    rows += [(f"{path.rpartition('/')[2]}{_mark(node)}", _said(node)) for path, node in members[:MOST_ROWS]]
+    return table(f"frazil.Group /{place.path}", rows, more=max(len(members) - MOST_ROWS, 0))
+
+
+def _mark(node: Metadata | FrazilError) -> str:
+    return "/" if isinstance(node, GroupMetadata) else ""
+
+
+def _said(node: Metadata | FrazilError) -> str:
+    if isinstance(node, ArrayMetadata):
+        return f"{' x '.join(map(str, node.shape)) or '()'} {node.data_type.label}"
+    return "group" if isinstance(node, GroupMetadata) else f"unreadable: {node.message}"

@@ -1,0 +1,31 @@
+"""`frazil completion`: a script by which a shell completes command lines."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from frazil.cli.command import Command
+from frazil.cli.completion import SCRIPTS
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", metavar="SHELL", choices=tuple(SCRIPTS), help=f"{', '.join(SCRIPTS)}")
+
+
+def run(options: Namespace) -> None:
+    print(SCRIPTS[options.shell](options.program))
+
+
+COMMAND = Command(
+    "completion",
+    "a script by which bash, zsh or fish completes command lines",
+    "Prints a script that completes commands, options and their choices, and files where a location, a path or a\n"
+    "file is asked for. Nodes and URLs are not completed.",
+    (
+        ("frazil completion bash", 'in ~/.bashrc: eval "$(frazil completion bash)"'),
+        ("frazil completion zsh", "in ~/.zshrc, after compinit: source <(frazil completion zsh)"),
+        ("frazil completion fish", "in ~/.config/fish/config.fish: frazil completion fish | source"),
+    ),
+    add_arguments,
+    run,
+)

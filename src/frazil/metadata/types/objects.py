@@ -1,0 +1,217 @@
+"""The data types of object arrays of Zarr v2 that Zarr v3 does not have: objects as JSON has them, and bytes among them; and arrays of any length, of numbers.
+
+A document names neither: metadata/v2/objects.py finds them by the codec of objects. In the engine an element is a view (heap.py) of its bytes: the text that `to_bytes`
+makes, or the numbers. How chunks of objects are encoded is in codecs/array_to_bytes/objects.py."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from frazil.errors import ChunkDecodeError, InvalidInputError, MetadataError
+from frazil.metadata.extensions import Extension
+from frazil.metadata.json_text import Json, as_json
+from frazil.metadata.members import refusal
+from frazil.metadata.types.core import OBJECT_VIEW
+from frazil.metadata.types.fill_values import FillValue
+from frazil.metadata.types.variable_length import VariableLengthFill, VariableLengthType
+from frazil.metadata.value import assign
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from frazil.metadata.types.heap import Heap
+
+OBJECT: Final = "object"
+_ESCAPE: Final = ""  # an object with this member alone holds bytes, or an object that has this member alone itself
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+_DECODER: Final = json.JSONDecoder()
+
+
+def to_bytes(value: object) -> bytes:
+    """One object as the engine keeps it. Raises InvalidInputError for what is neither of JSON nor bytes, such as a set, or a mapping whose names are no text."""
+    try:
+        return _ENCODER.encode(_plain(value)).encode()
+    except RecursionError:
+        raise InvalidInputError("an object nests too deep to be stored") from None
+
+
+def from_bytes(data: bytes) -> object:
+    """Undoes to_bytes."""
+    return _restored(_DECODER.decode(data.decode()))
+
+
+def _plain(value: object) -> object:
+    """The value with bytes as text. NumPy's scalars are numbers, its arrays and tuples lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {_ESCAPE: b64encode(value).decode()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        plain = {name: _plain(item) for name, item in value.items()}
+        return {_ESCAPE: plain} if list(plain) == [_ESCAPE] else plain
+    raise InvalidInputError(
+        f"an object of type {type(value).__name__} cannot be stored",
+        hint="text, bytes, numbers, booleans, None, and lists and dicts of these, whose keys are text, can be",
+    )
+
+
+def _restored(value: object) -> object:
+    if isinstance(value, list):
+        return [_restored(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if list(value) == [_ESCAPE]:
+        inner = value[_ESCAPE]
+        return b64decode(inner) if isinstance(inner, str) else {name: _restored(item) for name, item in inner.items()}
+    return {name: _restored(item) for name, item in value.items()}
+
+
+class ObjectFill(VariableLengthFill):
+    """A fill value of ObjectType."""
+
+    __slots__ = ()
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data, text=False)
+
+    @property
+    def scalar(self) -> np.generic:
+        """The object."""
+        return cast("np.generic", from_bytes(self.data))
+
+
+class ObjectType(VariableLengthType):
+    """Objects as JSON has them, and bytes. The default fill value is None."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(OBJECT)
+
+    @property
+    def element(self) -> np.dtype[np.generic]:
+        return OBJECT_VIEW
+
+    @property
+    def zero(self) -> FillValue:
+        return ObjectFill(to_bytes(None))
+
+    def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
+        return ObjectFill(to_bytes(value))
+
+    def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
+        if isinstance(value, FillValue):
+            value = value.scalar
+        if isinstance(value, bytes):
+            raise refusal(path, "what JSON has, as documents hold it", value.hex())
+        try:
+            return ObjectFill(to_bytes(value))
+        except InvalidInputError as error:
+            raise MetadataError(error.message, path=path, hint=error.hint) from None
+
+    def emit_bytes(self, data: bytes) -> Json:
+        return as_json(from_bytes(data), "fill_value")
+
+    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        """Raises InvalidInputError as to_bytes does."""
+        return super().elements_of(_objects([to_bytes(value) for value in _flat(values)], values.shape), heap)
+
+    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        values = super().values_of(elements, heap)
+        return _objects([from_bytes(cast("bytes", data)) for data in _flat(values)], values.shape)
+
+
+class RaggedFill(VariableLengthFill):
+    """The fill value of RaggedType: no items of this dtype."""
+
+    __slots__ = ("of",)
+    of: np.dtype[np.generic]
+
+    def __init__(self, of: np.dtype[np.generic]) -> None:
+        super().__init__(b"", text=False)
+        assign(self, "of", of)
+
+    @property
+    def scalar(self) -> np.generic:
+        """An empty array."""
+        return cast("np.generic", np.empty(0, self.of))
+
+
+class RaggedType(VariableLengthType):
+    """Arrays of one dimension and any length. of: the dtype of their items. The fill value is the empty array."""
+
+    __slots__ = ("of",)
+    of: np.dtype[np.generic]
+
+    def __init__(self, of: np.dtype[np.generic]) -> None:
+        super().__init__(f"arrays of {of.name}")
+        self.of = of
+
+    @property
+    def serializer(self) -> Extension:
+        return Extension("vlen-array")
+
+    @property
+    def zero(self) -> FillValue:
+        return RaggedFill(self.of)
+
+    def parse_fill(self, value: Json, path: str = "fill_value") -> FillValue:
+        return self.fill_from_user(value, path)
+
+    def fill_from_user(self, value: object, path: str = "fill_value") -> FillValue:
+        """None, 0, and what is empty."""
+        if isinstance(value, FillValue):
+            value = value.scalar
+        if value is None or (isinstance(value, int) and value == 0) or (isinstance(value, Sized) and not len(value)):
+            return self.zero
+        raise refusal(path, "null, 0 or an empty string", str(value))
+
+    def emit_bytes(self, data: bytes) -> Json:
+        """0, which numcodecs encodes as the empty array."""
+        return 0
+
+    def elements_of(self, values: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        """Raises InvalidInputError for what is no array of such items."""
+        return super().elements_of(_objects([self._data(value) for value in _flat(values)], values.shape), heap)
+
+    def _data(self, value: object) -> bytes:
+        try:
+            items = np.asarray(value, self.of)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInputError(f"the value cannot be stored as {self.name}: {error}") from error
+        if items.ndim != 1:
+            raise InvalidInputError(
+                f"an element must be an array of one dimension ({self.name}), found {items.ndim} dimensions"
+            )
+        return items.tobytes()
+
+    def values_of(self, elements: NDArray[np.generic], heap: Heap) -> NDArray[np.generic]:
+        """Raises ChunkDecodeError for elements that are no whole number of items."""
+        values = super().values_of(elements, heap)
+        made: list[object] = []
+        for data in cast("list[bytes]", _flat(values)):
+            if len(data) % self.of.itemsize:
+                raise ChunkDecodeError(f"an element has {len(data)} bytes, which is no number of items of {self.of}")
+            made.append(np.frombuffer(data, self.of).copy())
+        return _objects(made, values.shape)
+
+
+def _flat(values: NDArray[np.generic]) -> list[object]:
+    return cast("list[object]", values.reshape(-1).tolist())
+
+
+def _objects(items: list[object], shape: tuple[int, ...]) -> NDArray[np.generic]:
+    """An object array, whose elements may be arrays and lists themselves."""
+    made = np.empty(len(items), object)
+    for i, item in enumerate(items):
+        made[i] = item
+    return cast("NDArray[np.generic]", made.reshape(shape))

@@ -1,0 +1,67 @@
+"""Missing values of an array that xarray reads, on the way between Zarr v2 and final Zarr v3: the result of `xarray.open_dataset` stays the same. Pure.
+
+In Zarr v2 xarray takes the fill value of the array for `_FillValue`; in Zarr v3 the attribute alone counts. Arrays without names of dimensions, which xarray cannot
+open, stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from frazil.metadata.json_text import Json
+from frazil.metadata.model import ArrayMetadata, ZarrFormat
+from frazil.metadata.types.fill_values import FillValue
+from frazil.metadata.v3.fill_attribute import FILL_ATTRIBUTE, MASKED_KINDS, decode_fill, encode_fill
+from frazil.record import Record
+
+
+class Masking(Record):
+    """The attributes and the fill value of an array in the other dialect. is_null: whether the document says null in its place, so that it marks nothing."""
+
+    attributes: Mapping[str, Json]
+    fill_value: FillValue
+    is_null: bool = False
+
+
+def masking(node: ArrayMetadata, to: ZarrFormat) -> Masking:
+    """What an array has in the other dialect."""
+    attributes, kept = node.attributes, node.fill_value
+    same = Masking(attributes, kept)
+    if node.dimension_names is None or node.dtype.kind not in MASKED_KINDS or {node.zarr_format, to} != {2, 3}:
+        return same
+    said = decode_fill(attributes.get(FILL_ATTRIBUTE), node.dtype)
+    fill = _element(kept, node.dtype)
+    others = {name: value for name, value in attributes.items() if name != FILL_ATTRIBUTE}
+    if to == 3:
+        marks = said if node.fill_is_undefined else fill
+        return same if marks is None else Masking({**others, FILL_ATTRIBUTE: encode_fill(marks, node.dtype.kind)}, kept)
+    is_zero = not any(kept.data)  # as elements are that were never written, where the document says null
+    if said is None:
+        return Masking(attributes, kept, is_null=is_zero and FILL_ATTRIBUTE not in attributes)
+    if _is_nan(fill) or _is_equal(said, fill):  # NaN is missing, too
+        return Masking(others, FillValue(said.tobytes(), node.dtype))
+    if is_zero and node.dtype.kind != "c":
+        return Masking({**others, **_plain(said)}, kept, is_null=True)
+    return same
+
+
+def _element(fill: FillValue, dtype: np.dtype[np.generic]) -> np.generic:
+    found: np.generic = np.frombuffer(fill.data, dtype)[0]
+    return found
+
+
+def _is_equal(one: np.generic, other: np.generic) -> bool:
+    return bool(one == other) or (_is_nan(one) and _is_nan(other))
+
+
+def _is_nan(value: np.generic) -> bool:
+    return value.dtype.kind in "fc" and bool(np.isnan(value))
+
+
+def _plain(value: np.generic) -> dict[str, Json]:
+    """The attribute in Zarr v2, where xarray takes it as it stands. NaN marks nothing that is not NaN anyway."""
+    number = value.item()
+    if isinstance(number, float) and not np.isfinite(number):
+        return {} if np.isnan(number) else {FILL_ATTRIBUTE: "Infinity" if number > 0 else "-Infinity"}
+    return {FILL_ATTRIBUTE: number}

@@ -1,0 +1,194 @@
+"""Where a caching store keeps encoded values and ranges of values: the port of its two backends, and the one in memory, whose limit a ByteCache keeps. No I/O.
+
+What is kept, and when it is compared, is decided in caching_store.py; the backend on disk is in disk_cache.py."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Final, Protocol
+from weakref import WeakSet
+
+from frazil.record import Record
+from frazil.stores.caches.byte_cache import ByteCache, CacheSection
+from frazil.stores.values import Version, clip_span
+
+__all__ = ["Filling", "KeptObject", "MemoryRanges", "Part", "RangeCache", "Span"]
+
+Span = tuple[
+    int, int, int
+]  # row of a name, start, length; as in Store.fetch, start < 0 counts from the end, length < 0 means up to it
+
+
+class Part(Record):
+    """Bytes of a value from `start`."""
+
+    start: int
+    value: bytes | memoryview
+
+
+class KeptObject(Protocol):
+    """A value of which something is kept."""
+
+    @property
+    def version(self) -> Version | None: ...
+    @property
+    def size(self) -> int: ...
+
+
+class Filling:
+    """A fetch that runs. What is dropped meanwhile it must not bring back."""
+
+    __slots__ = ("__weakref__", "everything", "keys")
+
+    def __init__(self) -> None:
+        self.everything = False
+        self.keys: set[str] = set()
+
+
+class RangeCache(Protocol):
+    """Where parts of values are kept, by key, the least recently used of which go first. Safe to use from many threads, and after a fork."""
+
+    def count(self, hits: int, misses: int) -> None:
+        """Adds to what is told of the use."""
+
+    def find(
+        self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
+    ) -> tuple[list[KeptObject | None], list[Part | None]]:
+        """For each name what is known of its value, for each span a part that holds what there is of it.
+
+        versions  for each name the only version that counts; None: the one of which something is kept"""
+
+    def takes(self, nbytes: int, count: int) -> bool:
+        """Whether so many bytes in so many parts, which one fetch brought, are to be kept: one pass over much data does not push out what is used again."""
+
+    def begin(self) -> Filling:
+        """Before a fetch of what is to be added."""
+
+    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
+        """Keeps a part, unless the key was dropped since the filling began; parts of another version are forgotten. The part's value is bytes."""
+
+    def drop(self, keys: Sequence[str]) -> None:
+        """Forgets keys, whose values were changed or may have been."""
+
+    def drop_below(self, prefix: str) -> None:
+        """Forgets the keys that begin with prefix."""
+
+
+class _Object:
+    """The value of a key, as far as parts of it are kept, under names that begin with this object: those of another version are other names.
+
+    starts  of the parts, sorted; none is inside another, so their ends are sorted too. Some may be gone"""
+
+    __slots__ = ("key", "size", "starts", "version")
+
+    def __init__(self, key: str, version: Version | None, size: int) -> None:
+        self.key, self.version, self.size = key, version, size
+        self.starts: list[int] = []
+
+
+class MemoryRanges:
+    """Parts of values by key in a ByteCache, each key's of one version. Safe to use from many threads, and after a fork, which begins with nothing.
+
+    largest  bytes that one fetch may bring to be kept
+    chunks   whether all of it goes before whatever else the ByteCache keeps"""
+
+    __slots__ = ("_fillings", "_objects", "_parts", "hits", "largest", "memory", "misses")
+
+    def __init__(self, memory: ByteCache, largest: int, *, chunks: bool = False) -> None:
+        self.memory: Final = memory
+        self.largest: Final = largest
+        self._objects: Final[CacheSection[_Object]] = CacheSection(memory, "object", chunks=chunks)
+        self._parts: Final[CacheSection[Part]] = CacheSection(memory, "part", chunks=chunks)
+        self._fillings: WeakSet[Filling] = WeakSet()
+        self.hits = self.misses = 0
+
+    def count(self, hits: int, misses: int) -> None:
+        with self.memory.lock:
+            self.hits += hits
+            self.misses += misses
+
+    def find(
+        self, names: Sequence[str], spans: Sequence[Span], versions: Sequence[Version | None] | None = None
+    ) -> tuple[list[KeptObject | None], list[Part | None]]:
+        if not self._objects:
+            return [None] * len(names), [None] * len(spans)
+        with self.memory.lock:
+            found = self._objects.get_many(names)
+            if versions is not None:
+                pairs = zip(found, versions, strict=True)
+                found = [known if known and known.version == version else None for known, version in pairs]
+            parts = self._parts.get_many([(found[row], start) for row, start, _ in spans])
+            for i, (row, start, length) in enumerate(spans):
+                known, part = found[row], parts[i]
+                if known is not None and (part is None or not 0 <= length <= len(part.value)):
+                    parts[i] = self._covering(known, start, length)
+        return [*found], parts
+
+    def _covering(self, known: _Object, start: int, length: int) -> Part | None:
+        first, count = clip_span(start, length, known.size)
+        part = self._part_at(known, first)
+        return part if part is not None and first + count <= part.start + len(part.value) else None
+
+    def _part_at(self, known: _Object, first: int) -> Part | None:
+        """The last part that begins at a byte or before it. Parts that had to make room are forgotten here."""
+        while place := bisect_right(known.starts, first):
+            part = self._parts.get((known, known.starts[place - 1]))
+            if part is not None:
+                return part
+            del known.starts[place - 1]
+        return None
+
+    def _ends_within(self, known: _Object, start: int, end: int) -> bool:
+        part = self._parts.get((known, start))
+        return part is None or start + len(part.value) <= end
+
+    def takes(self, nbytes: int, count: int) -> bool:
+        return nbytes + self.memory.entry * count <= self.largest
+
+    def begin(self) -> Filling:
+        filling = Filling()
+        with self.memory.lock:
+            self._fillings.add(filling)
+        return filling
+
+    def add(self, filling: Filling, key: str, version: Version | None, size: int, part: Part) -> None:
+        start, nbytes = part.start, len(part.value)
+        with self.memory.lock:
+            if filling.everything or key in filling.keys or nbytes + len(key) > self.memory.limit:
+                return
+            known = self._objects.get(key)
+            if known is None or (known.version, known.size) != (version, size):
+                self._forget(key)
+                known = _Object(key, version, size)
+            end = start + nbytes
+            before = self._part_at(known, start)
+            if before is not None and before.start + len(before.value) >= end:
+                return  # inside of one that another thread brought
+            low, high = bisect_left(known.starts, start), bisect_right(known.starts, end)
+            covered = [at for at in known.starts[low:high] if self._ends_within(known, at, end)]
+            self._parts.drop([(known, at) for at in covered])
+            known.starts[low:high] = [start, *(at for at in known.starts[low:high] if at not in covered)]
+            self._objects.put(key, known, len(key))
+            self._parts.put((known, start), part, nbytes)
+
+    def drop(self, keys: Sequence[str]) -> None:
+        with self.memory.lock:
+            for filling in self._fillings:
+                filling.keys.update(keys)
+            for key in keys:
+                self._forget(key)
+
+    def drop_below(self, prefix: str) -> None:
+        with self.memory.lock:
+            for filling in self._fillings:
+                filling.everything = True
+            self._objects.drop([key for key in self._objects.names() if f"{key}".startswith(prefix)])
+            parts = [name for name in self._parts.names() if isinstance(name, tuple)]
+            self._parts.drop([name for name in parts if name[0].key.startswith(prefix)])
+
+    def _forget(self, key: str) -> None:
+        known = self._objects.get(key)
+        if known is not None:
+            self._parts.drop([(known, start) for start in known.starts])
+            self._objects.drop([key])

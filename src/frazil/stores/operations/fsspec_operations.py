@@ -1,0 +1,193 @@
+"""Operations of a store over a file system of fsspec. Those that are asynchronous inside have many requests under way at once, in fsspec's event loop; others one after the other.
+
+A folder of the local file system is not adapted: our LocalStore takes its place, as it has versions and conditional writes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from fsspec.asyn import sync
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
+
+from frazil.errors import InvalidInputError, StoreError
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.operations.adapted_store import AdaptedStore
+from frazil.stores.operations.protocols import MISSING_ERRORS
+from frazil.stores.store import Store
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+    from fsspec.mapping import FSMap
+
+__all__ = ["FileSystemOperations", "store_over", "store_over_map"]
+
+_HINT: Final = '(fsspec.filesystem("s3"), "bucket/sea.zarr")'
+
+
+def store_over_map(files: FSMap, requests_in_flight: int) -> Store:
+    """The store over what fs.get_mapper gives."""
+    return store_over(files.fs, files.root, requests_in_flight)
+
+
+def store_over(files: AbstractFileSystem, path: object, requests_in_flight: int) -> Store:
+    """The store over a folder or prefix of a file system. Raises InvalidInputError where no path is given, and for a file system that was made for coroutines."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise InvalidInputError("a file system of fsspec is a location together with a path", hint=_HINT)
+    below = os.fspath(path)
+    while isinstance(files, DirFileSystem):  # which cannot be asked for coroutines where the file system below has none
+        files, below = files.fs, str(files._join(below))
+    if getattr(files, "asynchronous", False):
+        raise InvalidInputError(
+            "a file system that is asynchronous is used by coroutines alone", hint="make it without asynchronous=True"
+        )
+    root = str(files._strip_protocol(below)).rstrip("/")
+    if type(files) is LocalFileSystem:
+        return LocalStore(root or "/")
+    name = f"fsspec {getattr(files, '_fs_token', id(files))} {root}"
+    return AdaptedStore(FileSystemOperations(files, root, requests_in_flight), guard_name=name)
+
+
+class FileSystemOperations:
+    """What AdaptedStore needs of a store, over the files below `root`. Listings and sizes that the file system keeps are dropped before it is asked, as others may write."""
+
+    def __init__(
+        self,
+        files: AbstractFileSystem,
+        root: str,
+        requests_in_flight: int,
+        loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+        missing: tuple[type[Exception], ...] = (),
+    ) -> None:
+        """loop: where coroutines run; None: where the file system says. missing: errors beside FileNotFoundError and the like that say that a file is not there."""
+        self.files: Final = files
+        self._loop = loop
+        self._missing: tuple[type[Exception], ...] = (*MISSING_ERRORS, *missing)
+        self.root: Final = root
+        self._requests = requests_in_flight
+
+    def __repr__(self) -> str:
+        return f"{type(self.files).__name__}({self.root!r})"
+
+    # --- values --------------------------------------------------------------------------------------------------------------------
+
+    def get_partial_values(self, key_ranges: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
+        calls = [
+            (self._path(key), start, None if length is None else start + length) for key, (start, length) in key_ranges
+        ]
+        answers = self._map(
+            "cat_file", [(path, start or None if end is None else start, end) for path, start, end in calls]
+        )
+        return [
+            self._end_of(key_range, answer) if isinstance(answer, Exception) else bytes(answer)
+            for key_range, answer in zip(key_ranges, answers, strict=True)
+        ]
+
+    def _end_of(self, key_range: tuple[str, tuple[int, int | None]], error: Exception) -> bytes | None:
+        """None of a file that is not there. Some servers refuse a range that begins behind the end of a file, whose bytes are none. Raises the error of all others."""
+        key, (start, _) = key_range
+        if isinstance(error, self._missing):
+            return None
+        size = self.size(key) if start else None
+        if size is not None and size <= start:
+            return b""
+        raise error
+
+    def sizes(self, keys: Sequence[str]) -> list[int | None]:
+        self.files.invalidate_cache()
+        sizes: list[int | None] = []
+        for key, answer in zip(keys, self._map("info", [(self._path(key),) for key in keys]), strict=True):
+            if isinstance(answer, Exception):
+                if not isinstance(answer, self._missing):
+                    raise answer
+                sizes.append(None)
+            elif answer.get("type") == "directory":
+                sizes.append(None)
+            elif answer.get("size") is None:
+                raise StoreError(f"{self!r} does not tell the size of a file", key=key)
+            else:
+                sizes.append(int(answer["size"]))
+        return sizes
+
+    def size(self, key: str) -> int | None:
+        return self.sizes([key])[0]
+
+    def set(self, key: str, value: bytes) -> None:
+        self.set_values({key: value})
+
+    def set_values(self, values: Mapping[str, bytes]) -> None:
+        calls = [(self._path(key), value) for key, value in values.items()]
+        answers = self._map("pipe_file", calls)
+        for (path, value), answer in zip(calls, answers, strict=True):
+            if isinstance(answer, FileNotFoundError):  # a file system with folders, which need to be there
+                self._call("makedirs", self.files._parent(path), True)
+                self._call("pipe_file", path, value)
+            elif isinstance(answer, Exception):
+                raise answer
+
+    def erase_values(self, keys: Collection[str]) -> None:
+        for answer in self._map("rm_file", [(self._path(key),) for key in keys]):
+            if isinstance(answer, Exception) and not isinstance(answer, self._missing):
+                raise answer
+
+    # --- listing -------------------------------------------------------------------------------------------------------------------
+
+    def list_prefix(self, prefix: str) -> list[str]:
+        self.files.invalidate_cache()
+        try:
+            found = self._call("find", self._path(prefix.removesuffix("/")))
+        except self._missing:
+            return []
+        return [key for path in found if (key := self._key(path)).startswith(prefix) and key]
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        self.files.invalidate_cache()
+        try:
+            found = self._call("ls", self._path(prefix.removesuffix("/")), True)
+        except self._missing:
+            return [], []
+        rows = [(self._key(row["name"]), row["type"]) for row in found]
+        below = [(key, kind) for key, kind in rows if key.startswith(prefix) and len(key) > len(prefix)]
+        return [key for key, kind in below if kind != "directory"], [key for key, kind in below if kind == "directory"]
+
+    # --- the file system -----------------------------------------------------------------------------------------------------------
+
+    def _path(self, key: str) -> str:
+        return f"{self.root}/{key}" if key else self.root or str(self.files.root_marker)
+
+    def _key(self, path: str) -> str:
+        return path.removeprefix(f"{self.root}/" if self.root else "").strip("/")
+
+    def _call(self, name: str, *arguments: object) -> Any:
+        """What a method of the file system gives. Raises what it raises."""
+        answer = self._map(name, [arguments])[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _map(self, name: str, calls: Sequence[tuple[object, ...]]) -> list[Any]:
+        """What a method of the file system gives for each of the arguments, or the exception that it raises."""
+        method = getattr(self.files, f"_{name}", None)
+        if not self.files.async_impl or not asyncio.iscoroutinefunction(method):
+            return [_answer(self.files, name, arguments) for arguments in calls]
+
+        async def run() -> list[object]:
+            gate = asyncio.Semaphore(self._requests)
+
+            async def one(arguments: tuple[object, ...]) -> object:
+                async with gate:
+                    return await method(*arguments)
+
+            return await asyncio.gather(*map(one, calls), return_exceptions=True)
+
+        return list(sync(self.files.loop if self._loop is None else self._loop(), run))
+
+
+def _answer(files: AbstractFileSystem, name: str, arguments: tuple[object, ...]) -> object:
+    try:
+        return getattr(files, name)(*arguments)
+    except Exception as error:  # to be judged for each key
+        return error

@@ -1,0 +1,216 @@
+"""Operations of a store over any store of zarr-python. Its coroutines run in zarr-python's event loop, in the thread of that loop; our threads wait for them.
+
+A store on a local disk or over a client of obstore is not adapted: ours takes its place, as it has versions and conditional writes. A FsspecStore is adapted by fsspec_operations.py. The other direction, zarr-python over our stores, is
+integrations/zarr."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import zarr.storage
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.abc.store import Store as ZarrStore
+from zarr.core.buffer import cpu, default_buffer_prototype
+from zarr.core.sync import _get_loop as event_loop
+
+from frazil.errors import StoreError
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.objects.clients import is_client, is_supported
+from frazil.stores.objects.object_store import ObjectStore
+from frazil.stores.operations.adapted_store import AdaptedStore
+from frazil.stores.operations.fsspec_operations import FileSystemOperations
+from frazil.stores.operations.protocols import MISSING_ERRORS
+from frazil.stores.store import Store
+from frazil.stores.wrappers import read_only
+
+if TYPE_CHECKING:
+    from zarr.abc.store import ByteRequest
+
+__all__ = ["ZarrOperations", "store_over"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+def store_over(
+    location: ZarrStore | zarr.storage.StorePath, requests_in_flight: int, bytes_in_flight: int
+) -> tuple[Store, str]:
+    """The store over a store of zarr-python, and the prefix of the keys that a StorePath has. One that zarr-python may not write is read only here too."""
+    if isinstance(location, zarr.storage.StorePath):
+        store, prefix = store_over(location.store, requests_in_flight, bytes_in_flight)
+        inside = location.path.strip("/")
+        return store, f"{prefix}{inside}/" if inside else prefix
+    made, prefix = _unwrapped(location, requests_in_flight, bytes_in_flight)
+    return (read_only(made) if location.read_only else made), prefix
+
+
+def _unwrapped(location: ZarrStore, requests_in_flight: int, bytes_in_flight: int) -> tuple[Store, str]:
+    target = getattr(location, "target", None)
+    if isinstance(target, Store):  # made by frazil.zarr.as_store
+        return target, str(location.prefix)
+    if type(location) is zarr.storage.LocalStore:
+        return LocalStore(os.fspath(location.root)), ""
+    client: Any = getattr(location, "store", None)
+    is_of_obstore = type(location) is zarr.storage.ObjectStore and is_client(client)
+    if is_of_obstore and getattr(client, "prefix", None) and type(client).__name__ == "LocalStore":
+        return LocalStore(os.fspath(client.prefix)), ""
+    if is_of_obstore and is_supported(client):
+        return ObjectStore(client, requests_in_flight=requests_in_flight, bytes_in_flight=bytes_in_flight), ""
+    operations: ZarrOperations | FileSystemOperations
+    if type(location) is zarr.storage.FsspecStore:  # whose listings, sizes and `exists` take folders for values
+        path = str(location.fs._strip_protocol(location.path)).rstrip("/")
+        operations = FileSystemOperations(
+            location.fs, path, requests_in_flight, event_loop, location.allowed_exceptions
+        )
+    else:
+        operations = ZarrOperations(location, requests_in_flight)
+    return AdaptedStore(operations, guard_name=f"zarr {type(location).__qualname__} {location}"), ""
+
+
+class ZarrOperations:
+    """What AdaptedStore needs of a store: ranges and sizes of many keys in one call, as many requests at once as `requests_in_flight`. What the store does not support is None."""
+
+    suffix_ranges: Final = True
+
+    def __init__(self, store: ZarrStore, requests_in_flight: int) -> None:
+        self.store: Final = store
+        self._requests = requests_in_flight
+        can_list = store.supports_listing
+        self.erase_values = self._erase_values if store.supports_deletes else None
+        self.erase_prefix = self._erase_prefix if store.supports_deletes and can_list else None
+        self.list = self._list if can_list else None
+        self.list_prefix = self._list_prefix if can_list else None
+        self.list_dir = self._list_dir if can_list else None
+
+    def __repr__(self) -> str:
+        return repr(self.store)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ZarrOperations, (self.store, self._requests)
+
+    # --- values --------------------------------------------------------------------------------------------------------------------
+
+    def get_partial_values(self, key_ranges: Sequence[tuple[str, tuple[int, int | None]]]) -> list[bytes | None]:
+        return self._map(self._get, key_ranges)
+
+    async def _get(self, key_range: tuple[str, tuple[int, int | None]]) -> bytes | None:
+        key, span = key_range
+        value = await self.store.get(key, default_buffer_prototype(), _request(*span))
+        return None if value is None else bytes(value.to_bytes())
+
+    def sizes(self, keys: Sequence[str]) -> list[int | None]:
+        return self._map(self._size, keys)
+
+    def size(self, key: str) -> int | None:
+        return self.sizes([key])[0]
+
+    async def _size(self, key: str) -> int | None:
+        try:
+            return int(await self.store.getsize(key))
+        except MISSING_ERRORS:
+            return None
+
+    def set(self, key: str, value: bytes) -> None:
+        self.set_values({key: value})
+
+    def set_values(self, values: Mapping[str, bytes]) -> None:
+        self._map(self._set, list(values.items()))
+
+    async def _set(self, item: tuple[str, bytes]) -> None:
+        await self.store.set(item[0], cpu.Buffer.from_bytes(item[1]))
+
+    def _erase_values(self, keys: Collection[str]) -> None:
+        self._map(self._delete, list(keys))
+
+    async def _delete(self, key: str) -> None:
+        try:
+            await self.store.delete(key)
+        except MISSING_ERRORS:  # as some stores answer where nothing is there
+            return
+
+    def _erase_prefix(self, prefix: str) -> None:
+        self._run(lambda: self.store.delete_dir(prefix.removesuffix("/")))
+
+    # --- listing -------------------------------------------------------------------------------------------------------------------
+
+    def _list(self) -> list[str]:
+        return self._run(self._listed)
+
+    async def _listed(self) -> list[str]:
+        return [key async for key in self.store.list()]
+
+    def _list_prefix(self, prefix: str) -> list[str]:
+        async def listed() -> list[str]:
+            return [key async for key in self.store.list_prefix(prefix) if key.startswith(prefix)]
+
+        return self._run(listed)
+
+    def _list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """zarr-python does not tell keys from prefixes: each name is looked up."""
+
+        async def listed() -> list[str]:
+            return [name.strip("/") async for name in self.store.list_dir(prefix)]
+
+        names = sorted({prefix + name for name in self._run(listed) if name})
+        found = self._map(self._key_and_prefix, names)
+        keys = [name for name, (is_key, _) in zip(names, found, strict=True) if is_key]
+        return keys, [name for name, (_, is_prefix) in zip(names, found, strict=True) if is_prefix]
+
+    async def _key_and_prefix(self, name: str) -> tuple[bool, bool]:
+        if not await self.store.exists(name):
+            return False, True
+        async for below in self.store.list_dir(f"{name}/"):
+            if below:
+                return True, True
+        return True, False
+
+    # --- the event loop ------------------------------------------------------------------------------------------------------------
+
+    def _map(self, call: Callable[[A], Coroutine[object, object, R]], items: Iterable[A]) -> list[R]:
+        """The results of a coroutine function for each item; the first error after all have ended."""
+
+        async def run() -> list[R]:
+            gate = asyncio.Semaphore(self._requests)
+
+            async def one(item: A) -> R:
+                async with gate:
+                    return await call(item)
+
+            answers = await asyncio.gather(*map(one, items), return_exceptions=True)
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
+            return answers  # type: ignore[return-value] # no exception is left
+
+        return self._run(run)
+
+    def _run(self, call: Callable[[], Coroutine[object, object, R]]) -> R:
+        """The result of a coroutine function, which runs in zarr-python's loop. Raises StoreError in the thread of that loop, which would wait for itself."""
+        loop: asyncio.AbstractEventLoop = event_loop()
+        if asyncio._get_running_loop() is loop:
+            raise StoreError(
+                f"{self.store!r} is used from zarr-python's own event loop", hint="call Frazil in another thread"
+            )
+
+        async def opened() -> R:
+            if not self.store._is_open:  # not all methods of all stores see to it
+                await self.store._ensure_open()
+            return await call()
+
+        future = asyncio.run_coroutine_threadsafe(opened(), loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C, too: what is under way ends
+            future.cancel()
+            raise
+
+
+def _request(start: int, length: int | None) -> ByteRequest | None:
+    if start < 0:
+        return SuffixByteRequest(-start)
+    if length is None:
+        return OffsetByteRequest(start) if start else None
+    return RangeByteRequest(start, start + length)

@@ -1,0 +1,258 @@
+"""Changing a zip archive that is a local file: its lock, the journal that undoes what a killed writer left, entries behind the others, and a new directory.
+
+The steps, and what a reader finds after each, are in docs/design/069-zip.md. Which entries there are is in entries.py."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from struct import Struct, error
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from frazil.errors import FormatError, StoreError
+from frazil.record import Record
+from frazil.stores.local.kernel_results import pack_version
+from frazil.stores.local.system_errors import reason_of
+from frazil.stores.retry import FREE_FILES, attempts
+from frazil.stores.values import Version
+from frazil.stores.zip.headers import FIXED, end_records
+
+if TYPE_CHECKING:
+    from frazil._kernel import Buffer
+
+__all__ = ["JOURNAL", "ArchiveFile", "Journal", "open_archive", "parse_journal"]
+
+JOURNAL: Final = ".journal"  # behind the name of the archive
+_NEW: Final = ".new"  # behind the name of what is not whole yet
+_HEAD: Final = Struct("<8sQQI")
+_MARK: Final = b"frazil\0\1"
+_PART: Final = 2**24  # bytes that the system copies in one call
+_BUSY: Final = frozenset((errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK))
+
+
+class Journal(Record):
+    """How the end of an archive was before it was changed. inode: of the archive; start: where its directory began; tail: all bytes from there"""
+
+    inode: int
+    start: int
+    tail: bytes
+
+
+def parse_journal(raw: bytes) -> Journal:
+    """Raises FormatError."""
+    try:
+        mark, inode, start, checksum = _HEAD.unpack_from(raw)
+    except error:
+        mark, inode, start, checksum = b"", 0, 0, 0
+    tail = raw[_HEAD.size :]
+    if mark != _MARK or crc32(tail) != checksum:
+        raise FormatError(
+            "the journal of a zip archive makes no sense",
+            hint="the machine crashed while the archive was written; restore the archive from a copy, or try zip -FF, and remove its journal",
+        )
+    return Journal(inode, start, tail)
+
+
+class ArchiveFile:
+    """An archive that is open for writing, under a lock that no other writer has."""
+
+    __slots__ = ("_journaled", "fd", "path", "sync")
+
+    def __init__(self, path: str, fd: int, sync: bool) -> None:
+        self.path, self.fd, self.sync, self._journaled = path, fd, sync, False
+
+    def close(self) -> None:
+        """Frees the lock."""
+        os.close(self.fd)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether something was written since the archive was whole."""
+        return self._journaled
+
+    def heads(self, places: Sequence[int]) -> list[bytes]:
+        """The first 30 bytes at each place: local headers."""
+        with _told(self.path, "read"):
+            return [os.pread(self.fd, FIXED, place) for place in places]
+
+    def version(self) -> Version:
+        stat = os.fstat(self.fd)
+        return pack_version(stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+    def restore(self) -> bool:
+        """Undoes what a killed writer left, or this one: whether there was anything. Raises StoreError, FormatError."""
+        with _told(self.path, "restored"):
+            try:
+                with open(self.path + JOURNAL, "rb") as file:
+                    journal = parse_journal(file.read())
+            except FileNotFoundError:
+                return False
+            if journal.inode == os.fstat(self.fd).st_ino:
+                _write(self.fd, journal.tail, journal.start)
+                os.ftruncate(self.fd, journal.start + len(journal.tail))
+                self._synced()
+            os.unlink(self.path + JOURNAL)
+            self._journaled = False
+            return True
+
+    def begin(self, end: int) -> None:
+        """Keeps the old directory in the journal, before anything is written over it. end: of the entries."""
+        if self._journaled:
+            return
+        with _told(self.path, "written"):
+            stat = os.fstat(self.fd)
+            tail = _read(self.fd, end, stat.st_size - end)
+            made = self.path + JOURNAL + _NEW
+            try:
+                with open(made, "wb") as file:
+                    file.write(_HEAD.pack(_MARK, stat.st_ino, end, crc32(tail)) + tail)
+                    if self.sync:
+                        file.flush()
+                        os.fsync(file.fileno())
+                os.rename(made, self.path + JOURNAL)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(made)
+                raise
+            self._sync_folder()
+            self._journaled = True
+
+    def write(self, parts: Sequence[Buffer], at: int) -> None:
+        with _told(self.path, "written"):
+            for part in parts:
+                at += _write(self.fd, part, at)
+
+    def finish(self, directory: bytes, end: int) -> None:
+        """Writes the new directory; the archive is whole after it. Its time of change is a later one, so that it has another version."""
+        with _told(self.path, "written"):
+            before = os.fstat(self.fd).st_mtime_ns
+            _write(self.fd, directory, end)
+            os.ftruncate(self.fd, end + len(directory))
+            stat = os.fstat(self.fd)
+            if stat.st_mtime_ns <= before:
+                os.utime(self.fd, ns=(stat.st_atime_ns, before + 1))
+            self._synced()
+            os.unlink(self.path + JOURNAL)
+            self._sync_folder()
+            self._journaled = False
+
+    def rewrite(self, spans: Sequence[tuple[int, int]], directory: bytes) -> None:
+        """Replaces the archive by one of these spans (start, bytes) of it, one after the other, and a directory. This is still open on the old one."""
+        made = self.path + _NEW  # under the lock only one makes it; what a killed one left is written over
+        with _told(self.path, "rewritten"):
+            stat = os.fstat(self.fd)
+            fd = os.open(made, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                at = 0
+                for start, length in spans:
+                    _copy(self.fd, fd, start, length, at)
+                    at += length
+                _write(fd, directory, at)
+                os.fchmod(fd, stat.st_mode & 0o7777)
+                if self.sync:
+                    os.fsync(fd)
+                os.rename(made, self.path)
+            except BaseException:
+                os.unlink(made)
+                raise
+            finally:
+                os.close(fd)
+            self._sync_folder()
+
+    def _synced(self) -> None:
+        if self.sync:
+            os.fsync(self.fd)
+
+    def _sync_folder(self) -> None:
+        if self.sync:
+            folder = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+def open_archive(path: str, *, sync: bool) -> ArchiveFile:
+    """The archive at an absolute path, locked; an empty one is made where nothing is there. Raises StoreError."""
+    with _told(path, "written"):
+        for _ in attempts(FREE_FILES):
+            try:
+                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                _create(path)
+                continue
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(fd).st_ino == os.stat(path, follow_symlinks=False).st_ino:
+                    return ArchiveFile(path, fd, sync)
+            except FileNotFoundError:
+                pass
+            except OSError as fault:
+                if fault.errno not in _BUSY:
+                    os.close(fd)
+                    raise
+            os.close(fd)
+    raise StoreError(
+        "another writer has the zip archive open",
+        path=path,
+        hint="a writer inside of `with ZipStore(...)` has it until the end; write to several archives, or to a folder",
+    )
+
+
+def _create(path: str) -> None:
+    """Makes an empty archive, unless somebody else has made one."""
+    made = f"{path}.{os.getpid()}-{os.urandom(4).hex()}{_NEW}"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        with open(made, "xb") as file:
+            file.write(end_records(0, 0, 0))
+        with suppress(FileExistsError):
+            os.link(made, path)
+    finally:
+        with suppress(OSError):
+            os.unlink(made)
+
+
+@contextmanager
+def _told(path: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as fault:
+        reason, hint = reason_of(fault.errno or errno.EIO)
+        raise StoreError(
+            f"the zip archive cannot be {what}: {reason}", errno=fault.errno, path=path, hint=hint
+        ) from fault
+
+
+def _write(fd: int, part: Buffer, at: int) -> int:
+    rest = memoryview(part).cast("B")  # type: ignore[arg-type] # which all buffers here are
+    written = 0
+    while written < len(rest):
+        written += os.pwrite(fd, rest[written : written + 2**30], at + written)
+    return written
+
+
+def _read(fd: int, at: int, length: int) -> bytes:
+    parts: list[bytes] = []
+    while length:
+        part = os.pread(fd, min(length, 2**30), at)
+        if not part:
+            break
+        parts.append(part)
+        at, length = at + len(part), length - len(part)
+    return b"".join(parts)
+
+
+def _copy(source: int, target: int, start: int, length: int, at: int) -> None:
+    while length:
+        part = os.pread(source, min(length, _PART), start)
+        if not part:
+            raise StoreError("the zip archive was cut off while it was rewritten; it is as it was", errno=errno.EIO)
+        _write(target, part, at)
+        start, at, length = start + len(part), at + len(part), length - len(part)

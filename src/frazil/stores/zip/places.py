@@ -1,0 +1,42 @@
+"""Where a zip archive is: a file, a key of a store, or the last part of a URL; and what of a location is the archive, and what a path in it. Nothing is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import InvalidInputError
+from frazil.late import LateModule
+from frazil.stores.keys.names import check_key
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.store import Store
+from frazil.stores.zip.reading import Object
+
+if TYPE_CHECKING:
+    from frazil.stores.objects import object_store
+else:
+    object_store = LateModule("frazil.stores.objects.object_store")
+
+__all__ = ["object_of"]
+
+
+def object_of(path: str | os.PathLike[str], store: Store | None, options: Mapping[str, object]) -> tuple[str, Object]:
+    """What the archive is called, and the object that it is. Raises InvalidInputError."""
+    named = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
+    if not named or not isinstance(named, str) or "\0" in named or named.endswith("/"):
+        raise InvalidInputError(
+            f"not the path of a zip archive: {path!r}", hint='give a str or a pathlib.Path: "x.zarr.zip"'
+        )
+    if store is not None:
+        check_key(named)
+        return named, Object(store, named)
+    if isinstance(path, str) and "://" in path:
+        above, _, key = path.rpartition("/")
+        chosen: dict[str, Any] = dict(options)
+        return path, Object(object_store.ObjectStore(above, **chosen), key)
+    if options:
+        raise InvalidInputError(f"the option {next(iter(options))!r} goes with a URL", path=named)
+    where = os.path.abspath(named)
+    folder, key = os.path.split(os.path.realpath(where))
+    return where, Object(LocalStore(folder), key)

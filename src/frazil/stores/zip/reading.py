@@ -1,0 +1,337 @@
+"""Reading a zip archive in place: its directory, and byte ranges of entries, through any store that reads ranges of the object that the archive is.
+
+A stored entry is a part of that object; where it is a file the kernel reads it there. A deflated entry is inflated whole. Who decides which version is read is zip_store.py."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from frazil import _kernel
+from frazil.errors import ChecksumError, FormatError, StoreError
+from frazil.record import Record
+from frazil.stores.array_storage.chunk_storage import fetch_spans
+from frazil.stores.store import Store
+from frazil.stores.transfer.content import ResumableBuffers, read_error, read_values
+from frazil.stores.transfer.merged_spans import GAP
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    FOUND,
+    MISSING,
+    STALE,
+    WHOLE,
+    Columns,
+    Fetched,
+    Sources,
+    Version,
+    clip_spans,
+    flat_buffer,
+    resolve_spans,
+)
+from frazil.stores.zip.archive_file import JOURNAL, Journal, parse_journal
+from frazil.stores.zip.directory import TAIL, Directory, find_end, parse_directory
+from frazil.stores.zip.entries import BOUND, CRC, DATA, FLAGS, HEADER, METHOD, NAME, SIZE, STORED, Entries, Found
+from frazil.stores.zip.headers import FIXED, extra_lengths, head_fault
+
+if TYPE_CHECKING:
+    from frazil.stores.values import SourceBuffer
+
+__all__ = ["AnsweredEntries", "Object", "fetch_entries", "load_directory"]
+
+_LOCAL_EXTRA: Final = 64  # bytes between name and data that are read together with small entries
+
+
+class Object(Record):
+    """The object that an archive is: a key of a store."""
+
+    store: Store
+    key: str
+
+    def fetch(self, spans: Columns, version: Version | None, held: Fetched | None = None) -> Fetched | None:
+        """Byte ranges of it; None where it has another version by now."""
+        fetched = fetch_spans(self.store, [self.key], spans, expect=[version], continue_from=held)
+        return fetched if fetched.status[0] == FOUND else None
+
+
+class AnsweredEntries(ResumableBuffers):
+    """The buffers of an answer, with the answer for the object, and the entries that were found."""
+
+    __slots__ = ("entries", "found")
+
+    def __init__(self, values: Sequence[SourceBuffer], held: Fetched, entries: Entries, found: Found) -> None:
+        super().__init__(values, held)
+        self.entries, self.found = entries, found
+
+
+# --- the directory -----------------------------------------------------------------------------------------------------------------------
+
+
+def load_directory(place: Object, seen: Fetched) -> Directory | None:
+    """The directory of the version of the object that was seen; None where it changed meanwhile. Raises FormatError for one that is refused, StoreError."""
+    version, size = seen.versions[0], int(seen.sizes[0])
+    journal = _journal(place) if place.store.capabilities.local else None
+    if journal is not None and version is not None and journal.inode == int.from_bytes(version[:8], "little"):
+        start, tail = journal.start, journal.tail
+        size = start + len(tail)
+    else:
+        span = np.array([[0, -TAIL, TAIL]], np.int64)
+        found = place.fetch(span, version, seen if place.store.capabilities.direct else None)
+        if found is None:
+            return None
+        tail = read_values(found, [place.key], span)[0] or b""
+        size = int(found.sizes[0]) if found.sizes[0] >= 0 else size
+        start = size - len(tail)
+    end = find_end(tail, size)
+    if end is None:
+        raise FormatError(
+            "no end of a zip archive is there",
+            key=place.key,
+            hint="it is no zip archive, a copy of it was cut off, or its writer was killed: look for its journal beside it",
+        )
+    if end.start < 0 or end.start >= start:
+        raw = tail[end.start - start : end.start - start + end.length]
+    else:
+        span = np.array([[0, end.start, end.length]], np.int64)
+        found = place.fetch(span, version, seen if place.store.capabilities.direct else None)
+        if found is None:
+            return None
+        raw = read_values(found, [place.key], span)[0] or b""
+    return parse_directory(raw, end)
+
+
+def _journal(place: Object) -> Journal | None:
+    name = [place.key + JOURNAL]
+    found = read_values(place.store.fetch(name, WHOLE), name, WHOLE)[0]
+    return None if found is None else parse_journal(found)
+
+
+# --- entries -----------------------------------------------------------------------------------------------------------------------------
+
+
+def fetch_entries(
+    place: Object,
+    entries: Entries,
+    found: Found,
+    names: Sequence[str],
+    spans: Columns,
+    expect: Sequence[Version | None] | None,
+    version: Version | None,
+    held: Fetched | None,
+) -> Fetched | None:
+    """As Store.fetch, of entries that were looked up; None where the object does not have the version. held: what was fetched of it before, if anything.
+
+    Raises FormatError, ChecksumError for entries that are damaged, StoreError."""
+    versions = entries.versions(found)
+    sizes = found.table[:, SIZE].copy()
+    status = [ABSENT_KEY if size < 0 else FOUND for size in sizes.tolist()]
+    for i, wanted in enumerate(expect or ()):
+        if wanted is not None and wanted != (versions[i] or ABSENT):
+            status[i] = STALE
+    there = np.array(status, np.int64) == FOUND
+    asked = spans[there[spans[:, 0]]]
+    reader = _Reader(place, entries, found, names, version, held)
+    for name in np.unique(asked[:, 0]).tolist():
+        _check_most(asked[asked[:, 0] == name, 2], int(sizes[name]), names[name])
+    if len(asked) and not reader.prepare(np.unique(asked[:, 0])):
+        return None
+    rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
+    answered = reader.rows(asked, sizes)
+    if answered is None or reader.held is None:
+        return None
+    rows[there[spans[:, 0]]] = answered
+    recent = reader.held.version_may_repeat
+    buffers = AnsweredEntries(reader.buffers, reader.held, entries, found)
+    files = reader.held.sources.files
+    return Fetched(Sources(files, buffers), status, versions, sizes, rows, [True] * len(names) if recent else None)
+
+
+def _check_most(lengths: Columns, size: int, name: str) -> None:
+    """A length below -1 says how many bytes of a value are expected at most (values.up_to)."""
+    most = int((-1 - lengths[lengths < -1]).min(initial=size))
+    if size > most:
+        raise StoreError(
+            f"a value of {size} bytes, where at most {most} are expected", key=name, hint="look what it is"
+        )
+
+
+class _Reader:
+    """One fetch: what was read of the object so far. held: the last answer for the object, of which files are open."""
+
+    __slots__ = ("_direct", "buffers", "entries", "found", "held", "inflated", "names", "near", "place", "version")
+
+    def __init__(
+        self,
+        place: Object,
+        entries: Entries,
+        found: Found,
+        names: Sequence[str],
+        version: Version | None,
+        held: Fetched | None,
+    ) -> None:
+        self.place, self.entries, self.found, self.names, self.held = place, entries, found, names, held
+        self.version = version
+        self._direct = place.store.capabilities.direct
+        self.buffers: list[SourceBuffer] = [] if held is None else list(held.sources.buffers)
+        self.near: dict[int, int] = {}  # rows of entries that are in a buffer whole: which
+        self.inflated: dict[int, int] = {}
+
+    def _fetch(self, spans: Columns) -> tuple[Fetched, Columns] | None:
+        """Ranges of the object, and their rows among the buffers of this."""
+        fetched = self.place.fetch(spans, self.version, self.held if self._direct else None)
+        if fetched is None:
+            return None
+        rows = fetched.rows
+        if fetched.sources.buffers and not self._direct:
+            rows = rows.copy()
+            rows[rows[:, 0] < 0, 0] -= len(self.buffers)
+            self.buffers.extend(fetched.sources.buffers)
+        elif self.held is None:
+            self.buffers.extend(fetched.sources.buffers)
+        self.held = fetched
+        return fetched, rows
+
+    def _bytes(self, rows: Columns, names: Sequence[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Columns]:
+        """The bytes of rows, one after the other, and where each begins."""
+        assert self.held is not None
+        offsets = np.concatenate(([0], np.cumsum(rows[:, 2])))
+        out = np.empty(int(offsets[-1]), np.uint8)
+        for row, code, text in _kernel.read_rows(self.held.sources.files, self.buffers, rows, out, offsets, 1):
+            raise read_error(code, text, names[row])
+        return out, offsets
+
+    def prepare(self, wanted: Columns) -> bool:
+        """Finds out where the data of entries begins, by their headers, which must say what the directory does. Small entries of objects that are far are read whole with their headers. Whether
+        the object has the version of the entries."""
+        table = self.found.table
+        new = wanted[table[wanted, DATA] < 0]
+        if not len(new):
+            return True
+        header, name = table[new, HEADER], table[new, NAME]
+        end = header + FIXED + name
+        whole = np.zeros(len(new), np.bool_)
+        if not self._direct:
+            whole = table[new, STORED] <= GAP
+            end[whole] = np.minimum(end + table[new, STORED] + _LOCAL_EXTRA, table[new, BOUND])[whole]
+        spans = np.stack((np.zeros(len(new), np.int64), header, end - header), axis=1)
+        answer = self._fetch(spans)
+        if answer is None:
+            return False
+        names = [self.names[row] for row in new.tolist()]
+        out, offsets = self._bytes(answer[1], names)
+        heads = out[offsets[:-1, None] + np.arange(FIXED)]
+        told = {
+            key: table[new, at]
+            for key, at in (
+                ("flags", FLAGS),
+                ("method", METHOD),
+                ("crc", CRC),
+                ("stored", STORED),
+                ("size", SIZE),
+                ("name", NAME),
+            )
+        }
+        fault = head_fault(heads, told)
+        if fault is not None:
+            raise FormatError(f"an entry of the zip archive is damaged: {fault.problem}", key=names[fault.row])
+        self._check_names(new, out, offsets[:-1] + FIXED)
+        data = header + FIXED + name + extra_lengths(heads)
+        beyond = np.flatnonzero(data + table[new, STORED] > table[new, BOUND])
+        if beyond.size:
+            raise FormatError(
+                "an entry of the zip archive is damaged: it overlaps with another one", key=names[int(beyond[0])]
+            )
+        table[new, DATA] = data
+        self.entries.directory.data[self.found.row[new]] = data
+        for i in np.flatnonzero(whole & (data + table[new, STORED] <= end)).tolist():
+            first = int(offsets[i] + data[i] - header[i])
+            self.near[int(new[i])] = len(self.buffers)
+            self.buffers.append(out[first : first + int(table[new[i], STORED])])
+        return True
+
+    def _check_names(self, new: Columns, out: np.ndarray[tuple[int], np.dtype[np.uint8]], starts: Columns) -> None:
+        directory = self.entries.directory
+        for row, start in zip(new.tolist(), starts.tolist(), strict=True):
+            at = int(directory.record[self.found.row[row], 0]) + 46
+            length = int(self.found.table[row, NAME])
+            if out[start : start + length].tobytes() != directory.raw[at : at + length]:
+                raise FormatError(
+                    "an entry of the zip archive is damaged: its header has another name", key=self.names[row]
+                )
+
+    def rows(self, asked: Columns, sizes: Columns) -> Columns | None:
+        """Rows of spans in entries; None where the object has another version by now."""
+        table, name = self.found.table, asked[:, 0]
+        start, length = resolve_spans(asked[:, 1], np.where(asked[:, 2] < -1, -1, asked[:, 2]), sizes[name])
+        first, inside = clip_spans(asked[:, 1], np.where(asked[:, 2] < -1, -1, asked[:, 2]), sizes[name])
+        deflated = table[name, METHOD] != 0
+        rows = np.stack((np.zeros(len(asked), np.int64), start, length), axis=1)
+        near = np.array([row in self.near for row in name.tolist()], np.bool_)
+        far = ~deflated & ~near
+        packed = np.unique(name[deflated & ~near])
+        spans = np.concatenate(
+            (
+                np.stack((np.zeros(int(far.sum()), np.int64), (table[name, DATA] + first)[far], inside[far]), axis=1),
+                np.stack((np.zeros(len(packed), np.int64), table[packed, DATA], table[packed, STORED]), axis=1),
+            )
+        )
+        answer = self._fetch(spans)
+        if answer is None:
+            return None
+        count = int(far.sum())
+        rows[far] = self._not_beyond(answer[1][:count], length[far], [self.names[row] for row in name[far].tolist()])
+        self._inflate(packed, answer[1][count:])
+        for i in np.flatnonzero(~far).tolist():
+            row = int(name[i])
+            rows[i, 0] = -1 - (self._inflated(row) if deflated[i] else self.near[row])
+        return rows
+
+    def _not_beyond(self, rows: Columns, length: Columns, names: Sequence[str]) -> Columns:
+        """Rows of stored entries. A range that reaches out of its entry gets a buffer of its own, where reading it fails: behind the entry lies another one."""
+        beyond = np.flatnonzero(rows[:, 2] != length)
+        if not len(beyond):
+            return rows
+        rows = rows.copy()
+        out, offsets = self._bytes(np.ascontiguousarray(rows[beyond]), [names[i] for i in beyond.tolist()])
+        for number, i in enumerate(beyond.tolist()):
+            self.buffers.append(out[offsets[number] : offsets[number + 1]])
+            rows[i] = (-len(self.buffers), 0, length[i])
+        return rows
+
+    def _inflate(self, packed: Columns, rows: Columns) -> None:
+        if not len(packed):
+            return
+        out, offsets = self._bytes(np.ascontiguousarray(rows), [self.names[row] for row in packed.tolist()])
+        for number, row in enumerate(packed.tolist()):
+            self._keep(row, out[offsets[number] : offsets[number + 1]])
+
+    def _inflated(self, row: int) -> int:
+        if row not in self.inflated:
+            self._keep(row, self.buffers[self.near[row]])
+        return self.inflated[row]
+
+    def _keep(self, row: int, packed: SourceBuffer) -> None:
+        size, checksum = int(self.found.table[row, SIZE]), int(self.found.table[row, CRC])
+        self.inflated[row] = len(self.buffers)
+        self.buffers.append(inflate(packed, size, checksum, self.names[row]))
+
+
+def inflate(packed: SourceBuffer, size: int, checksum: int, name: str) -> bytes:
+    """What was deflated, which has `size` bytes. Raises FormatError, ChecksumError; no more than `size` bytes are made."""
+    machine = zlib.decompressobj(-15)
+    try:
+        value = machine.decompress(flat_buffer(packed), size + 1)
+    except zlib.error as error:
+        raise FormatError(f"an entry of the zip archive cannot be inflated: {error}", key=name) from None
+    if len(value) != size or not machine.eof or machine.unused_data:
+        raise FormatError(
+            f"an entry of the zip archive does not have the {size} bytes that its directory says",
+            key=name,
+            hint="the archive is damaged, or made to fill the memory of who reads it",
+        )
+    if zlib.crc32(value) != checksum:
+        raise ChecksumError("the checksum of an entry of a zip archive does not match", key=name)
+    return value

@@ -1,0 +1,440 @@
+"""The store in a zip archive: its keys are the names of entries. It reads archives wherever ranges can be read, and changes those that are local files.
+
+How bytes are read is in reading.py, how a file is changed in archive_file.py; what readers find meanwhile is told in docs/design/069-zip.md."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import islice
+from typing import Any, Final, Self
+from zlib import crc32
+
+import numpy as np
+
+from frazil.errors import FormatError, InvalidInputError, ReadOnlyError, StoreError
+from frazil.stores.keys.listing import first_level, page_of
+from frazil.stores.keys.names import is_prefix
+from frazil.stores.local.local_store import LocalStore
+from frazil.stores.retry import READS, attempts, replaced
+from frazil.stores.store import Store
+from frazil.stores.transfer.append import append_by_put
+from frazil.stores.transfer.content import join_pieces
+from frazil.stores.values import (
+    ABSENT,
+    ABSENT_KEY,
+    FOLDER,
+    FOUND,
+    MISSING,
+    NO_SPANS,
+    STALE,
+    Capabilities,
+    Changed,
+    Columns,
+    Fetched,
+    Page,
+    Pieces,
+    Sources,
+    Version,
+)
+from frazil.stores.zip.archive_file import ArchiveFile, open_archive
+from frazil.stores.zip.directory import NO_ENTRIES, check_name
+from frazil.stores.zip.entries import SIZE, Entries
+from frazil.stores.zip.headers import Entry, central_record, dos_stamp, local_header
+from frazil.stores.zip.places import object_of
+from frazil.stores.zip.reading import AnsweredEntries, fetch_entries, load_directory
+from frazil.stores.zip.rewriting import rewrite_archive
+
+__all__ = ["ZipStore"]
+
+_ROOM: Final = 2**20  # bytes of an archive that may be dead beside as many as are alive
+_MERGED: Final = 4096  # entries that were written since, from which they are taken into the columns of the directory
+
+
+class ZipStore(Store):
+    """Keys as entries of a zip archive, such as x.zarr.zip.
+
+    path       a file; or the URL of one in a bucket or on a web server, which is only read: then options of ObjectStore may follow
+    store      of which `path` is a key, in place of a file or a URL; only read
+    sync       what is written is on the medium, not only handed to the system, when a write returns
+    read_only  writes raise ReadOnlyError
+
+    Entries are read where they lie, by ranges; deflated ones are inflated whole. Written entries are stored as they are: chunks are compressed already. After each call that writes the archive is whole,
+    and other programs can read it. `with ZipStore(path) as store:` writes the directory once, at the end: quicker for many calls; until then readers find the old archive, with this library, and
+    other writers are refused. A key has one entry, also after it was written twice; what is not used any more is removed when it is more than what is used and 1 MiB.
+    A writer that is killed leaves the old archive: this library reads it, and the next write restores the file. Versions are of entries. Keys have no backslash. Safe in many threads; pickles (by path).
+    Raises InvalidInputError for a path that makes no sense; FormatError, with the key, for an archive that is damaged or dangerous."""
+
+    __slots__ = ("_entries", "_file", "_held", "_lock", "_made", "_object", "_process", "path", "read_only", "sync")
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        store: Store | None = None,
+        sync: bool = False,
+        read_only: bool = False,
+        **options: object,
+    ) -> None:
+        self.path, self._object = object_of(path, store, options)
+        self.sync: Final = sync
+        self.read_only: Final = read_only
+        self._made: Final = (path if store is not None else self.path, store, options)
+        self._entries: Entries | None = None
+        self._file: ArchiveFile | None = None  # open inside of `with`, from the first write on
+        self._held = 0
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        inside = "" if self._made[1] is None else f", store={self._made[1]!r}"
+        return f"ZipStore({self.path!r}{inside}{', read_only=True' if self.read_only else ''})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self._file is not None:
+            raise InvalidInputError(
+                "a zip archive that is being written cannot be handed to another process",
+                path=self.path,
+                hint="leave the `with` block first",
+            )
+        path, store, options = self._made
+        return _again, (path, store, self.sync, self.read_only, options)
+
+    @property
+    def identity(self) -> str | None:
+        inner = self._object.store.identity
+        return None if inner is None else f"zip:{inner}/{self._object.key}"
+
+    @property
+    def location(self) -> tuple[Store, str]:
+        """The store that the archive is in, and its key there."""
+        return self._object.store, self._object.key
+
+    @property
+    def file(self) -> str | None:
+        """The path of the archive, where it is a local file."""
+        inner = self._object.store
+        return os.path.join(inner.path, self._object.key) if isinstance(inner, LocalStore) else None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        inner = self._object.store.capabilities
+        may = self.file is not None and not self.read_only
+        return Capabilities(
+            writable=may,
+            erasable=may,
+            conditional=inner.conditional,
+            direct=inner.direct,
+            erases_prefixes=may,
+            conditional_erase=may,
+        )
+
+    def require(self, capability: str) -> None:
+        if capability in {"writable", "erasable"} and self.file is None:
+            raise ReadOnlyError(
+                f"{self!r} can only be read", hint="write a local archive, and copy that file to where it is to be"
+            )
+        super().require(capability)
+
+    # --- one directory for many writes -----------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            self._held += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._held -= 1
+            if not self._held:
+                self.close()
+
+    def close(self) -> None:
+        """Writes the directory, where that is still to be done: the archive is whole after it. What is done with the store later begins anew."""
+        with self._lock:
+            if self._file is not None and self._process == os.getpid():
+                self._finish(self._file)
+
+    # --- reading -----------------------------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        names: Sequence[str],
+        spans: Columns,
+        *,
+        expect: Sequence[Version | None] | None = None,
+        continue_from: Fetched | None = None,
+        single_read: bool = False,
+    ) -> Fetched:
+        if continue_from is not None:
+            return self._continued(names, spans, expect, continue_from)
+        for attempt in attempts(READS):
+            with self._lock if attempt else nullcontext():
+                entries = self._refreshed() if attempt else self._entries
+                if entries is None:
+                    continue
+                version = entries.version
+                found = entries.find(names)
+                if version == ABSENT:
+                    if attempt or self._look().status[0] == ABSENT_KEY:
+                        return self._nothing(names, spans, expect)
+                    continue
+                if not (entries.settled or attempt):
+                    continue
+                fetched = fetch_entries(self._object, entries, found, names, spans, expect, version, None)
+                if fetched is not None:
+                    return fetched
+        raise replaced("the zip archive was", self._object.key)
+
+    def _nothing(self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None) -> Fetched:
+        """The answer where no archive is."""
+        entries = Entries(NO_ENTRIES, ABSENT, b"", settled=True)
+        status = [STALE if wanted else ABSENT_KEY for wanted in expect or [None] * len(names)]
+        rows = np.full((len(spans), 3), (MISSING, 0, 0), np.int64)
+        held = Fetched(Sources(None, ()), [ABSENT_KEY], [None], np.full(1, -1, np.int64), NO_SPANS)
+        buffers = AnsweredEntries((), held, entries, entries.find(names))
+        return Fetched(Sources(None, buffers), status, [None] * len(names), np.full(len(names), -1, np.int64), rows)
+
+    def _continued(
+        self, names: Sequence[str], spans: Columns, expect: Sequence[Version | None] | None, before: Fetched
+    ) -> Fetched:
+        answer = before.sources.buffers
+        if not isinstance(answer, AnsweredEntries):
+            raise InvalidInputError("the answer to hold came from another store")
+        version = answer.inner.versions[0]
+        if version is None and answer.inner.status[0] == ABSENT_KEY:
+            return self._nothing(names, spans, expect)
+        fetched = fetch_entries(self._object, answer.entries, answer.found, names, spans, expect, version, answer.inner)
+        if fetched is not None:
+            return fetched
+        stale = self._nothing(names, spans, None)
+        return stale._replace(
+            status=[STALE if one == FOUND else one for one in before.status], versions=before.versions
+        )
+
+    def _look(self) -> Fetched:
+        """The archive as it is now. Raises StoreError where a folder is in its place."""
+        seen = self._object.store.fetch([self._object.key], NO_SPANS)
+        if seen.status[0] == FOLDER:
+            raise StoreError("a folder lies where a zip archive should", path=self.path, hint="open it as a folder")
+        return seen
+
+    def _refreshed(self) -> Entries:
+        """The entries of the archive as it is now; under the lock of this store."""
+        entries = self._entries
+        if self._file is not None and entries is not None:
+            return entries  # nobody else changes it
+        for _ in attempts(READS):
+            seen = self._look()
+            version = seen.versions[0] if seen.status[0] == FOUND else ABSENT
+            if entries is not None and entries.settled and entries.version == version and version is not None:
+                return entries
+            loaded = self._loaded(seen, version)
+            if loaded is not None:
+                self._entries = loaded
+                return loaded
+        raise replaced("the zip archive was", self._object.key)
+
+    def _loaded(self, seen: Fetched, version: Version | None) -> Entries | None:
+        """None where the archive changed meanwhile."""
+        if version == ABSENT:
+            return Entries(NO_ENTRIES, ABSENT, b"", settled=True)
+        try:
+            directory = load_directory(self._object, seen)
+        except FormatError:
+            if self._look().versions[0] != seen.versions[0]:
+                return None
+            raise
+        if directory is None or self._look().versions[0] != seen.versions[0]:
+            return None
+        recent = bool(seen.version_may_repeat and seen.version_may_repeat[0])
+        return Entries(directory, version, self._mark(version), settled=not recent)
+
+    def _mark(self, version: Version | None) -> bytes:
+        """What versions of entries begin with: of a file that grows its inode, else the version of the object."""
+        return (version or b"") if self.file is None else (version or b"")[:8]
+
+    # --- listing -----------------------------------------------------------------------------------------------------------------------
+
+    def list_page(
+        self, prefix: str, after: str = "", *, delimited: bool = False, details: bool = False, limit: int | None = None
+    ) -> Page:
+        with self._lock:
+            entries = self._refreshed()
+            keys = entries.sorted_keys()
+        rows = entries.keys_below(prefix) if delimited else _keys_after(entries, keys, prefix, after)
+        page = page_of(first_level(rows, prefix) if delimited else rows, after, limit)
+        if not details:
+            return page
+        values = [key for key in page.keys if key[-1] != "/"]
+        found = entries.find(values)
+        sizes, versions = np.full(len(page.keys), -1, np.int64), dict(zip(values, entries.versions(found), strict=True))
+        sizes[~page.prefixes()] = found.table[:, SIZE]
+        return page._replace(
+            sizes=sizes,
+            versions=[versions.get(key) for key in page.keys],
+            modified=np.full(len(page.keys), -1, np.int64),
+        )
+
+    # --- writing -----------------------------------------------------------------------------------------------------------------------
+
+    def put_many(
+        self, names: Sequence[str], pieces: Pieces, expect: Sequence[Version | None]
+    ) -> list[Version | Changed]:
+        """As the port says. All values of a call are there after it, or, where it fails, none."""
+        self.require("writable")
+        for name in names:
+            check_name(name, InvalidInputError)
+            if len(name.encode()) > 2**16 - 1:
+                raise InvalidInputError("a name in a zip archive has 65535 bytes at most", key=name)
+        if pieces.append:
+            return append_by_put(self, names, pieces, expect)
+        values = join_pieces(pieces)
+        stamp = dos_stamp(time.time())
+        with self._writing() as (file, entries):
+            new: list[tuple[str, Entry]] = []
+            parts: list[bytes] = []
+            answers: list[Version | Changed] = []
+            at = entries.end
+            present = _present(entries, names)
+            for name, value, wanted, version in zip(names, values, expect, present, strict=True):
+                if wanted is not None and wanted != version:
+                    answers.append(Changed(version))
+                    continue
+                entry, header = _entry(name.encode(), value, at, stamp)
+                new.append((name, entry))
+                parts += [header, value]
+                at = entry.data + entry.size
+                answers.append(entries.version_of(entry))
+            if new:
+                file.begin(entries.end)
+                file.write(_joined(parts), entries.end)
+                for name, entry in new:
+                    entries.put(name, entry)
+                entries.end = at
+                entries.version = file.version()
+        return answers
+
+    def erase_many(self, names: Sequence[str], expect: Sequence[Version | None]) -> list[Changed | None]:
+        """As the port says; also of prefixes."""
+        self.require("erasable")
+        if self._file is None and self._look().status[0] == ABSENT_KEY:
+            return [None if not wanted else Changed(ABSENT) for wanted in expect]
+        with self._writing() as (file, entries):
+            if is_prefix(names):
+                gone = list(entries.keys_below(names[0]))
+                answers: list[Changed | None] = [None]
+            else:
+                answers = [
+                    None if wanted is None or wanted == version else Changed(version)
+                    for wanted, version in zip(expect, _present(entries, names), strict=True)
+                ]
+                gone = [
+                    name for name, answer in zip(names, answers, strict=True) if answer is None and entries.has(name)
+                ]
+            if gone:
+                file.begin(entries.end)
+                for name in gone:
+                    entries.erase(name)
+        return answers
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[ArchiveFile, Entries]]:
+        """While the archive is changed by nobody else; afterwards it is whole, but inside of `with`. Where the block fails the archive is as it was."""
+        with self._lock:
+            if self._process != os.getpid() and self._file is not None:
+                raise StoreError(
+                    "the zip archive was being written when the process forked", path=self.path, hint="open it again"
+                )
+            self._process = os.getpid()
+            file = self._file or self._opened()
+            self._file = file
+            assert self._entries is not None
+            try:
+                yield file, self._entries
+            except BaseException:
+                if not self._held:
+                    self._give_up(file)
+                raise
+            if not self._held:
+                self._finish(file)
+
+    def _opened(self) -> ArchiveFile:
+        assert self.file is not None
+        file = open_archive(self.file, sync=self.sync)
+        try:
+            if file.restore():
+                self._entries = None
+            self._refreshed()
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _give_up(self, file: ArchiveFile) -> None:
+        self._file = self._entries = None
+        try:
+            file.restore()
+        finally:
+            file.close()
+
+    def _finish(self, file: ArchiveFile) -> None:
+        """Writes the directory, where something changed, and frees the archive."""
+        entries = self._entries
+        assert entries is not None
+        if not file.is_changed:
+            self._file = None
+            file.close()
+            return
+        try:
+            directory = entries.directory_bytes()
+            file.finish(directory, entries.end)
+        except BaseException:
+            self._give_up(file)
+            raise
+        self._file = None
+        try:
+            entries.version, entries.settled = file.version(), True
+            if entries.end - entries.live > entries.live + _ROOM:
+                rewrite_archive(file, directory, entries.end)
+                self._entries = None
+            elif len(entries.changed) > max(_MERGED, len(entries.directory.keys)):
+                self._entries = None
+        except BaseException:
+            self._entries = None
+            raise
+        finally:
+            file.close()
+
+
+def _present(entries: Entries, names: Sequence[str]) -> list[Version]:
+    return [version or ABSENT for version in entries.versions(entries.find(names))]
+
+
+def _entry(name: bytes, value: bytes, at: int, stamp: int) -> tuple[Entry, bytes]:
+    checksum = crc32(value)
+    header = local_header(name, len(value), checksum, stamp)
+    record = central_record(name, at, len(value), checksum, stamp)
+    return Entry(at, at + len(header), len(value), checksum, record), header
+
+
+def _joined(parts: list[bytes]) -> list[bytes]:
+    """Small parts as one, for fewer calls of the system."""
+    return [b"".join(parts)] if sum(map(len, parts)) <= 2**20 else parts
+
+
+def _keys_after(entries: Entries, keys: Sequence[str], prefix: str, after: str) -> Iterator[str]:
+    if not after or after < prefix:
+        return entries.keys_below(prefix)
+    first = bisect_right(keys, after)
+    return (key for key in islice(keys, first, None) if key.startswith(prefix))
+
+
+def _again(
+    path: str | os.PathLike[str], store: Store | None, sync: bool, read_only: bool, options: dict[str, Any]
+) -> ZipStore:
+    return ZipStore(path, store=store, sync=sync, read_only=read_only, **options)

@@ -1,0 +1,91 @@
+"""Conversions between Zarr v2 and v3 keep what xarray takes for missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import frazil
+from frazil.metadata.v3.fill_attribute import decode_fill, encode_fill
+
+xarray = pytest.importorskip("xarray")
+
+
+def dataset(place: Path, **options: object) -> xarray.Dataset:
+    return xarray.open_dataset(place, engine="frazil", **options).load()
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "fill", "marks"),
+    [
+        ("f8", -999.0, -999.0), ("f4", float("nan"), -999.0), ("f8", 0.0, -999.0), ("f8", 0.0, None), ("f8", 0.0, float("nan")),
+        ("i2", -1, -1), ("i2", 0, -1), ("i8", 0, None), ("u1", 255, 255), ("f8", float("nan"), None),
+    ],
+)  # fmt: skip
+def test_xarray_sees_the_same_values(
+    zarr_format: int, kept: bool, dtype: str, fill: float, marks: float | None, tmp_path: Path
+) -> None:
+    values = np.array([[0, 1, 2], [3, 4, 5]], dtype)
+    values[1, 1] = fill if marks is None else marks
+    attributes = {} if marks is None else {"_FillValue": encode_fill(marks, values.dtype.kind)}
+    if zarr_format == 2:
+        fill = fill if marks is None else marks
+        attributes = {}
+    first, second, third = (tmp_path / f"{name}.zarr" for name in "abc")
+    root = frazil.create_group(first, zarr_format=zarr_format)
+    array = root.create_array(
+        "v",
+        shape=(4, 3),
+        dtype=dtype,
+        chunks=(2, 3),
+        fill_value=fill,
+        dimension_names=("y", "x"),
+        attributes=attributes,
+    )
+    array[:2] = values
+    if kept:
+        array[2:] = 1
+    seen = dataset(first)
+    frazil.convert(first, second, zarr_format=5 - zarr_format)
+    assert dataset(second).identical(seen)
+    frazil.convert(second, third, zarr_format=zarr_format)
+    assert dataset(third).identical(seen)
+    if zarr_format == 2:
+        frazil.rechunk(first / "v", tmp_path / "d.zarr/v", chunks=(1, 1))
+        frazil.create_group(tmp_path / "e.zarr")
+        assert frazil.open_array(tmp_path / "d.zarr/v").attrs.get("_FillValue") == frazil.open_array(
+            second, path="v"
+        ).attrs.get("_FillValue")
+
+
+def test_names_of_dimensions_stay_where_an_array_is_encoded_anew(tmp_path: Path) -> None:
+    root = frazil.create_group(tmp_path / "a.zarr")
+    root.create_array(
+        "v",
+        data=np.zeros((2, 2, 2)) + 1,
+        codecs=[{"name": "transpose", "configuration": {"order": [1, 0, 2]}}, "bytes"],
+        dimension_names=("z", "y", "x"),
+    )
+    frazil.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", zarr_format=2, recode=True)
+    assert frazil.open_array(tmp_path / "b.zarr/v").dimension_names == ("z", "y", "x")
+
+
+@given(st.sampled_from(["f4", "f8", "c8", "i1", "u8", "b1"]), st.data())
+def test_elements_and_attributes(dtype: str, data: st.DataObject) -> None:
+    element = np.frombuffer(
+        data.draw(st.binary(min_size=np.dtype(dtype).itemsize, max_size=np.dtype(dtype).itemsize)), dtype
+    )[0]
+    again = decode_fill(encode_fill(element, np.dtype(dtype).kind), np.dtype(dtype))
+    assert again is not None
+    np.testing.assert_equal(again, element)
+
+
+@pytest.mark.parametrize("value", ["x", None, [], {}, [1], True, "AAAA", 1e300, 10**400, 0.5, -(2**63) - 1])
+def test_what_is_no_element(value: object) -> None:
+    assert decode_fill(value, np.dtype("i8")) is None  # type: ignore[arg-type]

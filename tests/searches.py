@@ -1,0 +1,21 @@
+"""Properties whose examples are slow. `make test` tries a share of what other properties get; `make campaign` tries that share of many more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from hypothesis import settings
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+def search(*, share: int) -> Callable[[Test], Test]:
+    """A decorator for properties: one example where others get `share` of them."""
+
+    def marked(test: Test) -> Test:
+        fewer = settings(max_examples=max(1, settings().max_examples // share))
+        return pytest.mark.search(fewer(test))
+
+    return marked

@@ -1,0 +1,103 @@
+"""File systems of fsspec as locations: the suite of all stores over them, and arrays in them."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+
+import frazil
+from frazil.errors import InvalidInputError, NotFoundError, StoreError
+from frazil.stores import LocalStore, Store
+from frazil.stores.locations import resolve
+from frazil.testing import StoreTests
+
+
+class TestFiles(StoreTests):
+    def make_store(self) -> Store:
+        return resolve((fsspec.filesystem("memory"), f"/{uuid.uuid4()}"))[0]
+
+
+class TestMap(StoreTests):
+    def make_store(self) -> Store:
+        return resolve(fsspec.filesystem("memory").get_mapper(f"/{uuid.uuid4()}"))[0]
+
+
+class TestAsynchronous(StoreTests):
+    """A file system whose methods are coroutines inside."""
+
+    def make_store(self) -> Store:
+        return resolve((AsyncFileSystemWrapper(fsspec.filesystem("memory")), f"/{uuid.uuid4()}"))[0]
+
+
+class Refusing(MemoryFileSystem):
+    """As servers that refuse ranges behind the end of a file."""
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+        if start and start >= self.info(path)["size"]:
+            raise OSError("not satisfiable")
+        return super().cat_file(path, start, end, **kwargs)
+
+
+class TestRefusing(StoreTests):
+    def make_store(self) -> Store:
+        return resolve((Refusing(), f"/{uuid.uuid4()}"))[0]
+
+
+def test_arrays() -> None:
+    files = fsspec.filesystem("memory")
+    name = f"/{uuid.uuid4()}/sea.zarr"
+    data = np.arange(600).reshape(20, 30)
+    array = frazil.create_array((files, name), path="a/t", data=data, chunks=(5, 5), shards=(10, 10))
+    array[1:3, 2:4] = data[1:3, 2:4] = 0
+    for place in ((files, name), (files, Path(name)), files.get_mapper(name)):
+        np.testing.assert_array_equal(frazil.open_array(place, path="a/t")[:, ::-3], data[:, ::-3])
+        assert list(frazil.open_group(place)) == ["a"]
+    assert pickle.loads(pickle.dumps(array))[19, 29] == 599
+    with pytest.raises(InvalidInputError, match="the same place"):
+        frazil.copy((files, name), files.get_mapper(name))
+
+
+def test_folders_are_stores_of_ours(tmp_path: Path) -> None:
+    for place in ((fsspec.filesystem("file"), tmp_path), fsspec.get_mapper(str(tmp_path))):
+        store, prefix = resolve(place, "a")
+        assert isinstance(store, LocalStore)
+        assert (store.path, prefix) == (str(tmp_path), "a/")
+
+
+def test_folders_are_made_where_files_need_them(tmp_path: Path) -> None:
+    files = DirFileSystem(str(tmp_path), fsspec.filesystem("file"))
+    frazil.create_array((files, "x"), path="a/b", data=np.arange(3))
+    assert frazil.open_array(tmp_path / "x", path="a/b")[2] == 2
+
+
+def test_what_is_no_location() -> None:
+    files = fsspec.filesystem("memory")
+    for wrong in (files, (files, ""), (files, 3), (files, None)):
+        with pytest.raises(InvalidInputError, match="together with a path"):
+            resolve(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="asynchronous"):
+        resolve((AsyncFileSystemWrapper(files, asynchronous=True), "x"))
+    for other in ((1, 2), (files, "a", "b"), 3):
+        with pytest.raises(InvalidInputError, match="not"):
+            resolve(other)  # type: ignore[arg-type]
+
+
+class Failing(MemoryFileSystem):
+    def cat_file(self, *args: Any, **kwargs: Any) -> bytes:
+        raise PermissionError("no access")
+
+
+def test_a_failure_is_an_error_and_no_fill_value() -> None:
+    with pytest.raises(StoreError, match="PermissionError"):
+        frazil.open_array((Failing(), "/x"))
+    with pytest.raises(NotFoundError):
+        frazil.open_array((fsspec.filesystem("memory"), f"/{uuid.uuid4()}"))
