@@ -1,6 +1,6 @@
 """The files under gc/ of a repository: columns of ids with a checksum, each written once under a name of its own. Their age is told by the store, never by a clock of ours.
 
-What they mean is said by those who write them: condemned.py, expired.py, pins.py, remembered_marks.py, collection.py."""
+What they mean is said by those who write them: condemned.py, expired.py, pins.py, marks.py, collection.py."""
 
 from __future__ import annotations
 

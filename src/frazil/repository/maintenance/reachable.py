@@ -129,15 +129,16 @@ def mark(files: RepositoryFormat, marks: Marks, progress: Progress, *, saves: bo
     """Everything that refs and pins lead to, and what is to be remembered of it. saves: it may be saved meanwhile.
 
     Raises FormatError for what is damaged or absent, StoreError."""
-    for attempt in range(_TRIES):
+    tries = _TRIES
+    while True:
         starts, expired = roots(files), expired_ids(files)
+        tries -= 1
         try:
             return _mark(files, marks, _Ancestry(files, marks, expired).live(starts), progress, saves=saves)
         except FormatError:
             # what a ref led to when it was read may be gone if it leads elsewhere now, and this took long
-            if attempt == _TRIES - 1 or (roots(files) == starts and len(expired_ids(files)) == len(expired)):
+            if not tries or (roots(files) == starts and len(expired_ids(files)) == len(expired)):
                 raise
-    raise AssertionError("the last attempt returns or raises")
 
 
 def _mark(
